@@ -1,0 +1,80 @@
+"""The one error a prediction file can end in, and the guard that turns what libraries raise into it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+LONGEST_QUOTE = 60  # characters of a user's value repeated in a message
+LONGEST_REASON = 300  # characters of a library's own message repeated in ours
+
+
+class FileError(ValueError):
+    """A file that cannot be read or written: one line, ``path: what was expected, what came (row, column or key)``.
+
+    >>> from truecal.io import FileError, read_predictions
+    >>> try:
+    ...     read_predictions("no-such-file.npz")
+    ... except FileError as error:
+    ...     print(error)
+    no-such-file.npz: expected a prediction file, no such file
+    """
+
+
+def one_line(text: object, longest: int) -> str:
+    """`text` without line breaks and control characters, cut to `longest` characters."""
+    flat = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in str(text))).strip()
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+
+
+def quote(value: object) -> str:
+    """A user's value for a message: short, on one line, with quotes around text."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return f"'{one_line(value, LONGEST_QUOTE)}'" if isinstance(value, str) else one_line(value, LONGEST_QUOTE)
+
+
+def listing(values: object, most: int = 8) -> str:
+    """The first few of several values for a message."""
+    items = [quote(v) for v in values]  # type: ignore[attr-defined]
+    return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "") if items else "none"
+
+
+def failure(path: str | os.PathLike[str], what: str) -> FileError:
+    """The FileError for `path`; raising is left to the caller, so that a type checker sees the control flow."""
+    return FileError(f"{one_line(os.fspath(path), 400)}: {one_line(what, 600)}")
+
+
+@contextmanager
+def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
+    """Run a library's parser on bytes nobody vouches for.
+
+    Damaged bytes make parsers raise nearly anything (struct.error, SyntaxError, KeyError, RecursionError, ...), so
+    every Exception becomes a FileError here; the block must hold library calls only, so that our own mistakes show.
+    Warnings of parsers speak of bytes, not of the user's code, and are dropped.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (FileError, ImportError):
+        raise
+    except MemoryError as error:
+        raise failure(path, f"expected {expected}, it asks for more memory than there is") from error
+    except Exception as error:
+        reason = one_line(error, LONGEST_REASON) or type(error).__name__
+        raise failure(path, f"expected {expected}, it cannot be read ({reason})") from error
+
+
+def need(module: str, extra: str, purpose: str) -> Any:
+    """Import an optional library, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f'reading {purpose} needs {package}: pip install "truecal[{extra}]"') from error
