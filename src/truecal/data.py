@@ -1,0 +1,381 @@
+"""What the user hands in, read and validated once: labels, probabilities, logits, outcomes and weights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+ROW_SUM_TOLERANCE = 1e-3
+"""How far a row of probabilities may sum from 1; half-precision inputs get `HALF_ROW_SUM_TOLERANCE`."""
+HALF_ROW_SUM_TOLERANCE = 1e-2
+
+_VALIDATION_BYTES = 1 << 21  # a block of rows that stays in cache while it is summed and scanned
+
+
+def as_array(x: Any, name: str) -> Array:
+    """Return `x` as a numpy array, without copying where its memory can be shared; never unpickles, never guesses.
+
+    Accepts lists, numpy, pandas, polars, pyarrow, torch CPU tensors, and anything with `__array__` or DLPack.
+    """
+    if x is None:
+        raise TypeError(f"{name} must be an array, got None")
+    array = _to_numpy(x, name)
+    if array.dtype == object:
+        array = _strings_from_objects(array, name)
+    if array.dtype.kind not in "biufUST":
+        raise TypeError(f"{name} must hold numbers or strings, got dtype {array.dtype}")
+    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):
+        raise ValueError(f"{name} has masked entries; every row must have a value")
+    return array
+
+
+def _to_numpy(x: Any, name: str) -> Array:
+    if isinstance(x, np.ndarray):
+        return np.asarray(x)
+    if hasattr(x, "detach") and hasattr(x, "cpu"):
+        return _from_torch(x, name)
+    if hasattr(x, "to_numpy") or hasattr(x, "to_pandas"):
+        return _from_frame(x, name)
+    try:
+        if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
+            return np.asarray(x)
+        return np.from_dlpack(x)
+    except (ValueError, TypeError, OverflowError, BufferError, RuntimeError) as error:
+        raise TypeError(f"{name} could not be read as an array: {error}") from error
+
+
+def _from_torch(x: Any, name: str) -> Array:
+    if x.device.type != "cpu":
+        raise TypeError(f"{name} is on device {x.device}; move it to the CPU first, with .cpu()")
+    x = x.detach()
+    if str(x.dtype) == "torch.bfloat16":
+        # numpy has no bfloat16; float16 would lose range, and float32 would hide how coarse the rows are.
+        return np.asarray(x.float().numpy()).view(HalfPrecision)
+    return np.asarray(x.resolve_conj().resolve_neg().numpy())
+
+
+class HalfPrecision(np.ndarray[Any, np.dtype[Any]]):
+    """A float32 array that came from a half-precision source, so that row sums are judged by that precision."""
+
+
+def _from_frame(x: Any, name: str) -> Array:
+    """pandas, polars and pyarrow: a frame of several column types would become objects, so say which column it is."""
+    if not hasattr(x, "to_numpy"):  # a pyarrow Table or RecordBatch
+        columns = [_to_numpy(column, f"{name}[{title!r}]") for title, column in zip(x.column_names, x, strict=True)]
+        return np.column_stack(columns)
+    array = np.asarray(x.to_numpy())
+    if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, np.ndarray)):
+        try:
+            return np.asarray([np.asarray(row, dtype=float) for row in array])
+        except (ValueError, TypeError) as error:
+            raise TypeError(f"{name} holds lists of different lengths or of non-numbers: {error}") from error
+    return array
+
+
+def _strings_from_objects(array: Array, name: str) -> Array:
+    """An object array is accepted only when every entry is a str, or every entry is a plain number."""
+    flat = array.ravel()
+    for kinds, dtype in (((str,), np.str_), ((bool, np.bool_), np.bool_), ((int, np.integer), np.int64)):
+        if all(isinstance(v, kinds) and (dtype is np.bool_ or not isinstance(v, bool)) for v in flat):
+            return array.astype(dtype)
+    if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in flat):
+        return array.astype(np.float64)
+    place, value = next(
+        (np.unravel_index(i, array.shape), v)
+        for i, v in enumerate(flat)
+        if not isinstance(v, (str, int, float, np.number)) or isinstance(v, bool) or isinstance(v, str)
+    )
+    raise TypeError(
+        f"{name} must hold numbers or strings of one kind, got an object array "
+        f"with {value!r} ({type(value).__name__}) at {_place(place)}"
+    )
+
+
+def _place(index: Sequence[Any]) -> str:
+    names = ("row", "column")
+    return ", ".join(f"{names[i] if i < 2 else f'axis {i}'} {int(v)}" for i, v in enumerate(index))
+
+
+def _floating(array: Array, name: str) -> Array:
+    """Numbers as floats: float32 and float64 stay as they are, half becomes float32, integers become float64."""
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
+    return array.astype(working_dtype(array), copy=False)
+
+
+def working_dtype(array: Array) -> np.dtype[Any]:
+    """The floating dtype in which reports are compared with bin edges (sums are always float64)."""
+    if array.dtype.kind == "f":
+        return np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
+    return np.dtype(np.float64)
+
+
+def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> Iterator[slice]:
+    """Consecutive slices of rows of about `block_bytes` each."""
+    step = max(1, min(n, block_bytes // max(1, row_bytes)))
+    return (slice(start, min(n, start + step)) for start in range(0, n, step))
+
+
+def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
+    """An (n, k) array of distributions over classes, in its own floating dtype; raises naming row and column.
+
+    Rows must sum to 1 within 1e-3 (1e-2 for half precision), entries must lie in [0, 1]. Nothing is normalised.
+    """
+    array = as_array(y_proba, name)
+    tolerance = ROW_SUM_TOLERANCE
+    if isinstance(array, HalfPrecision) or (array.dtype.kind == "f" and array.dtype.itemsize == 2):
+        tolerance = HALF_ROW_SUM_TOLERANCE
+        array = np.asarray(array)
+    if array.ndim != 2:
+        hint = "; for the probability of one class use binary_error" if array.ndim == 1 else ""
+        raise ValueError(f"{name} must have shape (n_samples, n_classes), got shape {array.shape}{hint}")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} is empty: expected at least one row, got shape {array.shape}")
+    if array.shape[1] < 2:
+        raise ValueError(f"{name} must have at least two columns, one per class, got shape {array.shape}")
+    array = _floating(array, name)
+    ones = np.ones(array.shape[1], dtype=array.dtype)
+    for rows in row_blocks(array.shape[0], array.shape[1] * array.itemsize):
+        block = array[rows]
+        with np.errstate(all="ignore"):  # infinities and NaN are reported below, by place
+            sums = block @ ones
+            good = bool(abs(sums - 1).max() <= tolerance) and bool(block.min() >= 0) and bool(block.max() <= 1)
+        if not good:
+            _explain_bad_probabilities(array, name, tolerance)
+    return array
+
+
+def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> None:
+    """Raise the one error that says what is wrong with these rows, in the order a person would check."""
+    _refuse_non_finite(array, name)
+    sums = array.sum(axis=1, dtype=np.float64)
+    bad = np.flatnonzero((abs(sums - 1) > tolerance) | (array.min(axis=1) < 0) | (array.max(axis=1) > 1))
+    if bad.size == 0:  # the quick sum rounded differently from the careful one
+        return
+    row = int(bad[0])
+    values = array[row]
+    column = int(values.argmin() if values.min() < 0 else values.argmax())
+    where = f"row {row} sums to {sums[row]:.6g} and has {values[column]:.6g} at column {column}"
+    expected = f"{name} must hold probabilities: entries in [0, 1], rows that sum to 1 (within {tolerance:g})"
+    if values.min() < 0:
+        hint = "these look like logits or log-probabilities; apply softmax (or exp) first"
+    elif np.median(abs(sums - 100)) < 1:
+        hint = "these look like percentages; divide by 100"
+    elif values.max() <= 1:
+        hint = "independent per-class scores are not a distribution; normalise them yourself if that is what you mean"
+    else:
+        hint = "unnormalised scores or counts are not probabilities"
+    raise ValueError(f"{expected}; {where}: {hint}")
+
+
+def _refuse_non_finite(array: Array, name: str) -> None:
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = np.argwhere(bad)[0]
+        value = array[tuple(place)]
+        kind = "NaN" if np.isnan(value) else "an infinite value"
+        raise ValueError(f"{name} has {kind} at {_place(place)}; expected finite numbers")
+
+
+def check_reports(reports: Any, name: str, *, low: float | None = 0.0, high: float | None = 1.0) -> Array:
+    """A one-dimensional array of scalar reports in [low, high], in its own floating dtype."""
+    array = _floating(np.asarray(as_array(reports, name)), name)
+    if array.ndim != 1:
+        hint = ""
+        if array.ndim == 2 and array.shape[1] <= 2:
+            hint = f"; pass one column, for example {name}[:, {array.shape[1] - 1}]"
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{hint}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty: expected at least one value")
+    _refuse_non_finite(array, name)
+    _refuse_outside(array, name, low, high)
+    return array
+
+
+def _refuse_outside(array: Array, name: str, low: float | None, high: float | None) -> None:
+    if low is None or high is None:
+        return
+    if array.min() < low or array.max() > high:
+        place = np.argwhere((array < low) | (array > high))[0]
+        value = array[tuple(place)]
+        hint = ""
+        if (low, high) == (0.0, 1.0):
+            hint = ": percentages must be divided by 100, logits passed through a sigmoid"
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {value:.6g} at {_place(place)}{hint}")
+
+
+def check_pair(outcomes: Any, reports: Any, bounds: tuple[float, float] | None) -> tuple[Array, Array]:
+    """Outcome values and reports of a linear property: both (n,) or both (n, d), finite, reports within `bounds`."""
+    phi = _floating(np.asarray(as_array(outcomes, "outcomes")), "outcomes").astype(np.float64, copy=False)
+    u = _floating(np.asarray(as_array(reports, "reports")), "reports")
+    if u.ndim not in (1, 2) or u.size == 0:
+        raise ValueError(f"reports must be a non-empty (n,) or (n, d) array, got shape {u.shape}")
+    if phi.shape != u.shape:
+        raise ValueError(f"outcomes and reports must have the same shape, got {phi.shape} and {u.shape}")
+    _refuse_non_finite(phi, "outcomes")
+    _refuse_non_finite(u, "reports")
+    if bounds is not None:
+        low, high = check_bounds(bounds)
+        _refuse_outside(u, "reports", low, high)
+    if u.ndim == 2 and u.shape[1] == 1:
+        return phi[:, 0], u[:, 0]
+    return phi, u
+
+
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """A pair low < high of finite numbers."""
+    try:
+        low, high = (float(v) for v in bounds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"range must be a pair (low, high), got {bounds!r}") from error
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"range must be a pair low < high of finite numbers, got {bounds!r}")
+    return low, high
+
+
+def check_logits(logits: Any, name: str = "logits") -> Array:
+    """An (n, k) array of logits: any numbers without NaN or +inf (−inf is a probability of exactly zero)."""
+    array = np.asarray(as_array(logits, name))
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
+        raise ValueError(f"{name} must have shape (n_samples, n_classes) with at least two classes, got {array.shape}")
+    array = _floating(array, name)
+    bad = np.isnan(array) | (array == np.inf)
+    if bad.any():
+        place = np.argwhere(bad)[0]
+        raise ValueError(f"{name} has {array[tuple(place)]} at {_place(place)}; expected numbers below infinity")
+    empty = ~(array > -np.inf).any(axis=1)
+    if empty.any():
+        raise ValueError(f"{name} row {int(np.argmax(empty))} is -inf in every column; no class has probability")
+    return array
+
+
+def refuse_swapped(y_true: Any, y_proba: Any) -> None:
+    """Labels come first, as in scikit-learn; catch the two arguments in the wrong order by their shapes."""
+    first, second = np.ndim(y_true), np.ndim(y_proba)
+    if first == 2 and second == 1:
+        raise ValueError(
+            f"y_true has shape {np.shape(y_true)} and y_proba has shape {np.shape(y_proba)}: "
+            "the arguments look swapped; labels come first, then probabilities"
+        )
+
+
+def check_labels(y_true: Any, n_classes: int, labels: Any = None, name: str = "y_true") -> Array:
+    """Class indices (n,) into the columns.
+
+    `labels[j]` is the class of column j. Without `labels`, integers must be column indices 0..k−1.
+    """
+    y = np.asarray(as_array(y_true, name))
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        hint = "; one-hot rows must be turned into indices, with .argmax(axis=1)" if y.ndim == 2 else ""
+        raise ValueError(f"{name} must be one-dimensional, got shape {y.shape}{hint}")
+    if y.size == 0:
+        raise ValueError(f"{name} is empty: expected at least one label")
+    if labels is not None:
+        return _indices_of_names(y, labels, n_classes, name)
+    if y.dtype.kind not in "iuf":
+        kind = "bools" if y.dtype.kind == "b" else "strings"
+        raise TypeError(f"{name} holds {kind}; pass labels=[...], the class of each column, to say which is which")
+    return _column_indices(y, n_classes, name)
+
+
+def _column_indices(y: Array, n_classes: int, name: str) -> Array:
+    if y.dtype.kind == "f":
+        bad = ~(y == np.floor(y))  # also true for NaN
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueError(f"{name} must hold class indices, got {y[row]!s} at row {row}")
+        if np.isinf(y).any():
+            raise ValueError(f"{name} has an infinite value at row {int(np.argmax(np.isinf(y)))}")
+    low, high = y.min(), y.max()
+    if low < 0 or high >= n_classes:
+        if low >= 1 and high == n_classes:
+            raise ValueError(
+                f"{name} runs from {low:g} to {high:g} for {n_classes} columns: 1-based coding; "
+                f"expected 0..{n_classes - 1} (subtract 1, or pass labels=range(1, {n_classes + 1}))"
+            )
+        row = int(np.argmax((y < 0) | (y >= n_classes)))
+        raise ValueError(f"{name} must be a column index in 0..{n_classes - 1}, got {y[row]:g} at row {row}")
+    return y.astype(np.intp, copy=False)
+
+
+def _indices_of_names(y: Array, labels: Any, n_classes: int, name: str) -> Array:
+    names = np.asarray(as_array(labels, "labels"))
+    if names.ndim != 1 or len(names) != n_classes:
+        raise ValueError(f"labels must name the {n_classes} columns, got shape {names.shape}")
+    if (names.dtype.kind in "US") != (y.dtype.kind in "US"):
+        raise TypeError(f"labels hold {names.dtype} and {name} holds {y.dtype}: expected the same kind")
+    order = np.argsort(names, kind="stable")
+    ordered = names[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        twice = ordered[1:][ordered[1:] == ordered[:-1]][0]
+        raise ValueError(f"labels must be distinct, got {twice!s} twice")
+    place = np.minimum(np.searchsorted(ordered, y), n_classes - 1)
+    unknown = ordered[place] != y
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        raise ValueError(f"{name} has {y[row]!s} at row {row}, which is not in labels")
+    return order[place].astype(np.intp, copy=False)
+
+
+def check_binary_outcomes(y_true: Any, pos_label: Any, name: str = "y_true") -> Array:
+    """Booleans: which outcomes are the positive class."""
+    y = np.asarray(as_array(y_true, name))
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or y.size == 0:
+        raise ValueError(f"{name} must be a non-empty one-dimensional array, got shape {y.shape}")
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        raise ValueError(f"{name} has NaN at row {int(np.argmax(np.isnan(y)))}; expected two classes")
+    values = np.unique(y)
+    if (y.dtype.kind in "US") != isinstance(pos_label, str):
+        raise TypeError(f"{name} holds {y.dtype} and pos_label is {pos_label!r}: pass the positive class as pos_label")
+    usual = set(values.tolist()) <= {0, 1} or set(values.tolist()) <= {-1, 1}
+    if len(values) > 2 or (len(values) == 2 and pos_label not in values) or not (usual or pos_label in values):
+        shown = ", ".join(str(v) for v in values[:4]) + (", ..." if len(values) > 4 else "")
+        raise ValueError(f"{name} must hold two classes, one of them pos_label={pos_label!r}, got {shown}")
+    if pos_label == 1 and not usual and values.dtype.kind in "iuf":
+        raise ValueError(f"{name} holds {values.tolist()}, not 0 and 1: recode them, or use strings and pos_label")
+    return np.asarray(y == pos_label)
+
+
+def check_weights(sample_weight: Any, n: int) -> Array | None:
+    """Non-negative finite weights with a positive sum, or None."""
+    if sample_weight is None:
+        return None
+    w = _floating(np.asarray(as_array(sample_weight, "sample_weight")), "sample_weight").astype(np.float64, copy=False)
+    if w.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {w.shape}")
+    _refuse_non_finite(w, "sample_weight")
+    if w.min() < 0:
+        row = int(np.argmax(w < 0))
+        raise ValueError(f"sample_weight must not be negative, got {w[row]:g} at row {row}")
+    if not w.any():
+        raise ValueError("sample_weight must not be all zero")
+    return w
+
+
+def check_same_length(**arrays: Array) -> int:
+    """The common number of rows of the named arrays."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError("numbers of rows disagree: " + ", ".join(f"{name} has {n}" for name, n in lengths.items()))
+    return next(iter(lengths.values()))
+
+
+def check_positive_int(value: Any, name: str) -> int:
+    """A whole number of at least 1; bools and fractions are refused."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    if value > sys.maxsize // 4:
+        raise ValueError(f"{name} is too large: {value}")
+    return int(value)
