@@ -89,7 +89,7 @@ def _strings_from_objects(array: Array, name: str) -> Array:
     place, value = next(
         (np.unravel_index(i, array.shape), v)
         for i, v in enumerate(flat)
-        if not isinstance(v, (str, int, float, np.number)) or isinstance(v, bool) or isinstance(v, str)
+        if not isinstance(v, (str, int, float, np.number)) or isinstance(v, (bool, str))
     )
     raise TypeError(
         f"{name} must hold numbers or strings of one kind, got an object array "

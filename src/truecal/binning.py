@@ -1,0 +1,420 @@
+"""Binning rules: functions of the reports alone, each giving cells and a positive semidefinite form on their sums.
+
+A rule never receives an outcome, so no rule can depend on one; that is the whole condition for truthfulness.
+Four families, by what they need to look at:
+
+- `FixedRule`: the cells are intervals given in advance (`EqualWidth`, `Edges`);
+- `RankRule`: the cells are runs of the sorted reports (`Quantile`, `Exact`);
+- `AveragedRule`: the closed form of an average over random partitions (`TwoBin`, `Poisson`);
+- `VectorRule`: cells for vector reports (`ArgmaxQuantile`, `KdTree`, `KMeans`; `Halfspaces` averages over directions).
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import as_array, check_positive_int
+
+Array = NDArray[Any]
+Ties = Literal["auto", "average", "together", "row"]
+Bounds = tuple[float, float]
+
+DEFAULT_BINS = 15
+TIES = ("auto", "average", "together", "row")
+
+
+def read_bins(n_bins: int | Sequence[int]) -> int | tuple[int, ...]:
+    """One bin count, or a tuple of them; each a whole number of at least 1."""
+    if isinstance(n_bins, (str, bytes)) or not hasattr(n_bins, "__iter__"):
+        return check_positive_int(n_bins, "n_bins")
+    counts = tuple(check_positive_int(m, "n_bins") for m in n_bins)
+    if not counts:
+        raise ValueError("n_bins must hold at least one count, got an empty sequence")
+    return counts
+
+
+class BinningRule(ABC):  # noqa: B024  # abstract by intent: each family adds its own method
+    """What every rule offers: how many bins were asked for, if it has bins at all."""
+
+    @property
+    def counts(self) -> tuple[int, ...] | None:
+        """The requested bin counts, or None for a rule without any."""
+        n_bins = getattr(self, "n_bins", None)
+        if n_bins is None:
+            return None
+        return n_bins if isinstance(n_bins, tuple) else (n_bins,)
+
+    @property
+    def several(self) -> bool:
+        """Whether a sequence of counts was asked for, so that answers are arrays."""
+        return isinstance(getattr(self, "n_bins", None), tuple)
+
+    @property
+    def results(self) -> int:
+        """How many values one pass gives."""
+        return len(self.counts) if self.counts is not None else 1
+
+
+class FixedRule(BinningRule):
+    """Intervals (e_{j−1}, e_j] given in advance; the first also holds its left end."""
+
+    @abstractmethod
+    def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        """For each requested count, all edges in the dtype of the reports."""
+
+
+class RankRule(BinningRule):
+    """Runs of the sorted reports."""
+
+    @abstractmethod
+    def cuts(self, ordered: Array) -> tuple[Array, ...]:
+        """For each requested count, the positions between which the sorted reports form one cell."""
+
+    def shared_cuts(self, n: int) -> tuple[Array, ...] | None:
+        """The cuts when they depend on the number of reports only, else None."""
+        return None
+
+
+class AveragedRule(BinningRule):
+    """An average over random partitions of the line, through its closed form."""
+
+    needs_bounds = False
+
+    @abstractmethod
+    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+        """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
+
+
+class VectorRule(BinningRule):
+    """Cells for reports that are vectors."""
+
+    @abstractmethod
+    def partition(self, reports: Array) -> Partition:
+        """The rows in an order in which every cell is a run."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]].
+
+    `tied[i]` says that sorted row i has the same key as the row before it, so that a cut between them is arbitrary.
+    """
+
+    order: Array
+    cuts: tuple[Array, ...]
+    tied: Array | None = None
+
+    @staticmethod
+    def from_cells(cell: Array) -> Partition:
+        """Cells given as one label per row."""
+        order = np.argsort(cell, kind="stable")
+        ordered = cell[order]
+        return Partition(order, (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,))
+
+
+def quantile_cuts(n: int, m: int) -> Array:
+    """Ends of the first m−1 of m quantile bins: the sample at 1-based place i is in bin ceil(i·m/n)."""
+    return (np.arange(1, m, dtype=np.int64) * n) // m
+
+
+def check_ties(ties: Any) -> Ties:
+    """One of the four ways to treat equal reports at a quantile boundary."""
+    if ties not in TIES:
+        raise ValueError(f"ties must be one of {', '.join(map(repr, TIES))}, got {ties!r}")
+    return ties  # type: ignore[no-any-return]  # a member of TIES, which mypy cannot see
+
+
+@final
+@dataclass(frozen=True)
+class Quantile(RankRule):
+    """m bins of equal numbers of rows: sorted place i (from 1) goes to bin ceil(i·m/n).
+
+    ties: "average" (exact expectation over all orders of equal reports; the l2 default), "together" (equal reports go
+    to the bin of the first of them; the l1 default), "row" (the order of rows, the paper to the letter).
+    """
+
+    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    ties: Ties = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
+        check_ties(self.ties)
+
+    def cuts(self, ordered: Array) -> tuple[Array, ...]:
+        return self.shared_cuts(len(ordered))
+
+    def shared_cuts(self, n: int) -> tuple[Array, ...]:
+        return tuple(quantile_cuts(n, m) for m in self.counts or ())
+
+
+@final
+@dataclass(frozen=True)
+class EqualWidth(FixedRule):
+    """m bins ((j−1)/m, j/m] of equal width, 0 in the first; over (a, b) when reports live there."""
+
+    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
+
+    def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        if bounds is None:
+            raise ValueError("equal-width bins need range=(low, high), because the reports are not probabilities")
+        low, high = bounds
+        # j/m first, so that 0.7 with ten bins meets exactly the double 0.7
+        return tuple((low + (high - low) * (np.arange(m + 1) / m)).astype(dtype) for m in self.counts or ())
+
+
+@final
+@dataclass(frozen=True)
+class Edges(FixedRule):
+    """Bins (e_{j−1}, e_j] between given increasing edges, which must cover every report."""
+
+    values: tuple[float, ...]
+
+    def __init__(self, values: Any) -> None:
+        array = np.asarray(as_array(values, "edges"), dtype=np.float64)
+        if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
+            raise ValueError(f"edges must be at least two finite increasing numbers, got {values!r}")
+        object.__setattr__(self, "values", tuple(array.tolist()))
+
+    def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        return (np.asarray(self.values, dtype=dtype),)
+
+
+@final
+@dataclass(frozen=True)
+class Exact(RankRule, VectorRule):
+    """One bin per distinct report, scalar or vector."""
+
+    def cuts(self, ordered: Array) -> tuple[Array, ...]:
+        return (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,)
+
+    def partition(self, reports: Array) -> Partition:
+        return Partition.from_cells(np.unique(reports, axis=0, return_inverse=True)[1].reshape(-1))
+
+
+@final
+@dataclass(frozen=True)
+class TwoBin(AveragedRule):
+    """Averaged two-bin error (ATB): one cut uniform on the range, two bins; G(u, v) = 1 − |u − v|.
+
+    With prefix sums L_j of the sorted residuals and gaps w_j, n²·error = Σ_j w_j (L_j² + (T − L_j)²).
+    """
+
+    needs_bounds = True
+
+    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+        if bounds is None:
+            raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
+        low, high = bounds
+        gaps = np.diff(points, prepend=low, append=high) / (high - low)
+        centred = np.cumsum(sums, axis=1)
+        half = centred[:, -1:] / 2
+        total_sq = 4 * half[:, 0] ** 2
+        centred -= half  # L − T/2 keeps the sum free of cancellation
+        inner = np.einsum("j,vj,vj->v", gaps[1:], centred, centred)
+        return np.asarray(2 * (gaps[0] * total_sq / 4 + inner) + total_sq / 2)
+
+
+@final
+@dataclass(frozen=True)
+class Poisson(AveragedRule):
+    """Cuts of a Poisson process of rate 1/θ: no cut between u and v with chance exp(−|u − v|/θ), the Laplace kernel."""
+
+    theta: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.theta, (int, float)) and 0 < self.theta < float("inf")):
+            raise ValueError(f"theta must be a positive number, got {self.theta!r}")
+
+    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+        carried = _decayed_prefix(np.exp(-np.diff(points, prepend=points[0]) / self.theta), sums)
+        return np.asarray(np.einsum("vj,vj->v", sums, sums + 2 * carried))
+
+
+def _decayed_prefix(decay: Array, sums: Array) -> Array:
+    """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
+    factor = decay.copy()
+    carried = np.zeros_like(sums)
+    carried[:, 1:] = sums[:, :-1] * decay[1:]
+    factor[:1] = 0.0
+    step = 1
+    while step < factor.size and factor[step:].any():
+        carried[:, step:] += carried[:, :-step] * factor[step:]
+        factor[step:] *= factor[:-step].copy()
+        factor[:step] = 0.0
+        step *= 2
+    return carried
+
+
+@final
+@dataclass(frozen=True)
+class ArgmaxQuantile(VectorRule):
+    """Within each argmax class, n_bins quantile bins of the confidence."""
+
+    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    ties: Ties = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
+        check_ties(self.ties)
+
+    def partition(self, reports: Array) -> Partition:
+        top = reports.argmax(axis=1)
+        confidence = reports[np.arange(len(reports)), top]
+        order = np.lexsort((confidence, top))
+        sizes = np.bincount(top, minlength=reports.shape[1])
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        cuts = tuple(_cuts_within(starts, sizes, m) for m in self.counts or ())
+        same = (confidence[order][1:] == confidence[order][:-1]) & (top[order][1:] == top[order][:-1])
+        return Partition(order, cuts, np.concatenate([[False], same]))
+
+
+def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
+    """The cuts of m quantile bins inside each of several runs, and between the runs."""
+    ends = (np.arange(1, m + 1, dtype=np.int64) * sizes[:, None]) // m
+    return (starts[:, None] + ends).reshape(-1)[:-1]
+
+
+@final
+@dataclass(frozen=True)
+class KdTree(VectorRule):
+    """Median splits of the widest coordinate to depth ceil(log2 n_bins); at most the median goes left."""
+
+    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
+
+    def partition(self, reports: Array) -> Partition:
+        counts = self.counts or ()
+        depths = [int(m - 1).bit_length() for m in counts]
+        order, levels = _kd_levels(reports, max(depths))
+        return Partition(order, tuple(levels[depth] for depth in depths))
+
+
+def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
+    """Row order of the deepest tree, and the cuts at every depth: deeper trees refine shallower ones."""
+    runs = [np.arange(len(reports))]
+    levels = [np.empty(0, dtype=np.int64)]
+    for _ in range(depth):
+        runs = [half for run in runs for half in _split_at_median(reports, run)]
+        levels.append(np.cumsum([len(run) for run in runs])[:-1])
+    return np.concatenate(runs), levels
+
+
+def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
+    if len(rows) == 0:
+        return rows, rows
+    here = reports[rows]
+    column = here[:, int(np.argmax(here.max(axis=0) - here.min(axis=0)))]
+    left = column <= np.median(column)
+    return rows[left], rows[~left]
+
+
+@final
+@dataclass(frozen=True)
+class KMeans(VectorRule):
+    """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
+
+    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        bins = read_bins(self.n_bins)
+        if isinstance(bins, tuple):
+            raise ValueError("KMeans takes one number of clusters, got several")
+        object.__setattr__(self, "n_bins", bins)
+
+    def partition(self, reports: Array) -> Partition:
+        from scipy.cluster.vq import kmeans2, vq
+
+        points = np.asarray(reports, dtype=np.float64)
+        distinct = np.unique(points, axis=0)
+        clusters = min(int(self.n_bins), len(distinct))  # type: ignore[arg-type]  # one count, see __post_init__
+        rng = np.random.default_rng(self.seed)
+        start = distinct[rng.choice(len(distinct), clusters, replace=False)]
+        with warnings.catch_warnings():  # an emptied cluster keeps its old centre, which is fine for cells
+            warnings.simplefilter("ignore", UserWarning)
+            centres = kmeans2(points, start, minit="matrix")[0]
+        return Partition.from_cells(vq(points, centres)[0])
+
+
+@final
+@dataclass(frozen=True)
+class Halfspaces(BinningRule):
+    """Random half-spaces: the two-bin average along seeded Gaussian directions w, of (w·p − min w)/(max w − min w).
+
+    Each direction gives a kernel with unit diagonal that depends on reports only, so their mean is exactly truthful
+    for any number of directions.
+    """
+
+    n_directions: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.n_directions, "n_directions")
+
+    def keys(self, reports: Array) -> Iterator[Array]:
+        """One scalar in [0, 1] per row, direction by direction."""
+        rng = np.random.default_rng(self.seed)
+        for direction in rng.standard_normal((self.n_directions, reports.shape[1])):
+            low, high = direction.min(), direction.max()
+            yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
+
+
+SCALAR_STRATEGIES: dict[str, type[BinningRule]] = {
+    "quantile": Quantile,
+    "uniform": EqualWidth,
+    "two_bin": TwoBin,
+    "poisson": Poisson,
+    "exact": Exact,
+}
+VECTOR_STRATEGIES: dict[str, type[BinningRule]] = {
+    "argmax": ArgmaxQuantile,
+    "kd": KdTree,
+    "halfspace": Halfspaces,
+    "exact": Exact,
+}
+
+
+def read_rule(
+    strategy: Any,
+    n_bins: int | Sequence[int] | None,
+    ties: Ties,
+    *,
+    name: str = "strategy",
+    names: dict[str, type[BinningRule]] = SCALAR_STRATEGIES,
+) -> BinningRule:
+    """The rule behind a strategy name, or the rule object itself; an option that cannot apply raises."""
+    check_ties(ties)
+    if isinstance(strategy, BinningRule):
+        if n_bins is not None:
+            raise ValueError(f"n_bins={n_bins!r} cannot apply: {name} is the rule {strategy!r}, which has its own")
+        if ties != "auto":
+            raise ValueError(f"ties={ties!r} cannot apply: {name} is the rule {strategy!r}; set ties on the rule")
+        return strategy
+    if not isinstance(strategy, str) or strategy not in names:
+        known = ", ".join(map(repr, names))
+        raise ValueError(f"{name} must be one of {known} or a rule object, got {strategy!r}")
+    kind = names[strategy]
+    has_bins = "n_bins" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # every rule is a dataclass
+    has_ties = "ties" in kind.__dataclass_fields__  # type: ignore[attr-defined]
+    options: dict[str, Any] = {}
+    if n_bins is not None:
+        if not has_bins:
+            raise ValueError(f"n_bins={n_bins!r} cannot apply: {name}={strategy!r} has no bin count")
+        options["n_bins"] = read_bins(n_bins)
+    if ties != "auto":
+        if not has_ties:
+            raise ValueError(f"ties={ties!r} cannot apply: {name}={strategy!r} has no ties to break")
+        options["ties"] = ties
+    return kind(**options)

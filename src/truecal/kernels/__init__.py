@@ -1,0 +1,1 @@
+"""The numerical kernels behind `tabulate`: bare formulas, no validation."""

@@ -1,0 +1,247 @@
+"""Cell sums with numpy: sorted runs with exact tie averages, fixed intervals without a sort, and the weighted case.
+
+Vocabulary: a *view* is one scalar report per row; *marked* rows are those whose outcome is 1 (or 0, with complement);
+a *cut* is a position between two neighbours of the sorted reports; a *segment* lies between two cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
+_SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Sums over the runs between cuts, for V views: arrays of shape (V, E + 1), and the tie block at each cut.
+
+    Where a cut splits a block of equal reports, `outcome` and `residual` are expectations over all orders of the block,
+    and first[v, e], last[v, e], marked[v, e] give the block's place and its number of marked rows (0 elsewhere).
+    """
+
+    cuts: Array
+    count: Array
+    outcome: Array
+    residual: Array
+    first: Array | None = None
+    last: Array | None = None
+    marked: Array | None = None
+
+
+def run_sums(x: Array, starts: Array) -> Array:
+    """Sums of x[..., starts[j]:starts[j+1]] along the last axis, in float64, zero for empty runs."""
+    size = x.shape[-1]
+    ends = np.append(starts[1:], size)
+    sums = np.add.reduceat(x, np.minimum(starts, size - 1), axis=-1, dtype=np.float64)
+    empty = ends <= starts
+    if empty.any():
+        sums[..., empty] = 0.0
+    return np.asarray(sums)
+
+
+def transposed_tile(matrix: Array, columns: slice, dtype: np.dtype[Any]) -> Array:
+    """matrix[:, columns].T as a contiguous array of its own."""
+    source = matrix[:, columns]
+    tile = np.empty((source.shape[1], source.shape[0]), dtype=dtype)
+    for start in range(0, source.shape[0], _TILE_ROWS):
+        rows = slice(start, start + _TILE_ROWS)
+        tile[:, rows] = source[rows].T
+    return tile
+
+
+def indicator_segments(
+    ordered: Array, marked: Array, cuts: Array, *, ties: str, complement: bool = False
+) -> tuple[Array, ...]:
+    """One view of reports in [0, 1] with 0/1 outcomes: segment sums from sorted values alone.
+
+    `ordered` holds all reports sorted (it is overwritten), `marked` the sorted reports of marked rows. Returns
+    (cuts, count, outcome, residual, first, last, block_marked); the last three are empty when no cut needs them.
+    The residual is summed as distances to the nearest of 0 and 1, so that nearly perfect reports keep their digits.
+    """
+    n = len(ordered)
+    place = np.minimum(np.maximum(cuts, 1), n - 1)
+    value = ordered[place]
+    tied = (ordered[place - 1] == value) & (cuts > 0) & (cuts < n)
+    before = np.searchsorted(marked, value).astype(np.float64)
+    before[cuts <= 0] = 0.0
+    before[cuts >= n] = len(marked)
+    first = last = block = np.empty(0)
+    if tied.any():
+        if ties == "together":
+            cuts = cuts.copy()
+            cuts[tied] = np.searchsorted(ordered, value[tied], side="right")
+            before[tied] = np.searchsorted(marked, value[tied], side="right")
+        else:
+            block = np.zeros(len(cuts))
+            block[tied] = np.searchsorted(marked, value[tied], side="right") - before[tied]
+            split = np.flatnonzero(block > 0)  # a block without a marked row is the same in every order
+            first, last = np.zeros(len(cuts)), np.ones(len(cuts))
+            first[split] = np.searchsorted(ordered, value[split])
+            last[split] = np.searchsorted(ordered, value[split], side="right")
+            before[split] += block[split] * (cuts[split] - first[split]) / (last[split] - first[split])
+    high = np.searchsorted(ordered, ordered.dtype.type(0.5), side="right")
+    ordered[high:] -= 1  # exact: floats in [1/2, 1] minus 1
+    ends = np.append(cuts, n)
+    starts = np.concatenate([[0], cuts])
+    distance = run_sums(ordered, starts)
+    count = (ends - starts).astype(np.float64)
+    near_one = np.diff(np.maximum(ends, high), prepend=high)
+    marks = np.diff(before, prepend=0.0, append=len(marked))
+    outcome = count - marks if complement else marks
+    return cuts, count, outcome, distance + (near_one - outcome), first, last, block
+
+
+def stack_segments(rows: Sequence[tuple[Array, ...]]) -> Segments:
+    """Views that share their number of cuts, as one block."""
+    cuts, count, outcome, residual = (np.stack([row[i] for row in rows]) for i in range(4))
+    if not any(row[6].any() for row in rows):
+        return Segments(cuts, count, outcome, residual)
+    width = cuts.shape[1]
+    defaults = (np.zeros(width), np.ones(width), np.zeros(width))
+    blocks = [np.stack([row[4 + i] if row[6].size else defaults[i] for row in rows]) for i in range(3)]
+    return Segments(cuts, count, outcome, residual, *blocks)
+
+
+def tie_variance(segments: Segments, left: Array, right: Array, lower: Array, upper: Array) -> Array:
+    """Variance of each bin's sum over the orders of the tie blocks at its two ends.
+
+    left and right index the bin's cuts among the segments' cuts (−1: the end of the sample), lower and upper are its
+    first and last place. A block of t rows, P of them marked, that gives s rows to the bin adds
+    s·(P/t)·(1 − P/t)·(t − s)/(t − 1); a block that covers the whole bin counts once.
+    """
+    if segments.first is None or segments.last is None or segments.marked is None:
+        return np.zeros((len(segments.count), len(left)))
+    views = np.arange(len(segments.count))[:, None]
+
+    def block(index: Array) -> tuple[Array, Array, Array]:
+        inside = index >= 0
+        assert segments.first is not None and segments.last is not None and segments.marked is not None
+        return (
+            segments.first[views, index],
+            segments.last[views, index],
+            np.where(inside, segments.marked[views, index], 0.0),
+        )
+
+    first_l, last_l, marked_l = block(left)
+    first_r, last_r, marked_r = block(right)
+    same = (marked_l > 0) & (marked_r > 0) & (first_l == first_r)
+    from_left = _hypergeometric(np.minimum(last_l, upper) - lower, last_l - first_l, marked_l)
+    from_right = _hypergeometric(upper - np.maximum(first_r, lower), last_r - first_r, marked_r)
+    return np.asarray(from_left + np.where(same, 0.0, from_right))
+
+
+def _hypergeometric(drawn: Array, size: Array, marked: Array) -> Array:
+    share = marked / size
+    drawn = np.clip(drawn, 0.0, size)
+    return np.asarray(drawn * share * (1 - share) * (size - drawn) / np.maximum(size - 1, 1))
+
+
+def weighted_segments(x: Array, cuts: Array, tied: Array | None) -> tuple[Array, Array]:
+    """General case: sums of the rows x[(count, outcome, residual, residual²), view, place] between cuts.
+
+    Returns the sums (4, V, m) and the tie variance (V, m). A block of t equal reports with R = Σ r and Q = Σ r² that
+    gives s rows to a bin has mean (s/t)·R and variance s(t − s)/(t²(t − 1))·(tQ − R²).
+    """
+    n = x.shape[-1]
+    starts = np.concatenate([[0], cuts]).astype(np.int64)
+    inner = cuts[(cuts > 0) & (cuts < n)]
+    split = inner[tied[inner]] if tied is not None else inner[:0]
+    if split.size == 0 or tied is None:
+        sums = run_sums(x, starts)
+        return sums, np.zeros(sums.shape[1:])
+    begins = np.flatnonzero(~tied)
+    which = np.unique(np.searchsorted(begins, split, side="right") - 1)
+    block_first = begins[which]
+    block_last = np.append(begins, n)[which + 1]
+    pieces = np.unique(np.concatenate([[0], inner, block_first, block_last[block_last < n]]))
+    sums = run_sums(x, pieces)
+    variance = np.zeros(sums.shape[1:])
+    sizes = np.diff(np.append(pieces, n))
+    owner = np.searchsorted(block_first, pieces, side="right") - 1
+    member = np.flatnonzero((owner >= 0) & (pieces < block_last[np.maximum(owner, 0)]))
+    runs = np.searchsorted(owner[member], np.arange(len(which)))
+    totals = run_sums(sums[..., member], runs)[..., owner[member]]
+    t = (block_last - block_first)[owner[member]]
+    s = sizes[member]
+    sums[..., member] = totals * (s / t)
+    spread = np.maximum(t * totals[3] - totals[2] ** 2, 0.0)
+    variance[..., member] = s * (t - s) / (t.astype(np.float64) ** 2 * np.maximum(t - 1, 1)) * spread
+    bins = np.searchsorted(pieces, starts)
+    return run_sums(sums, bins), run_sums(variance, bins)
+
+
+def interval_index(values: Array, edges: Array) -> Array:
+    """The interval (e_{j−1}, e_j] of each value, 0-based; values at or below the first inner edge are in the first."""
+    return np.searchsorted(edges[1:-1], values, side="left")
+
+
+def fixed_cells(matrix: Array, labels: Array, edges: Array) -> tuple[Array, Array, Array]:
+    """Count, outcome and residual sums of every column over fixed intervals, without a sort: arrays (k, m).
+
+    Few entries of a row exceed the first inner edge, so only those are looked up; the rest of each column is summed
+    as it stands. Entries above 1/2 enter as their distance from 1.
+    """
+    n, k = matrix.shape
+    m = len(edges) - 1
+    threshold = min(edges[1], edges.dtype.type(0.5))
+    count, near_one, distance = np.zeros(k * m), np.zeros(k * m), np.zeros(k * m)
+    low_sums = np.zeros(k)
+    step = max(1, (1 << 19) // k)
+    for start in range(0, n, step):
+        block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
+        flat = np.flatnonzero(block.reshape(-1) > threshold)
+        values = block.reshape(-1)[flat]
+        cell = (flat % k) * m + interval_index(values, edges)
+        high = values > 0.5
+        count += np.bincount(cell, minlength=k * m)
+        near_one += np.bincount(cell[high], minlength=k * m)
+        distance += np.bincount(cell, weights=values - high, minlength=k * m)
+        low = block.astype(np.float64)
+        low.reshape(-1)[flat] = 0.0
+        low_sums += low.sum(axis=0)
+    count, near_one, distance = (x.reshape(k, m) for x in (count, near_one, distance))
+    count[:, 0] += n - count.sum(axis=1)
+    distance[:, 0] += low_sums
+    own = matrix[np.arange(n), labels].astype(edges.dtype, copy=False)
+    outcome = np.bincount(labels * m + interval_index(own, edges), minlength=k * m).reshape(k, m).astype(np.float64)
+    return count, outcome, distance + (near_one - outcome)
+
+
+def fixed_view(values: Array, marks: Array, edges: Array) -> tuple[Array, Array, Array]:
+    """Count, outcome and residual sums of one view over fixed intervals: arrays (1, m)."""
+    m = len(edges) - 1
+    values = values.astype(edges.dtype, copy=False)
+    cell = interval_index(values, edges)
+    high = values > 0.5
+    count = np.bincount(cell, minlength=m).astype(np.float64)
+    near_one = np.bincount(cell[high], minlength=m)
+    outcome = np.bincount(cell[marks], minlength=m).astype(np.float64)
+    distance = np.bincount(cell, weights=values - high, minlength=m)
+    return count[None], outcome[None], (distance + (near_one - outcome))[None]
+
+
+def top_class(matrix: Array) -> Array:
+    """Index of the largest entry of each row, the lowest index on ties."""
+    n, k = matrix.shape
+    if k > _SMALL_K:
+        return matrix.argmax(axis=1)
+    index = np.empty(n, dtype=np.uint8)
+    step = 8192
+    for start in range(0, n, step):
+        columns = np.ascontiguousarray(matrix[start : start + step].T)
+        best = columns[0].copy()
+        where = np.zeros(len(best), dtype=np.uint8)
+        for j in range(1, k):
+            above = columns[j] > best
+            np.copyto(where, j, where=above)
+            np.maximum(best, columns[j], out=best)
+        index[start : start + step] = where
+    return index

@@ -1,0 +1,166 @@
+"""Proper losses of probabilistic predictions: per example first, mean last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import (
+    check_labels,
+    check_pair,
+    check_probabilities,
+    check_same_length,
+    check_weights,
+    refuse_swapped,
+    row_blocks,
+)
+from .kernels.cpu import top_class
+
+Array = NDArray[Any]
+
+
+class Loss:
+    """A named loss, called as loss(y_true, y_proba, *, sample_weight=None, per_example=False, labels=None)."""
+
+    def __init__(self, formula: Callable[[Array, Array], Array]) -> None:
+        self._formula = formula
+        self.name = self.__name__ = formula.__name__
+        self.__doc__ = formula.__doc__
+
+    def __repr__(self) -> str:
+        return f"<loss {self.name}>"
+
+    @overload
+    def __call__(
+        self,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        sample_weight: Any = None,
+        per_example: Literal[False] = False,
+        labels: Any = None,
+    ) -> float: ...
+    @overload
+    def __call__(
+        self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: Literal[True], labels: Any = None
+    ) -> Array: ...
+    def __call__(
+        self,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        sample_weight: Any = None,
+        per_example: bool = False,
+        labels: Any = None,
+    ) -> float | Array:
+        refuse_swapped(y_true, y_proba)
+        proba = check_probabilities(y_proba)
+        y = check_labels(y_true, proba.shape[1], labels)
+        n = check_same_length(y_true=y, y_proba=proba)
+        weights = check_weights(sample_weight, n)
+        return _finish(self._formula(y, proba), weights, per_example)
+
+
+def _finish(values: Array, weights: Array | None, per_example: bool) -> float | Array:
+    if per_example:
+        if weights is not None:
+            raise ValueError("sample_weight cannot apply with per_example=True: the values are not averaged")
+        return values
+    return float(values.mean() if weights is None else np.average(values, weights=weights))
+
+
+def _own(y: Array, proba: Array) -> Array:
+    """The probability of the label that came, in float64."""
+    return np.asarray(proba[np.arange(len(y)), y], dtype=np.float64)
+
+
+def _top(y: Array, proba: Array) -> tuple[Array, Array]:
+    top = top_class(proba)
+    return np.asarray(proba[np.arange(len(y)), top], dtype=np.float64), y == top
+
+
+@Loss
+def classification_error(y: Array, proba: Array) -> Array:
+    """1 − z with z = 1[y = argmax p]; the lowest index wins a tie.
+
+    >>> import truecal as tc
+    >>> tc.classification_error([0, 1], [[.7, .3], [.6, .4]])
+    0.5
+    """
+    return np.asarray(y != top_class(proba), dtype=np.float64)
+
+
+@Loss
+def cross_entropy(y: Array, proba: Array) -> Array:
+    """−ln p_y; infinite where the label that came was given probability 0.
+
+    >>> import truecal as tc
+    >>> round(tc.cross_entropy([0, 1], [[.5, .5], [.5, .5]]), 6)
+    0.693147
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(_own(y, proba))) + 0.0
+
+
+@Loss
+def brier(y: Array, proba: Array) -> Array:
+    """Σ_r (p_r − 1[y = r])², between 0 and 2: the loss of full calibration, and k times that of classwise.
+
+    >>> import truecal as tc
+    >>> round(tc.brier([0], [[.8, .2]]), 6)
+    0.08
+    """
+    losses = np.empty(len(y))
+    for rows in row_blocks(len(y), proba.shape[1] * 8):
+        residual = proba[rows].astype(np.float64)
+        residual[np.arange(len(residual)), y[rows]] -= 1.0
+        losses[rows] = np.einsum("ij,ij->i", residual, residual)
+    return losses
+
+
+@Loss
+def spherical(y: Array, proba: Array) -> Array:
+    """1 − p_y / ||p||₂.
+
+    >>> import truecal as tc
+    >>> round(tc.spherical([1], [[.6, .4]]), 6)
+    0.4453
+    """
+    squares = np.empty(len(y))
+    for rows in row_blocks(len(y), proba.shape[1] * 8):
+        block = proba[rows].astype(np.float64)
+        squares[rows] = np.einsum("ij,ij->i", block, block)
+    return np.asarray(1.0 - _own(y, proba) / np.sqrt(squares))
+
+
+@Loss
+def confidence_loss(y: Array, proba: Array) -> Array:
+    """1 − z + (c − z)² with c the largest probability and z whether its class came: the loss of ConfCE^corr.
+
+    >>> import truecal as tc
+    >>> round(tc.confidence_loss([0, 1], [[.8, .2], [.8, .2]]), 6)
+    0.84
+    """
+    confidence, correct = _top(y, proba)
+    return np.asarray((1.0 - correct) + np.square(confidence - correct))
+
+
+def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_example: bool = False) -> float | Array:
+    """||u − φ(y)||² of any linear property: outcome values and reports, both (n,) or (n, d).
+
+    >>> import truecal as tc
+    >>> tc.linear_loss([1.0, 3.0], [2.0, 3.0])
+    0.5
+    """
+    values, u = check_pair(outcomes, reports, None)
+    residual = (u.astype(np.float64) - values).reshape(len(u), -1)
+    return _finish(np.einsum("ij,ij->i", residual, residual), check_weights(sample_weight, len(u)), per_example)
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (classification_error, cross_entropy, brier, spherical, confidence_loss)
+}
+"""The five losses of the paper by name, in its order."""
