@@ -1,0 +1,88 @@
+"""``python -m truecal.lab``: the experiment on machines that have nothing but the training libraries."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from truecal.lab.presets import PRESETS
+from truecal.lab.run import EXPERIMENTS, print_progress, reproduce
+
+SHARED = ("out", "quick", "from_dir", "keep_logits", "seed", "experiments", "processes", "time_limit", "summary")
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(part) for part in _texts(text))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Options left out are not passed on, so a preset's own defaults stay its own."""
+    made = argparse.ArgumentParser(
+        prog="python -m truecal.lab",
+        description="Train traces, score every checkpoint, draw every figure and table of the paper.",
+        argument_default=argparse.SUPPRESS,
+    )
+    made.add_argument("preset", nargs="?", choices=sorted(PRESETS), default=None)
+    made.add_argument("--tables-from", metavar="DIR", help="only draw figures and tables from DIR's checkpoints.csv")
+    run = made.add_argument_group("the run")
+    run.add_argument("--out", metavar="DIR", help="where results go; the same DIR resumes")
+    run.add_argument("--from", dest="from_dir", metavar="DIR", help="stored logits instead of training")
+    run.add_argument("--quick", action="store_true")
+    run.add_argument("--keep-logits", action="store_true")
+    run.add_argument("--seed", type=int)
+    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(EXPERIMENTS)}")
+    run.add_argument("--processes", type=int, help="traces trained at a time")
+    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
+    run.add_argument("--no-summary", dest="summary", action="store_false", help="leave figures and tables for later")
+    run.add_argument("--quiet", action="store_true")
+    own = made.add_argument_group("the preset's own")
+    own.add_argument("--epochs", type=int)
+    own.add_argument("--fractions", type=_numbers, help="comma-separated, within-model")
+    own.add_argument("--cross-fractions", type=_numbers, help="comma-separated, cross-model")
+    own.add_argument("--models", type=_texts, help="comma-separated, cross-model")
+    own.add_argument("--within-model")
+    own.add_argument("--data", metavar="DIR", help="the cifar-100-python folder")
+    own.add_argument("--weights", metavar="DIR", help="a folder of <model>.pth, instead of timm's hub")
+    own.add_argument("--from-scratch", dest="pretrained", action="store_false")
+    own.add_argument("--image-size", type=int)
+    own.add_argument("--learning-rate", type=float)
+    own.add_argument("--momentum", type=float)
+    own.add_argument("--weight-decay", type=float)
+    own.add_argument("--batch-size", type=int)
+    own.add_argument("--precision", choices=("bf16", "fp32"))
+    own.add_argument("--device")
+    own.add_argument("--cuda-graphs", action="store_true", help="launch each training step as one recorded graph")
+    own.add_argument("--no-channels-last", dest="channels_last", action="store_false")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0 when all is done, 3 when the time limit came first, 2 for bad arguments."""
+    command = parser()
+    given: dict[str, Any] = vars(command.parse_args(arguments))
+    preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
+    try:
+        if folder is not None:
+            from truecal.lab.summary import summarise
+
+            print(summarise(folder))
+            return 0
+        if "out" not in given:
+            command.error("--out DIR is needed")
+        outcome = reproduce(preset, progress=None if quiet else print_progress, **given)
+    except (ValueError, FileNotFoundError) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    state = "complete" if outcome.complete else "stopped at the time limit: run again to go on"
+    print(f"{outcome.out}: {outcome.checkpoints} checkpoints of {outcome.traces} traces, {state}")
+    return 0 if outcome.complete else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

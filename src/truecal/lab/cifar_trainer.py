@@ -1,0 +1,297 @@
+"""Trains image classifiers on CIFAR-100 with the images held on the device, and yields every epoch's logits."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from truecal.io import atomic_path
+from truecal.lab.cifar_models import Built, build
+from truecal.lab.datasets import Splits, nested_subset
+from truecal.lab.traces import Checkpoint, Trace
+
+PADDING = 4  # pixels of black around the resized image before the random crop
+
+
+class Builder(Protocol):
+    """What makes a model: `cifar_models.build`, or a stand-in."""
+
+    def __call__(self, name: str, n_classes: int, *, pretrained: bool, weights: Path | None) -> Built: ...
+
+
+@dataclass(frozen=True)
+class CifarSettings:
+    """How to train; the defaults are the paper's protocol."""
+
+    image_size: int = 224
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    batch_size: int = 256
+    precision: str = "bf16"
+    pretrained: bool = True
+    weights: str | None = None
+    device: str = "cuda"
+    cuda_graphs: bool = False
+    channels_last: bool = True
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.precision not in {"bf16", "fp32"}:
+            raise ValueError(f"precision is 'bf16' or 'fp32', got {self.precision!r}")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model's name in full: ``name[@size][+freezeN]``: input size in pixels, and the stem and N stages kept fixed.
+
+    >>> Variant.parse("tf_efficientnet_lite0@96+freeze4", 224)
+    Variant(name='tf_efficientnet_lite0', image_size=96, frozen=4)
+    """
+
+    name: str
+    image_size: int
+    frozen: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, image_size: int) -> Variant:
+        match = re.fullmatch(r"([A-Za-z0-9_.]+)(?:@(\d+))?(?:\+freeze(\d+))?", text)
+        if match is None:
+            raise ValueError(f"expected a model as name[@size][+freezeN], got {text!r}")
+        name, size, frozen = match.groups()
+        return cls(name, int(size or image_size), None if frozen is None else int(frozen))
+
+
+class CifarTrainer:
+    """Trains one trace after another; the model and the tuned kernels of the last variant stay on the device."""
+
+    def __init__(self, data: Splits, settings: CifarSettings, builder: Builder = build) -> None:
+        if settings.device.startswith("cuda") and not torch.cuda.is_available():
+            raise RuntimeError("no CUDA device is available; --device cpu trains without one, very slowly")
+        torch.backends.cudnn.benchmark = True  # shapes are fixed, so tuning pays once per variant
+        self.settings = settings
+        self.builder = builder
+        self.n_classes = data.n_classes
+        device = torch.device(settings.device)
+        self.images = torch.from_numpy(data.train.X).to(device)
+        self.labels = torch.from_numpy(data.train.y.astype(np.int64)).to(device)
+        held_out = np.concatenate([data.validation.X, data.test.X])
+        self.held_out = torch.from_numpy(held_out).to(device)
+        self.y_validation, self.y_test = data.validation.y, data.test.y
+        self._session: tuple[Variant, _Session] | None = None
+
+    def train(self, trace: Trace, state: Path | None = None) -> Iterator[Checkpoint]:
+        """Yield each epoch's logits; with ``state``, save after each epoch and begin with the epoch saved there."""
+        session = self._open(Variant.parse(trace.model, self.settings.image_size))
+        subset = nested_subset(len(self.images), trace.fraction, self.settings.seed)
+        rows = torch.from_numpy(subset).to(self.images.device)
+        session.reset()
+        done = session.load(state) if state is not None and state.is_file() else 0
+        if done:
+            yield self._checkpoint(session, trace, done)
+        for epoch in range(done + 1, trace.epochs + 1):
+            self._train_epoch(session, trace, rows, epoch)
+            if state is not None and epoch < trace.epochs:
+                session.save(state, epoch)
+            yield self._checkpoint(session, trace, epoch)
+
+    def _open(self, variant: Variant) -> _Session:
+        if self._session is None or self._session[0] != variant:
+            self._session = None  # frees the old one before the new one is built
+            self._session = variant, _Session(variant, self.settings, self.n_classes, self.builder)
+        return self._session[1]
+
+    def _train_epoch(self, session: _Session, trace: Trace, rows: Tensor, epoch: int) -> None:
+        batch, device = self.settings.batch_size, self.images.device
+        rng = np.random.default_rng([self.settings.seed, zlib.crc32(trace.name.encode()), epoch])
+        n_batches = -(-len(rows) // batch)
+        # Every batch is full, so that shapes never change: the last is filled up from the epoch's first images.
+        order = np.resize(rng.permutation(len(rows)), n_batches * batch)
+        shift = rng.integers(0, 2 * PADDING + 1, size=(2, len(order)))
+        flip = rng.random(len(order)) < 0.5
+        picked = rows[torch.from_numpy(order).to(device)]
+        top, left = torch.from_numpy(shift).to(device)
+        flips = torch.from_numpy(flip).to(device)
+        session.start_epoch(cosine(self.settings.learning_rate, epoch, trace.epochs))
+        for begin in range(0, len(order), batch):
+            part = slice(begin, begin + batch)
+            index = picked[part]
+            large = resize(self.images[index], session.variant.image_size)
+            session.step(crop_and_flip(large, top[part], left[part], flips[part]), self.labels[index])
+
+    def _checkpoint(self, session: _Session, trace: Trace, epoch: int) -> Checkpoint:
+        logits = session.logits(self.held_out)
+        if not np.isfinite(logits).all():
+            raise FloatingPointError(f"{trace.name}: training diverged by epoch {epoch}; lower the learning rate")
+        n_validation = len(self.y_validation)
+        return Checkpoint(epoch, logits[:n_validation], logits[n_validation:])
+
+
+class _Session:
+    """One variant on the device: the model, its optimiser and, on request, the captured training step."""
+
+    def __init__(self, variant: Variant, settings: CifarSettings, n_classes: int, builder: Builder) -> None:
+        torch.manual_seed(settings.seed)  # the new head is the same for every trace of a variant
+        weights = None if settings.weights is None else Path(settings.weights)
+        built = builder(variant.name, n_classes, pretrained=settings.pretrained, weights=weights)
+        self.variant, self.settings = variant, settings
+        self.device = torch.device(settings.device)
+        self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+        self.model = built.model.to(self.device, memory_format=self.layout)  # type: ignore[call-overload]
+        self.mean = torch.tensor(built.mean, device=self.device).view(1, -1, 1, 1)
+        self.std = torch.tensor(built.std, device=self.device).view(1, -1, 1, 1)
+        self.frozen = _freeze(built, variant)
+        self.initial = {key: value.clone() for key, value in self.model.state_dict().items()}
+        self.rate = torch.tensor(settings.learning_rate, device=self.device)
+        self.optimizer = torch.optim.SGD(
+            [p for p in self.model.parameters() if p.requires_grad],
+            lr=self.rate,  # a tensor, so that a captured step sees its changes
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+        self._replay: Callable[[Tensor, Tensor], None] | None = None
+        if settings.cuda_graphs and self.device.type == "cuda":
+            self._replay = self._capture()
+
+    def reset(self) -> None:
+        """Back to the initial weights and no momentum, in place: a captured step keeps pointing at them."""
+        self.model.load_state_dict(self.initial)
+        for buffers in self.optimizer.state.values():
+            if buffers.get("momentum_buffer") is not None:
+                buffers["momentum_buffer"].zero_()
+
+    def start_epoch(self, rate: float) -> None:
+        self.rate.fill_(rate)
+        self._training_mode()
+
+    def step(self, images: Tensor, labels: Tensor) -> None:
+        """One step on a batch of raw images (0 to 255, resized, cropped and flipped)."""
+        if self._replay is not None:
+            self._replay(images, labels)
+            return
+        self.optimizer.zero_grad(set_to_none=True)
+        self._forward_backward(images, labels)
+
+    def logits(self, images: Tensor) -> NDArray[np.float32]:
+        """Logits of all images in batches of one size, brought to the host once."""
+        self.model.eval()
+        batch = min(1000, len(images))
+        parts = []
+        with torch.inference_mode(), self._autocast():
+            for begin in range(0, len(images), batch):
+                begin = min(begin, len(images) - batch)  # the last batch overlaps rather than shrinks
+                parts.append((begin, self.model(self._normalise(resize(images[begin : begin + batch], self._size)))))
+        result = torch.empty(len(images), parts[0][1].shape[1], device=self.device)
+        for begin, part in parts:
+            result[begin : begin + batch] = part
+        return result.float().cpu().numpy()
+
+    def save(self, path: Path, epoch: int) -> None:
+        momentum = [self.optimizer.state[p]["momentum_buffer"] for p in self.optimizer.param_groups[0]["params"]]
+        content = {"epoch": epoch, "model": self.model.state_dict(), "momentum": momentum}
+        with atomic_path(path) as temporary:
+            torch.save(content, temporary)
+
+    def load(self, path: Path) -> int:
+        content: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(content["model"])
+        for p, momentum in zip(self.optimizer.param_groups[0]["params"], content["momentum"], strict=True):
+            state = self.optimizer.state[p]
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+            state["momentum_buffer"].copy_(momentum)
+        return int(content["epoch"])
+
+    @property
+    def _size(self) -> int:
+        return self.variant.image_size
+
+    def _training_mode(self) -> None:
+        self.model.train()
+        for module in self.frozen:
+            module.eval()  # a frozen batch normalisation keeps its statistics too
+
+    def _autocast(self) -> torch.autocast:
+        enabled = self.settings.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
+
+    def _normalise(self, images: Tensor) -> Tensor:
+        return ((images / 255 - self.mean) / self.std).contiguous(memory_format=self.layout)
+
+    def _forward_backward(self, images: Tensor, labels: Tensor) -> None:
+        with self._autocast():
+            loss = F.cross_entropy(self.model(self._normalise(images)), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def _capture(self) -> Callable[[Tensor, Tensor], None]:
+        """Record one training step as a CUDA graph: hundreds of kernels launched at once, free of Python."""
+        shape = (self.settings.batch_size, 3, self._size, self._size)
+        images = torch.zeros(shape, device=self.device)
+        labels = torch.zeros(self.settings.batch_size, dtype=torch.int64, device=self.device)
+        self._training_mode()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # warm-up off the main stream: tuning and momentum buffers must precede capture
+            for _ in range(3):
+                self.optimizer.zero_grad(set_to_none=True)
+                self._forward_backward(images, labels)
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._forward_backward(images, labels)
+
+        def replay(new_images: Tensor, new_labels: Tensor) -> None:
+            images.copy_(new_images)
+            labels.copy_(new_labels)
+            graph.replay()
+
+        return replay
+
+
+def cosine(rate: float, epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch (from 1) under cosine decay."""
+    return float(rate * (1 + np.cos(np.pi * (epoch - 1) / epochs)) / 2)
+
+
+def resize(images: Tensor, size: int) -> Tensor:
+    """uint8 images (n, 3, h, w) as float (n, 3, size, size), 0 to 255, bilinear."""
+    values = images.float()
+    if values.shape[-1] == size:
+        return values
+    return F.interpolate(values, size=(size, size), mode="bilinear", align_corners=False)
+
+
+def crop_and_flip(images: Tensor, top: Tensor, left: Tensor, flip: Tensor) -> Tensor:
+    """Pad by `PADDING` black pixels, cut image i back to its size at (top[i], left[i]), mirror it where flip[i]."""
+    n, _, height, width = images.shape
+    padded = F.pad(images, (PADDING,) * 4)
+    rows = top[:, None] + torch.arange(height, device=images.device)
+    columns = torch.arange(width, device=images.device).expand(n, -1)
+    columns = left[:, None] + torch.where(flip[:, None], width - 1 - columns, columns)
+    sample = torch.arange(n, device=images.device)[:, None, None]
+    # Index arrays around the channel slice put the channels last: (n, height, width, 3).
+    return padded[sample, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _freeze(built: Built, variant: Variant) -> list[nn.Module]:
+    if variant.frozen is None:
+        return []
+    if variant.frozen >= len(built.stages):
+        raise ValueError(f"{variant.name} has {len(built.stages) - 1} stages, cannot freeze {variant.frozen}")
+    frozen = [module for stage in built.stages[: variant.frozen + 1] for module in stage]
+    for module in frozen:
+        module.requires_grad_(False)
+    return frozen

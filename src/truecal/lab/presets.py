@@ -1,0 +1,294 @@
+"""The experiments on offer: a preset is data plus a trainer, and the traces to train with it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truecal.lab.datasets import cifar100 as read_cifar100
+from truecal.lab.datasets import letter as read_letter
+from truecal.lab.letter_trainer import MLPTrainer
+from truecal.lab.traces import Checkpoint, Trace, Trainer
+
+WITHIN, CROSS = "within", "cross"
+FORTIETHS = tuple(i / 40 for i in range(1, 41))
+FIFTHS = (0.2, 0.4, 0.6, 0.8, 1.0)
+# Warm-up ends where a checkpoint gets at least half of the validation set right: fixed for every preset, unseen.
+WARM_UP = 0.5
+
+LETTER_MODELS = (
+    *("mlp-16", "mlp-32", "mlp-64", "mlp-128", "mlp-256"),
+    *("mlp-32-32", "mlp-64-64", "mlp-128-128", "mlp-64-64-64"),
+)
+PAPER_MODELS = (
+    *("mobilenetv3_small_050", "mobilenetv3_small_075", "mobilenetv3_small_100"),
+    *("resnet10t", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
+)
+LITE0 = "tf_efficientnet_lite0"
+LITE0_VARIANTS = tuple(f"{LITE0}@{size}{frozen}" for size in (64, 96, 128) for frozen in ("", "+freeze4", "+freeze6"))
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Everything a run needs; ``open`` is called once in each worker process."""
+
+    name: str
+    title: str
+    experiments: Mapping[str, tuple[Trace, ...]]
+    open: Callable[[], Trainer]
+    settings: Mapping[str, Any]  # what the numbers depend on: recorded with the results, and no other run resumes them
+    notes: tuple[str, ...] = ()  # what a reader must know about this run, for RESULTS.md
+    warm_up: float = WARM_UP
+    processes: int = 1
+    beside_paper: bool = False
+
+
+def letter(
+    *,
+    seed: int = 42,
+    quick: bool = False,
+    epochs: int | None = None,
+    fractions: Sequence[float] | None = None,
+    models: Sequence[str] = LETTER_MODELS,
+    within_model: str = "mlp-64",
+    cross_fractions: Sequence[float] | None = None,
+) -> Preset:
+    """Letter Recognition with scikit-learn's perceptrons: the bundled default, minutes on two cores."""
+    epochs = epochs or (8 if quick else 25)
+    fractions = tuple(fractions or (FORTIETHS[4::5] if quick else FORTIETHS))
+    cross_fractions = tuple(cross_fractions or ((0.2, 1.0) if quick else FIFTHS))
+    models = tuple(models[1::2] if quick and models == LETTER_MODELS else models)
+
+    def trace(model: str, fraction: float) -> Trace:
+        return Trace(model, fraction, epochs, cost=0.5 + fraction)
+
+    return Preset(
+        "letter",
+        "Letter Recognition, scikit-learn perceptrons",
+        _experiments(trace, within_model, fractions, models, cross_fractions),
+        partial(_open_letter, seed),
+        {"seed": seed, "epochs": epochs},
+        notes=(
+            "The paper's protocol carried over to Letter Recognition (16 features, 26 classes; 10,000 training, 5,000 "
+            "validation and 5,000 test rows), with multi-layer perceptrons trained by Adam instead of image networks. "
+            "It is a small stand-in for CIFAR-100, not a repetition of the paper's numbers.",
+        ),
+        processes=min(2, os.cpu_count() or 1),
+    )
+
+
+def tiny(*, seed: int = 42, quick: bool = False) -> Preset:
+    """The whole pipeline in seconds: a few short traces of small perceptrons, for trying things out."""
+    small = letter(seed=seed, epochs=3, fractions=(0.1, 0.4, 1.0), models=("mlp-8", "mlp-32"), within_model="mlp-16",
+                   cross_fractions=(0.2, 1.0))  # fmt: skip
+    notes = ("A toy run that shows the pipeline; its numbers mean nothing.",)
+    return Preset("tiny", "Toy run on Letter Recognition", small.experiments, small.open, small.settings, notes)
+
+
+def cifar100(
+    *,
+    data: str | Path,
+    seed: int = 42,
+    quick: bool = False,
+    weights: str | Path | None = None,
+    within_model: str = "mobilenetv3_small_100",
+    models: Sequence[str] = PAPER_MODELS,
+    fractions: Sequence[float] | None = None,
+    cross_fractions: Sequence[float] | None = None,
+    epochs: int | None = None,
+    image_size: int = 224,
+    learning_rate: float = 1e-3,
+    momentum: float = 0.9,
+    weight_decay: float = 5e-4,
+    batch_size: int = 256,
+    precision: str = "bf16",
+    pretrained: bool = True,
+    device: str = "cuda",
+    cuda_graphs: bool = False,
+    channels_last: bool = True,
+    name: str = "cifar100",
+    notes: tuple[str, ...] = (),
+) -> Preset:
+    """CIFAR-100 with timm's networks on a GPU: by default the paper's protocol in full."""
+    from truecal.lab.cifar_trainer import CifarSettings, Variant
+
+    settings = CifarSettings(
+        image_size=image_size,
+        learning_rate=learning_rate,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        batch_size=batch_size,
+        precision=precision,
+        pretrained=pretrained,
+        weights=None if weights is None else str(weights),
+        device=device,
+        cuda_graphs=cuda_graphs,
+        channels_last=channels_last,
+        seed=seed,
+    )
+    epochs = epochs or (2 if quick else 100)
+    fractions = tuple(fractions or ((0.1, 0.5, 1.0) if quick else FORTIETHS))
+    cross_fractions = tuple(cross_fractions or ((1.0,) if quick else FIFTHS))
+
+    def trace(model: str, fraction: float) -> Trace:
+        variant = Variant.parse(model, image_size)
+        backward = 1.0 if variant.frozen is None else 0.6
+        return Trace(model, fraction, epochs, cost=(variant.image_size / 224) ** 2 * (fraction * backward + 0.07))
+
+    machine_only = {"weights", "device", "cuda_graphs", "channels_last"}
+    recorded = {key: value for key, value in asdict(settings).items() if key not in machine_only}
+    return Preset(
+        name,
+        f"CIFAR-100, {within_model} within, {len(models)} models across",
+        _experiments(trace, within_model, fractions, tuple(models), cross_fractions),
+        partial(_open_cifar, str(data), settings),
+        {**recorded, "epochs": epochs},
+        notes=notes,
+        processes=5 if device.startswith("cuda") else 1,
+        beside_paper=True,
+    )
+
+
+LITE0_NOTES = (
+    "Within-model: tf_efficientnet_lite0 fine-tuned from ImageNet weights, where the paper uses mobilenetv3_small_100; "
+    "128-pixel inputs instead of 224, 10 epochs instead of 100, learning rate 0.01 instead of 0.001; the rest follows "
+    "the paper.",
+    "Cross-model is a SUBSTITUTE for the paper's nine architectures: nine variants of tf_efficientnet_lite0, input "
+    "sizes 64, 96 and 128 by frozen depth (nothing, the stem and the first four stages, all but the last stage and "
+    "the head). They share one set of ImageNet weights, so they differ less from one another than nine architectures.",
+)
+
+
+def cifar100_lite0(
+    *,
+    within_model: str = f"{LITE0}@128",
+    models: Sequence[str] = LITE0_VARIANTS,
+    epochs: int | None = None,
+    quick: bool = False,
+    image_size: int = 128,
+    learning_rate: float = 0.01,
+    **options: Any,
+) -> Preset:
+    """CIFAR-100 with one network's weights, small images and few epochs: an hour of the paper's protocol on one GPU.
+
+    The cross-model part is a substitute: nine variants (input size by frozen depth) of that one network.
+    """
+    return cifar100(
+        within_model=within_model,
+        models=models,
+        epochs=epochs or (2 if quick else 10),
+        quick=quick,
+        image_size=image_size,
+        learning_rate=learning_rate,
+        name="cifar100-lite0",
+        notes=LITE0_NOTES,
+        **options,
+    )
+
+
+PRESETS: dict[str, Callable[..., Preset]] = {
+    "letter": letter,
+    "cifar100": cifar100,
+    "cifar100-lite0": cifar100_lite0,
+    "tiny": tiny,
+}
+
+
+def make_preset(name: str, **options: Any) -> Preset:
+    """The named preset with these options; one it does not have is an error that lists those it has."""
+    if name not in PRESETS:
+        raise ValueError(f"expected a preset among {', '.join(PRESETS)}, got {name!r}")
+    accepted = set(inspect.signature(PRESETS[name]).parameters)
+    if name == "cifar100-lite0":
+        accepted |= set(inspect.signature(cifar100).parameters)
+    accepted -= {"name", "notes", "options"}
+    unknown = sorted(set(options) - accepted)
+    if unknown:
+        raise ValueError(
+            f"the preset {name!r} has no option {', '.join(unknown)}; it has {', '.join(sorted(accepted))}"
+        )
+    if "data" in accepted and options.get("data") is None:
+        raise ValueError(f"the preset {name!r} needs data: the cifar-100-python folder")
+    return PRESETS[name](**options)
+
+
+def from_folder(folder: str | Path) -> Preset:
+    """A preset that trains nothing: checkpoints' logits stored by somebody else, or by ``keep_logits``."""
+    root = Path(folder)
+    if not (root / "labels.npz").is_file():
+        raise FileNotFoundError(
+            f"{root / 'labels.npz'}: no such file; expected arrays 'validation' and 'test' of labels"
+        )
+    experiments = {}
+    for experiment in (WITHIN, CROSS):
+        folders = sorted(path for path in (root / experiment / "logits").glob("*") if path.is_dir())
+        if folders:
+            experiments[experiment] = tuple(_stored_trace(root, path) for path in folders)
+    if not experiments:
+        raise FileNotFoundError(f"{root}: expected within/logits/<trace>/*.npz or cross/logits/<trace>/*.npz")
+    return Preset("folder", "Stored logits", experiments, partial(FolderTrainer, root), {"folder": root.name})
+
+
+class FolderTrainer:
+    """Yields stored logits in the order of their files' names."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        labels = _load_arrays(root / "labels.npz")
+        self.y_validation, self.y_test = (labels[part].astype(np.intp) for part in ("validation", "test"))
+
+    def train(self, trace: Trace, state: Path | None = None) -> Iterator[Checkpoint]:
+        for epoch, path in enumerate(sorted((self.root / trace.source).glob("*.npz")), start=1):
+            arrays = _load_arrays(path)
+            for part, labels in (("validation", self.y_validation), ("test", self.y_test)):
+                shape = arrays[part].shape
+                if len(shape) != 2 or shape[0] != len(labels):
+                    raise ValueError(f"{path}: expected {part} logits of shape ({len(labels)}, classes), got {shape}")
+            yield Checkpoint(epoch, arrays["validation"], arrays["test"])
+
+
+def _load_arrays(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as content:
+        missing = {"validation", "test"} - set(content)
+        if missing:
+            raise ValueError(f"{path}: expected the arrays 'validation' and 'test', {sorted(missing)} missing")
+        return {part: content[part] for part in ("validation", "test")}
+
+
+def _stored_trace(root: Path, path: Path) -> Trace:
+    described = path / "trace.json"
+    given = json.loads(described.read_text(encoding="utf-8")) if described.is_file() else {}
+    source = path.relative_to(root).as_posix()
+    epochs = len(list(path.glob("*.npz")))
+    return Trace(str(given.get("model", path.name)), float(given.get("fraction", 1.0)), epochs, source=source)
+
+
+def _open_letter(seed: int) -> MLPTrainer:
+    return MLPTrainer(read_letter(), seed)
+
+
+def _open_cifar(data: str, settings: Any) -> Trainer:
+    from truecal.lab.cifar_trainer import CifarTrainer
+
+    return CifarTrainer(read_cifar100(data), settings)
+
+
+def _experiments(
+    trace: Callable[[str, float], Trace],
+    within_model: str,
+    fractions: Sequence[float],
+    models: Sequence[str],
+    cross_fractions: Sequence[float],
+) -> dict[str, tuple[Trace, ...]]:
+    return {
+        WITHIN: tuple(trace(within_model, fraction) for fraction in fractions),
+        CROSS: tuple(trace(model, fraction) for model in models for fraction in cross_fractions),
+    }

@@ -1,0 +1,155 @@
+"""One run from beginning to end: train what is missing, merge the tables, draw and write everything."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truecal.io import atomic_path, write_atomic
+from truecal.lab.evaluation import score
+from truecal.lab.presets import CROSS, WITHIN, Preset, from_folder, make_preset
+from truecal.lab.traces import Job, Progress, Stopped, Store, run_traces
+
+EXPERIMENTS = (WITHIN, CROSS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left: the folder, how many checkpoints of how many traces, and whether all of them are there."""
+
+    out: Path
+    traces: int
+    checkpoints: int
+    complete: bool
+
+
+def reproduce(
+    preset: str | None = None,
+    *,
+    out: str | Path,
+    quick: bool = False,
+    from_dir: str | Path | None = None,
+    keep_logits: bool = False,
+    seed: int = 42,
+    experiments: Sequence[str] = EXPERIMENTS,
+    processes: int | None = None,
+    time_limit: float | None = None,
+    summary: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Outcome:
+    """Run the paper's experiment under ``preset`` (``letter`` unless named) and write everything under ``out``.
+
+    ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before it; the next
+    run with the same arguments goes on from there. ``summary=False`` leaves figures and tables for later, see
+    `summarise`. Other options are the preset's own (`truecal.lab.presets`).
+    """
+    begun = time.time()
+    if from_dir is not None and (preset is not None or options):
+        raise ValueError("stored logits (from_dir) take neither a preset nor its options")
+    unknown = set(experiments) - set(EXPERIMENTS)
+    if unknown or not experiments:
+        raise ValueError(f"experiments are among {', '.join(EXPERIMENTS)}, got {', '.join(experiments) or 'none'}")
+    if from_dir is not None:
+        chosen = from_folder(from_dir)
+    else:
+        chosen = make_preset(preset or "letter", seed=seed, quick=quick, **options)
+    return run_preset(
+        chosen,
+        Path(out),
+        experiments=experiments,
+        keep_logits=keep_logits,
+        processes=processes,
+        deadline=float("inf") if time_limit is None else begun + time_limit,
+        summary=summary,
+        progress=progress,
+    )
+
+
+def run_preset(
+    preset: Preset,
+    out: Path,
+    *,
+    experiments: Sequence[str] = EXPERIMENTS,
+    keep_logits: bool = False,
+    processes: int | None = None,
+    deadline: float = float("inf"),
+    summary: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """`reproduce` for a preset that is already made: the way in for a dataset of one's own."""
+    out.mkdir(parents=True, exist_ok=True)
+    _claim(out, preset)
+    if keep_logits:
+        _save_labels(out, preset)
+    traces = checkpoints = 0
+    complete = True
+    for experiment in (name for name in EXPERIMENTS if name in experiments and name in preset.experiments):
+        planned = preset.experiments[experiment]
+        job = Job(preset.open, score, Store(out / experiment), deadline, keep_logits)
+        try:
+            rows = run_traces(job, planned, processes=processes or preset.processes, progress=progress)
+        except Stopped:
+            rows, complete = job.store.merge(planned), False
+        traces += len({row["trace"] for row in rows})
+        checkpoints += len(rows)
+        if not complete:
+            break
+    if complete and summary:
+        from truecal.lab.summary import summarise
+
+        summarise(out)
+    return Outcome(out, traces, checkpoints, complete)
+
+
+def describe(preset: Preset) -> dict[str, Any]:
+    """What `run.json` records: enough to refuse a different run in the same folder, and to write the results."""
+    return {
+        "preset": preset.name,
+        "title": preset.title,
+        "warm_up": preset.warm_up,
+        "beside_paper": preset.beside_paper,
+        "settings": dict(preset.settings),
+        "notes": list(preset.notes),
+        "traces": {name: [trace.name for trace in traces] for name, traces in preset.experiments.items()},
+    }
+
+
+def print_progress(progress: Progress) -> None:
+    """One line per epoch on standard error."""
+    left = "" if progress.seconds_left == float("inf") else f", about {_duration(progress.seconds_left)} left"
+    print(
+        f"{progress.share:4.0%} {progress.finished}/{progress.traces} traces: {progress.trace} "
+        f"epoch {progress.epoch}/{progress.epochs}{left}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _claim(out: Path, preset: Preset) -> None:
+    path, mine = out / "run.json", json.loads(json.dumps(describe(preset)))
+    if path.is_file():
+        theirs = json.loads(path.read_text(encoding="utf-8"))
+        differing = sorted(key for key in {*mine, *theirs} - {"notes", "title"} if mine.get(key) != theirs.get(key))
+        if differing:
+            raise ValueError(f"{out} holds another run (its {', '.join(differing)} differ); choose another folder")
+    write_atomic(path, json.dumps(mine, indent=1) + "\n")
+
+
+def _save_labels(out: Path, preset: Preset) -> None:
+    if not (out / "labels.npz").is_file():
+        trainer = preset.open()
+        with atomic_path(out / "labels.npz") as temporary:
+            np.savez_compressed(temporary, validation=trainer.y_validation, test=trainer.y_test)
