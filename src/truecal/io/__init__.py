@@ -1,6 +1,18 @@
 """Prediction files in, results out."""
 
 from truecal.io.failures import FileError
+from truecal.io.predictions import Kind, Predictions, check_same_samples, distinct_names
+from truecal.io.reading import read_labels, read_predictions
 from truecal.io.writing import atomic_path, write_atomic
 
-__all__ = ["FileError", "atomic_path", "write_atomic"]
+__all__ = [
+    "FileError",
+    "Kind",
+    "Predictions",
+    "atomic_path",
+    "check_same_samples",
+    "distinct_names",
+    "read_labels",
+    "read_predictions",
+    "write_atomic",
+]

@@ -1,0 +1,186 @@
+"""Text tables: csv and tsv, parsed by arrow; where that fails, a slower second look finds the place."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from truecal.io.columns import CONFIDENCE_NAMES, Request, check_names, name_says
+from truecal.io.contents import Contents
+from truecal.io.failures import FileError, failure, need, parsing, quote
+from truecal.io.tables import MOST_COLUMNS, Block, Table, contents
+
+LONGEST_LINE = 1 << 24  # characters
+BLOCK_BYTES = 1 << 23  # bytes parsed at once; a longer line is not read
+ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first lines of a text table: names, an example row, and where the rows begin."""
+
+    names: tuple[str, ...]
+    example: tuple[str, ...]
+    delimiter: str
+    lines: int  # lines up to and including the header
+
+
+def read_csv(request: Request, with_labels: bool) -> Contents:
+    return contents(request, open_csv(request), with_labels)
+
+
+def open_csv(request: Request) -> Table:
+    """A table of numbers where the name or the first row says so, of lists where that has [...], else of text."""
+    path = request.path
+    pyarrow = need("pyarrow", "cli", "csv files")
+    head = _head(path)
+    wanted = set(request.proba_columns or ())
+    types = {
+        name: _type(pyarrow, cell, told=name in wanted or name_says(name) is not None or name in CONFIDENCE_NAMES)
+        for name, cell in zip(head.names, head.example, strict=True)
+    }
+
+    def blocks(columns: Sequence[str], as_text: bool) -> Iterator[Block]:
+        chosen = {name: pyarrow.string() if as_text else types[name] for name in columns}
+        yield from _blocks(path, head, chosen)
+
+    return Table(path, head.names, types, None, blocks)
+
+
+def _type(pyarrow: Any, cell: str, told: bool) -> Any:
+    if cell.lstrip().startswith("["):
+        return pyarrow.list_(pyarrow.float64())
+    return pyarrow.float64() if told or cell.strip() == "" or _is_number(cell) else pyarrow.string()
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _head(path: str) -> Head:
+    delimiter = _delimiter(path)
+    records = _records(path, delimiter)
+    header = next(records, None)
+    if header is None:
+        raise failure(path, "expected a header and rows, the file is empty")
+    lines, cells = header
+    names = tuple(cell.strip() for cell in cells)
+    if len(names) > MOST_COLUMNS:
+        raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
+    check_names(path, names)
+    if any("\n" in name or "\r" in name for name in names):
+        raise failure(path, "expected the column names on one line, a name has a line break")
+    first = next(records, None)
+    if first is None:
+        raise failure(path, "expected rows below the header, there are none")
+    if len(first[1]) != len(names):
+        raise failure(path, f"expected {len(names)} cells at row 0 (line {first[0]}), got {len(first[1])}")
+    return Head(names, tuple(first[1]), delimiter, lines)
+
+
+def _delimiter(path: str) -> str:
+    """A tab for .tsv, else a comma; a header without commas may use semicolons or tabs."""
+    if Path(path).suffix.lower() == ".tsv":
+        return "\t"
+    with parsing(path, "text in UTF-8"), open(path, encoding=ENCODING, newline="") as stream:
+        header = next((line for line in _bounded(path, stream) if line.strip()), "")
+    return next((mark for mark in (",", ";", "\t") if mark in header), ",")
+
+
+def _bounded(path: str, stream: TextIO) -> Iterator[str]:
+    """Lines, none of them longer than a line of a table can be."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE:
+            raise failure(path, f"expected lines of at most {LONGEST_LINE} characters, line {number} is longer")
+        yield line
+
+
+def _records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of every record that is not blank."""
+    with open(path, encoding=ENCODING, newline="") as stream:
+        reader = csv.reader(_bounded(path, stream), delimiter=delimiter)
+        while True:
+            with parsing(path, f"text in UTF-8 with cells separated by {delimiter!r}, at line {reader.line_num + 1}"):
+                record = next(reader, None)
+            if record is None:
+                return
+            if record:
+                yield reader.line_num, record
+
+
+def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
+    arrow_csv = need("pyarrow.csv", "cli", "csv files")
+    lists = [name for name, kind in types.items() if hasattr(kind, "value_type")]
+    string = need("pyarrow", "cli", "csv files").string()
+    reader = None
+    start = 0
+    while True:
+        try:
+            with parsing(path, "a table of text"):
+                reader = reader or arrow_csv.open_csv(
+                    path,
+                    read_options=arrow_csv.ReadOptions(
+                        use_threads=False, block_size=BLOCK_BYTES, column_names=head.names, skip_rows=head.lines
+                    ),
+                    parse_options=arrow_csv.ParseOptions(delimiter=head.delimiter, newlines_in_values=True),
+                    convert_options=arrow_csv.ConvertOptions(
+                        column_types={name: string if name in lists else kind for name, kind in types.items()},
+                        include_columns=list(types),
+                        null_values=[""],  # NA and null may be names of classes
+                        strings_can_be_null=True,
+                    ),
+                )
+                batch = next(iter(reader), None)
+        except FileError as error:
+            raise _fault(path, head, types) or error from error.__cause__
+        if batch is None:
+            return
+        arrays = dict(zip(types, batch.columns, strict=True))
+        for name in lists:
+            arrays[name] = _parse_lists(path, arrays[name], name, start)
+        yield start, 0, list(arrays.values())
+        start += batch.num_rows
+
+
+def _fault(path: str, head: Head, types: dict[str, Any]) -> FileError | None:
+    """The first record that has too many or too few cells, or text where a number belongs."""
+    numbers = [j for j, name in enumerate(head.names) if name in types and str(types[name]) == "double"]
+    records = _records(path, head.delimiter)
+    next(records, None)
+    for row, (line, cells) in enumerate(records):
+        place = f"row {row} (line {line})"
+        if len(cells) != len(head.names):
+            return failure(path, f"expected {len(head.names)} cells at {place}, got {len(cells)}")
+        for j in numbers:
+            if cells[j].strip() and not _is_number(cells[j]):
+                return failure(
+                    path, f"expected a number at {place}, column {quote(head.names[j])}, got {quote(cells[j])}"
+                )
+    return None
+
+
+def _parse_lists(path: str, texts: Any, name: str, start: int) -> Any:
+    """Cells such as [0.1, 0.9]; a missing cell stays missing and is reported with the others."""
+    pyarrow = need("pyarrow", "cli", "csv files")
+    rows = [None if t is None else _parse_list(path, t, name, start + i) for i, t in enumerate(texts.to_pylist())]
+    return pyarrow.array(rows, type=pyarrow.list_(pyarrow.float64()))
+
+
+def _parse_list(path: str, text: str, name: str, row: int) -> list[float]:
+    place = f"row {row}, column {quote(name)}"
+    with parsing(path, f"a list of numbers such as [0.1, 0.9] at {place}"):
+        values = json.loads(text)
+    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+        raise failure(path, f"expected a list of numbers such as [0.1, 0.9] at {place}, got {quote(text)}")
+    return [float(v) if abs(v) < 1e300 or isinstance(v, float) else math.inf for v in values]
