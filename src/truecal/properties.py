@@ -81,7 +81,7 @@ class Sample:
         assert self.marks is not None
         if self.reports.ndim == 1:
             return np.atleast_2d(self.marks).astype(np.float64)
-        return (self.marks[None, :] == np.arange(self.views)[columns, None]).astype(np.float64)
+        return np.asarray(self.marks[None, :] == np.arange(self.views)[columns, None], dtype=np.float64)
 
     def loss(self) -> Array:
         """Per row, |u − φ(y)|² (divided by the number of views where those are averaged), plus 1 − z for confidence.

@@ -217,10 +217,13 @@ def _tiles(sample: Sample) -> Iterator[slice]:
     return (slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width))
 
 
-def _table(sample: Sample, sums: Sequence[Array], variance: Array, **more: Any) -> BinTable:
+def _table(sample: Sample, sums: Sequence[Array] | Array, variance: Array, **more: Any) -> BinTable:
     """A table of the (count, outcome, residual) sums of some views of a sample."""
+    count, outcome, residual = sums
     return BinTable(
-        *sums,
+        count,
+        outcome,
+        residual,
         variance,
         more.pop("residual_sq", None),
         sample.rows,

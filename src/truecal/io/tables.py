@@ -23,7 +23,8 @@ Blocks = Callable[
 ]  # columns, and whether to read them as text where that can be chosen
 
 PIECE_BYTES = 1 << 25  # what is decoded at once beside the result
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 12
+COLUMNS_AT_ONCE = 16  # written together: one column at a time would touch a cache line per number
 MOST_COLUMNS = 100_000
 
 
@@ -141,7 +142,7 @@ def _vectors(table: Table, name: str) -> Floats:
             flat = storage.flatten()
         _refuse_missing(table.path, flat, name, start, per_row=width)
         values = flat.to_numpy(zero_copy_only=False)
-        sink.put(start, 0, list(values.reshape(-1, width).T))
+        sink.put_rows(start, values.reshape(-1, width))
     if sink is None:
         raise failure(table.path, "expected at least one row, the table has none")
     return sink.result()
@@ -167,15 +168,28 @@ class _Sink:
                 self.array = np.empty((table.n_rows, width), dtype=dtype)
 
     def put(self, start: int, first: int, columns: Sequence[Array]) -> None:
-        rows = len(columns[0])
+        """Some columns of some rows; where the number of rows is unknown, all columns."""
         if self.n_rows is None:
-            self.pieces.append(np.stack(columns, axis=1).astype(self.dtype, copy=False))
-        elif start + rows > self.n_rows:
-            raise failure(self.path, f"expected {self.n_rows} rows, found more")
+            self.put_rows(start, np.stack(columns, axis=1))
+            return
+        rows = self._rows(start, len(columns[0]))
+        for j in range(0, len(columns), COLUMNS_AT_ONCE):
+            group = columns[j : j + COLUMNS_AT_ONCE]
+            self.array[rows, first + j : first + j + len(group)] = np.stack(group, axis=1)
+        self.filled += len(columns[0]) * len(columns)
+
+    def put_rows(self, start: int, rows: Array) -> None:
+        """Whole rows."""
+        if self.n_rows is None:
+            self.pieces.append(rows.astype(self.dtype, copy=False))
         else:
-            # Stacked first: writing one column at a time would touch a cache line per number.
-            self.array[start : start + rows, first : first + len(columns)] = np.stack(columns, axis=1)
-        self.filled += rows * len(columns)
+            self.array[self._rows(start, len(rows))] = rows
+        self.filled += rows.size
+
+    def _rows(self, start: int, count: int) -> slice:
+        if self.n_rows is not None and start + count > self.n_rows:
+            raise failure(self.path, f"expected {self.n_rows} rows, found more")
+        return slice(start, start + count)
 
     def result(self) -> Floats:
         if self.n_rows is None:
@@ -244,9 +258,11 @@ def open_parquet(path: str) -> Table:
     parquet = need("pyarrow.parquet", "cli", "parquet files")
     with parsing(path, "a parquet file"):
         # Pages are decoded when asked for: buffering a row group ahead would double what a wide table needs.
-        file = parquet.ParquetFile(path, pre_buffer=False)
+        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
         schema = file.schema_arrow
+        names = tuple(schema.names)
         rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+    _check_columns(path, names)
     if any(count < 0 for count in rows):
         raise failure(path, "expected a parquet file, a row group declares a negative number of rows")
 
@@ -256,7 +272,7 @@ def open_parquet(path: str) -> Table:
             yield from _row_group(path, file, group, columns, start, count)
             start += count
 
-    return _table(path, schema, sum(rows), blocks)
+    return Table(path, names, dict(zip(names, schema.types, strict=True)), sum(rows), blocks)
 
 
 def _row_group(path: str, file: Any, group: int, columns: Sequence[str], start: int, count: int) -> Iterator[Block]:
@@ -294,34 +310,46 @@ def _in_order(path: str, batches: Iterable[Any], columns: Sequence[str], start: 
 
 def open_arrow(path: str) -> Table:
     """Arrow IPC files (feather version 2) and streams, told apart by their first bytes."""
-    ipc = need("pyarrow.ipc", "cli", "arrow files")
+    pyarrow = need("pyarrow", "cli", "arrow files")
     with open(path, "rb") as stream:
         magic = stream.read(6)
     if magic[:4] == b"FEA1":
         raise failure(path, "expected feather version 2 (arrow), it is version 1: save it again")
-    expected = "an arrow file or stream"
-    with parsing(path, expected), open(path, "rb") as stream:
-        schema = (ipc.open_file if magic == b"ARROW1" else ipc.open_stream)(stream).schema
+    is_file = magic == b"ARROW1"
+    with parsing(path, "an arrow file or stream"), pyarrow.OSFile(path) as stream:
+        schema = (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(stream).schema
+        names = tuple(schema.names)
+    _check_columns(path, names)
+    # Counting first (reading one narrow column) lets the numbers go straight to their place in one array.
+    narrow = min(range(len(names)), key=lambda i: (is_vector(schema.types[i]), i))
+    counts = [len(arrays[0]) for _, _, arrays in _ipc_blocks(path, [names[narrow]], [narrow], is_file)]
 
     def blocks(columns: Sequence[str], as_text: bool) -> Iterator[Block]:
-        with open(path, "rb") as stream:
-            with parsing(path, expected):
-                options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(n) for n in columns])
-                opener = ipc.open_file if magic == b"ARROW1" else ipc.open_stream
-                reader = opener(stream, options=options)
-            batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if magic == b"ARROW1" else reader
-            yield from _in_order(path, batches, columns, 0)
+        # Some columns at a time, as for parquet; a stream cannot skip what is not wanted, so it is read once.
+        step = max(1, PIECE_BYTES // (8 * max(1, *counts))) if is_file else len(columns)
+        for first in range(0, len(columns), step):
+            wanted = columns[first : first + step]
+            indices = [schema.get_field_index(name) for name in wanted]
+            for start, _, arrays in _ipc_blocks(path, wanted, indices, is_file):
+                yield start, first, arrays
 
-    return _table(path, schema, None, blocks)
+    return Table(path, names, dict(zip(names, schema.types, strict=True)), sum(counts), blocks)
 
 
-def _table(path: str, schema: Any, n_rows: int | None, blocks: Blocks) -> Table:
-    with parsing(path, "column names in UTF-8"):
-        names = tuple(str(name) for name in schema.names)
-        types = dict(zip(names, schema.types, strict=True))
+def _ipc_blocks(path: str, columns: Sequence[str], indices: list[int], is_file: bool) -> Iterator[Block]:
+    pyarrow = need("pyarrow", "cli", "arrow files")
+    with pyarrow.OSFile(path) as stream:
+        with parsing(path, "an arrow file or stream"):
+            options = pyarrow.ipc.IpcReadOptions(included_fields=indices)
+            reader = (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(stream, options=options)
+            count = reader.num_record_batches if is_file else 0
+        batches = (reader.get_batch(i) for i in range(count)) if is_file else reader
+        yield from _in_order(path, batches, columns, 0)
+
+
+def _check_columns(path: str, names: Sequence[str]) -> None:
     if not names:
         raise failure(path, "expected columns, the table has none")
     if len(names) > MOST_COLUMNS:
         raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
     check_names(path, names)
-    return Table(path, names, types, n_rows, blocks)

@@ -39,11 +39,13 @@ class Segments:
 def run_sums(x: Array, starts: Array) -> Array:
     """Sums of x[..., starts[j]:starts[j+1]] along the last axis, in float64, zero for empty runs."""
     size = x.shape[-1]
-    ends = np.append(starts[1:], size)
-    sums = np.add.reduceat(x, np.minimum(starts, size - 1), axis=-1, dtype=np.float64)
-    empty = ends <= starts
+    inside = int(np.searchsorted(starts, size))  # reduceat takes no start at the very end
+    sums = np.add.reduceat(x, starts[:inside], axis=-1, dtype=np.float64)
+    empty = np.append(starts[1:inside], size) <= starts[:inside]
     if empty.any():
         sums[..., empty] = 0.0
+    if inside < len(starts):
+        sums = np.concatenate([sums, np.zeros((*x.shape[:-1], len(starts) - inside))], axis=-1)
     return np.asarray(sums)
 
 
@@ -232,7 +234,7 @@ def top_class(matrix: Array) -> Array:
     """Index of the largest entry of each row, the lowest index on ties."""
     n, k = matrix.shape
     if k > _SMALL_K:
-        return matrix.argmax(axis=1)
+        return np.asarray(matrix.argmax(axis=1))
     index = np.empty(n, dtype=np.uint8)
     step = 8192
     for start in range(0, n, step):

@@ -152,14 +152,9 @@ class _Session:
         self.std = torch.tensor(built.std, device=self.device).view(1, -1, 1, 1)
         self.frozen = _freeze(built, variant)
         self.initial = {key: value.clone() for key, value in self.model.state_dict().items()}
-        self.rate = torch.tensor(settings.learning_rate, device=self.device)
-        self.optimizer = torch.optim.SGD(
-            [p for p in self.model.parameters() if p.requires_grad],
-            lr=self.rate,  # a tensor, so that a captured step sees its changes
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self.rate = torch.tensor(settings.learning_rate, device=self.device)  # a captured step sees its changes
+        self.weights = [p for p in self.model.parameters() if p.requires_grad]
+        self.momentum = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in self.weights]
         self._replay: Callable[[Tensor, Tensor], None] | None = None
         if settings.cuda_graphs and self.device.type == "cuda":
             self._replay = self._capture()
@@ -167,9 +162,7 @@ class _Session:
     def reset(self) -> None:
         """Back to the initial weights and no momentum, in place: a captured step keeps pointing at them."""
         self.model.load_state_dict(self.initial)
-        for buffers in self.optimizer.state.values():
-            if buffers.get("momentum_buffer") is not None:
-                buffers["momentum_buffer"].zero_()
+        torch._foreach_zero_(self.momentum)
 
     def start_epoch(self, rate: float) -> None:
         self.rate.fill_(rate)
@@ -180,8 +173,7 @@ class _Session:
         if self._replay is not None:
             self._replay(images, labels)
             return
-        self.optimizer.zero_grad(set_to_none=True)
-        self._forward_backward(images, labels)
+        self._step(images, labels)
 
     def logits(self, images: Tensor) -> NDArray[np.float32]:
         """Logits of all images in batches of one size, brought to the host once."""
@@ -198,19 +190,14 @@ class _Session:
         return result.float().cpu().numpy()
 
     def save(self, path: Path, epoch: int) -> None:
-        momentum = [self.optimizer.state[p]["momentum_buffer"] for p in self.optimizer.param_groups[0]["params"]]
-        content = {"epoch": epoch, "model": self.model.state_dict(), "momentum": momentum}
+        content = {"epoch": epoch, "model": self.model.state_dict(), "momentum": self.momentum}
         with atomic_path(path) as temporary:
             torch.save(content, temporary)
 
     def load(self, path: Path) -> int:
         content: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
         self.model.load_state_dict(content["model"])
-        for p, momentum in zip(self.optimizer.param_groups[0]["params"], content["momentum"], strict=True):
-            state = self.optimizer.state[p]
-            if state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-            state["momentum_buffer"].copy_(momentum)
+        torch._foreach_copy_(self.momentum, content["momentum"])
         return int(content["epoch"])
 
     @property
@@ -229,11 +216,23 @@ class _Session:
     def _normalise(self, images: Tensor) -> Tensor:
         return ((images / 255 - self.mean) / self.std).contiguous(memory_format=self.layout)
 
-    def _forward_backward(self, images: Tensor, labels: Tensor) -> None:
+    def _step(self, images: Tensor, labels: Tensor) -> None:
+        """Gradient of the cross-entropy, then v <- momentum v + gradient + decay w and w <- w - rate v."""
         with self._autocast():
             loss = F.cross_entropy(self.model(self._normalise(images)), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        gradients = list(torch.autograd.grad(loss, self.weights))
+        with torch.no_grad():
+            # One kernel per operation needs equal strides, which may differ in dimensions of size one.
+            gradients = [
+                g.as_strided(w.shape, w.stride()) if _same_order(g, w) else g for g, w in self._pairs(gradients)
+            ]
+            torch._foreach_add_(gradients, self.weights, alpha=self.settings.weight_decay)
+            torch._foreach_mul_(self.momentum, self.settings.momentum)
+            torch._foreach_add_(self.momentum, gradients)
+            torch._foreach_sub_(self.weights, torch._foreach_mul(self.momentum, self.rate))
+
+    def _pairs(self, gradients: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        return list(zip(gradients, self.weights, strict=True))
 
     def _capture(self) -> Callable[[Tensor, Tensor], None]:
         """Record one training step as a CUDA graph: hundreds of kernels launched at once, free of Python."""
@@ -243,15 +242,13 @@ class _Session:
         self._training_mode()
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # warm-up off the main stream: tuning and momentum buffers must precede capture
+        with torch.cuda.stream(side):  # off the main stream, and before the capture: kernels are tuned here
             for _ in range(3):
-                self.optimizer.zero_grad(set_to_none=True)
-                self._forward_backward(images, labels)
+                self._step(images, labels)
         torch.cuda.current_stream().wait_stream(side)
-        self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self._forward_backward(images, labels)
+            self._step(images, labels)
 
         def replay(new_images: Tensor, new_labels: Tensor) -> None:
             images.copy_(new_images)
@@ -284,6 +281,11 @@ def crop_and_flip(images: Tensor, top: Tensor, left: Tensor, flip: Tensor) -> Te
     sample = torch.arange(n, device=images.device)[:, None, None]
     # Index arrays around the channel slice put the channels last: (n, height, width, 3).
     return padded[sample, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _same_order(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of one shape lie alike in memory but for the strides of dimensions of size one."""
+    return all(x == y or size == 1 for x, y, size in zip(a.stride(), b.stride(), a.shape, strict=True))
 
 
 def _freeze(built: Built, variant: Variant) -> list[nn.Module]:

@@ -13,6 +13,7 @@ import truecal as tc
 from truecal.lab.traces import Checkpoint, Row, Trainer
 
 BINS = (5, 20, 2000)
+PAPER_BINNING = {"ConfECE": "fix", "ConfCE": "qua", "ConfCE_corr": "qua", "LinCE_cw": "qua"}  # as in the paper's table
 BINNINGS = {"fix": "uniform", "qua": "quantile"}
 LOSSES = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
 
@@ -75,7 +76,24 @@ def score_logits(
     row |= _losses(y_test, reports)
     for binning, strategy in BINNINGS.items():
         row |= _errors(y_test, reports, binning, strategy)
-    return row | _u_parts(row)
+    return row | _u_parts(row) | _twin(reports)
+
+
+def _twin(reports: NDArray[Any]) -> Row:
+    """The same reports with labels drawn from them: what an exactly calibrated checkpoint would have scored.
+
+    Every checkpoint gets the same random numbers, as in truth all of them share one set of test labels. Beside the
+    checkpoint's own score it tells sampling noise from miscalibration.
+    """
+    chances = np.random.default_rng(0).random((len(reports), 1))
+    totals = np.cumsum(reports, axis=1)
+    y = np.minimum(np.sum(totals < chances * totals[:, -1:], axis=1), reports.shape[1] - 1)
+    row = {name: value for name, value in _losses(y, reports).items() if name != "cross_entropy"}
+    errors = {binning: _errors(y, reports, binning, strategy) for binning, strategy in BINNINGS.items()}
+    for family, binning in PAPER_BINNING.items():
+        columns = (error_column(family, binning, bins) for bins in BINS)
+        row |= {column: errors[binning][column] for column in columns}
+    return {f"twin_{name}": value for name, value in row.items()}
 
 
 def _losses(y: NDArray[np.intp], reports: NDArray[Any]) -> Row:
