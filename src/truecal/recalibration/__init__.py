@@ -1,0 +1,27 @@
+"""Maps of reports fitted on validation data: scikit-learn estimators, and the choice among them by a truthful error."""
+
+try:
+    import sklearn  # type: ignore[import-untyped]  # noqa: F401
+except ImportError as error:  # pragma: no cover - needs an environment without scikit-learn
+    raise ImportError('truecal.recalibration needs scikit-learn: run pip install "truecal[recalibration]"') from error
+
+from truecal.recalibration.affine import DirichletScaling, MatrixScaling, VectorScaling
+from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, ScalingBinning
+from truecal.recalibration.identity import Identity
+from truecal.recalibration.isotonic import IsotonicOneVsRest
+from truecal.recalibration.selection import Selection, select_recalibration
+from truecal.recalibration.temperature import TemperatureScaling
+
+__all__ = [
+    "CanonicalRecalibration",
+    "DirichletScaling",
+    "HistogramBinning",
+    "Identity",
+    "IsotonicOneVsRest",
+    "MatrixScaling",
+    "ScalingBinning",
+    "Selection",
+    "TemperatureScaling",
+    "VectorScaling",
+    "select_recalibration",
+]

@@ -1,0 +1,267 @@
+"""Affine maps of logits: one scale per class, a full matrix, or a full matrix on log-probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+
+from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, softmax
+from truecal.recalibration.temperature import best_temperature
+
+
+class AffineMap(ScoreMap):
+    """Abstract: softmax(W x + c), W and c by penalised cross-entropy, pulled towards temperature scaling.
+
+    The objective is sum_i w_i CE_i + (l2 / 2) (s² |W - I/T|² + |W m + c - m/T|²), T the fitted temperature, m the mean
+    of x and s its root mean square distance from m: convex, with one minimum, in which a class that no validation
+    sample has keeps a positive probability. l2 -> infinity is temperature scaling.
+    """
+
+    l2: float
+    max_iter: int
+    coef_: Float64s
+    intercept_: Float64s
+
+    @abstractmethod
+    def _features(self, logits: Logits) -> Float64s:
+        """The finite x of softmax(W x + c)."""
+
+    @abstractmethod
+    def _scale(self, x: Float64s, coef: Float64s) -> Float64s:
+        """W x for the free entries of W."""
+
+    @abstractmethod
+    def _scale_gradient(self, x: Float64s, residual: Float64s) -> Float64s:
+        """The gradient by the free entries of W, given the gradient by W x."""
+
+    @abstractmethod
+    def _identity(self, k: int) -> Float64s:
+        """The free entries of W at the identity."""
+
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+        if not 0 <= self.l2 < np.inf:
+            raise ValueError(f"l2 must be a finite number of at least 0, got {self.l2!r}")
+        x = self._features(logits)
+        with warnings.catch_warnings():  # a bounded temperature is only the centre of the penalty here
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            inverse = 1 / best_temperature(logits, y, weight)
+        share = weight / weight.sum()
+        middle = share @ x
+        x = x - middle  # centred and scaled, the problem is as well conditioned as the data allow
+        size = float(np.sqrt(share @ np.mean(x * x, axis=1))) or 1.0
+        x /= size
+        k = x.shape[1]
+        level = (middle - middle.mean()) * inverse
+        centre = np.concatenate([self._identity(k).ravel() * (inverse * size), level])
+        objective = Objective(self, x, y, share, centre, self.l2 / float(weight.sum()))
+        theta, self.n_iter_ = objective.minimise(self.max_iter)
+        coef, intercept = objective.split(theta)
+        self.coef_ = coef / size
+        self.intercept_ = intercept - self._scale(middle[None], self.coef_)[0]
+
+    def _logits(self, logits: Logits) -> Floats:
+        return self._scale(self._features(logits), self.coef_) + self.intercept_
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Penalised mean cross-entropy of an affine map, with its gradient and the products of its Hessian."""
+
+    shape: AffineMap
+    x: Float64s
+    y: Codes
+    share: Float64s  # weights that sum to 1
+    centre: Float64s
+    penalty: float
+
+    def split(self, theta: Float64s) -> tuple[Float64s, Float64s]:
+        k = self.x.shape[1]
+        return theta[:-k].reshape(self.shape._identity(k).shape), theta[-k:]
+
+    def _scores(self, theta: Float64s) -> Float64s:
+        coef, intercept = self.split(theta)
+        return self.shape._scale(self.x, coef) + intercept
+
+    def _pull_back(self, slopes: Float64s) -> Float64s:
+        return np.concatenate([self.shape._scale_gradient(self.x, slopes).ravel(), slopes.sum(axis=0)])
+
+    def value_and_slope(self, theta: Float64s) -> tuple[float, Float64s]:
+        rows = np.arange(len(self.y))
+        scores = self._scores(theta)
+        scores -= scores.max(axis=1, keepdims=True)
+        label = scores[rows, self.y]
+        np.exp(scores, out=scores)
+        sums = scores.sum(axis=1)
+        off = theta - self.centre
+        value = self.share @ (np.log(sums) - label) + self.penalty / 2 * (off @ off)
+        scores *= (self.share / sums)[:, None]
+        scores[rows, self.y] -= self.share
+        return float(value), self._pull_back(scores) + self.penalty * off
+
+    def hessian(self, theta: Float64s) -> LinearOperator:
+        p = softmax(self._scores(theta))
+
+        def product(direction: Float64s) -> Float64s:
+            slopes = self._scores(direction.ravel())
+            slopes -= np.vecdot(p, slopes)[:, None]
+            slopes *= p
+            slopes *= self.share[:, None]
+            return self._pull_back(slopes) + self.penalty * direction.ravel()
+
+        return LinearOperator((len(theta), len(theta)), matvec=product, dtype=np.float64)
+
+    def minimise(self, max_iter: int) -> tuple[Float64s, int]:
+        """L-BFGS as far as differences of the objective can be told apart, then Newton steps, which see further."""
+        options: Any = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": 1e-9, "maxcor": 20}
+        found: Any = minimize(self.value_and_slope, self.centre, jac=True, method="L-BFGS-B", options=options)
+        if found.nit >= max_iter:
+            warnings.warn(
+                f"{type(self.shape).__name__} stopped after max_iter={max_iter} iterations, before it converged",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+            return found.x, int(found.nit)
+        theta, slope = found.x, self.value_and_slope(found.x)[1]
+        for _ in range(2):
+            step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
+            slope_there = self.value_and_slope(theta + step)[1]
+            if not np.abs(slope_there).max() < np.abs(slope).max():
+                break
+            theta, slope = theta + step, slope_there
+        return theta, int(found.nit)
+
+
+def finite(logits: Logits, name: str) -> Float64s:
+    if logits.excluded:
+        row = int(np.argmax(np.isneginf(logits.bottom)))
+        raise ValueError(
+            f"row {row} has a logit of -inf: {name} multiplies logits and needs finite ones; "
+            "use TemperatureScaling, or from_probabilities, whose floor makes them finite"
+        )
+    return logits.values.astype(np.float64)
+
+
+class VectorScaling(AffineMap):
+    """One scale and one intercept per class: softmax(w * z + c). Guo et al., ICML 2017.
+
+    Parameters: `l2`, the pull towards temperature scaling (see AffineMap); `max_iter`; `labels`, `space`, `floor` as
+    in TemperatureScaling. Attributes: `coef_` (k,), `intercept_` (k,), `n_iter_`, `classes_`. Adding a constant to a
+    row of logits changes the answer, as it does in the original.
+
+    >>> import truecal as tc
+    >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
+    >>> tc.VectorScaling().fit(logits, [0, 0, 1, 1]).predict_proba(logits).shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        l2: float = 1.0,
+        max_iter: int = 1000,
+        labels: ArrayLike | None = None,
+        space: str = "logits",
+        floor: float | None = None,
+    ) -> None:
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.labels = labels
+        self.space = space
+        self.floor = floor
+
+    def _features(self, logits: Logits) -> Float64s:
+        return finite(logits, "VectorScaling")
+
+    def _identity(self, k: int) -> Float64s:
+        return np.ones(k)
+
+    def _scale(self, x: Float64s, coef: Float64s) -> Float64s:
+        return x * coef
+
+    def _scale_gradient(self, x: Float64s, residual: Float64s) -> Float64s:
+        return np.asarray(np.einsum("ij,ij->j", x, residual))
+
+
+class FullMatrix(AffineMap):
+    """Abstract: an affine map whose W is a full k by k matrix."""
+
+    def _identity(self, k: int) -> Float64s:
+        return np.eye(k)
+
+    def _scale(self, x: Float64s, coef: Float64s) -> Float64s:
+        return np.asarray(x @ coef.T)
+
+    def _scale_gradient(self, x: Float64s, residual: Float64s) -> Float64s:
+        return np.asarray(residual.T @ x)
+
+
+class MatrixScaling(FullMatrix):
+    """A full matrix and an intercept: softmax(W z + c), multinomial logistic regression on the logits.
+
+    Guo et al., ICML 2017. k² + k numbers: with few samples per class raise `l2` (see AffineMap), or choose a smaller
+    map. Parameters and attributes as in VectorScaling, with `coef_` (k, k).
+
+    >>> import truecal as tc
+    >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
+    >>> tc.MatrixScaling().fit(logits, [0, 0, 1, 1]).coef_.shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        l2: float = 1.0,
+        max_iter: int = 1000,
+        labels: ArrayLike | None = None,
+        space: str = "logits",
+        floor: float | None = None,
+    ) -> None:
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.labels = labels
+        self.space = space
+        self.floor = floor
+
+    def _features(self, logits: Logits) -> Float64s:
+        return finite(logits, "MatrixScaling")
+
+
+class DirichletScaling(FullMatrix):
+    """A full matrix and an intercept on log-probabilities: softmax(W log p + c).
+
+    Kull et al., Beyond temperature scaling, NeurIPS 2019. Unlike MatrixScaling it does not change when a constant is
+    added to a row of logits. Parameters and attributes as in MatrixScaling; the penalty is that of AffineMap.
+
+    >>> import truecal as tc
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]
+    >>> scaling = tc.DirichletScaling.from_probabilities().fit(p, [0, 0, 1, 1])
+    >>> bool(scaling.predict_proba([[0.9, 0.1]])[0, 0] < 0.9)            # right two times in three, not nine in ten
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        l2: float = 1.0,
+        max_iter: int = 1000,
+        labels: ArrayLike | None = None,
+        space: str = "logits",
+        floor: float | None = None,
+    ) -> None:
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.labels = labels
+        self.space = space
+        self.floor = floor
+
+    def _features(self, logits: Logits) -> Float64s:
+        x = finite(logits, "DirichletScaling") - logits.top[:, None]
+        return np.asarray(x - np.log(np.exp(x).sum(axis=1, keepdims=True)))

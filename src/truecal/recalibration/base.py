@@ -1,0 +1,216 @@
+"""What every recalibration map shares: its border (logits or probabilities, labels, weights) and its three verbs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (  # type: ignore[import-untyped]
+    BaseEstimator,
+    ClassifierMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from truecal.data import (
+    HalfPrecision,
+    as_array,
+    check_labels,
+    check_logits,
+    check_probabilities,
+    check_weights,
+    row_blocks,
+)
+
+Floats = NDArray[np.floating[Any]]
+Float64s = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+BLOCK_BYTES = 1 << 20  # a float64 block of this size stays in the cache between the steps of a pass
+SPACES = ("logits", "probabilities")
+
+
+@dataclass(frozen=True)
+class Logits:
+    """Logits that passed the border: no NaN, no +inf, at least one finite value per row; -inf means probability 0."""
+
+    values: Floats
+    top: Float64s  # the largest value of each row
+    bottom: Float64s  # the smallest value of each row; -inf where a class is excluded
+
+    @property
+    def excluded(self) -> bool:
+        return bool(np.isneginf(self.bottom).any())
+
+    def take(self, rows: NDArray[Any]) -> Logits:
+        return Logits(self.values[rows], self.top[rows], self.bottom[rows])
+
+
+def blocks(n: int, k: int) -> list[slice]:
+    """Row slices of n rows such that a float64 block of k columns stays in the cache."""
+    return list(row_blocks(n, 8 * k, BLOCK_BYTES))
+
+
+def read_logits(values: Floats) -> Logits:
+    """The logits with the extremes of their rows, which also tell in one pass whether they are logits."""
+    n, k = values.shape
+    top, bottom = np.empty(n), np.empty(n)
+    for rows in blocks(n, k):
+        np.max(values[rows], axis=1, out=top[rows])
+        np.min(values[rows], axis=1, out=bottom[rows])
+    if not np.isfinite(top).all():
+        check_logits(values, "X")  # raises, naming the place
+    return Logits(values, top, bottom)
+
+
+def softmax(logits: Floats) -> Floats:
+    """Row-wise softmax in one new array; scipy.special.softmax holds three."""
+    p: Floats = logits - logits.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def reports(logits: Logits) -> Float64s:
+    """The probabilities these logits stand for."""
+    return np.asarray(softmax(logits.values.astype(np.float64)))
+
+
+def _is_tensor(x: Any) -> bool:
+    """Torch tensors and pyarrow tables, which scikit-learn cannot read or reads with loss (bfloat16)."""
+    return not isinstance(x, np.ndarray) and (hasattr(x, "__dlpack__") or hasattr(x, "column_names"))
+
+
+class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
+
+    X has one column per class. It holds logits (any numbers whose softmax is the report; log-probabilities are
+    logits too), or probabilities for an estimator made by `from_probabilities`. The two are never guessed from each
+    other. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of column j.
+    """
+
+    labels: ArrayLike | None
+    space: str
+    floor: float | None
+
+    @classmethod
+    def from_probabilities(cls, **params: Any) -> Self:
+        """The same map for an X of probabilities: its logits are log max(p, floor).
+
+        `floor` (default: the smallest positive number of the dtype of X, so that only exact zeros change) keeps a
+        probability of 0, usually one that underflowed, from being an infinite loss that no map could repair.
+        `transform` still returns logits.
+        """
+        return cls(space="probabilities", **params)
+
+    @abstractmethod
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+        """Learn from validated logits, column indices and positive weights."""
+
+    @abstractmethod
+    def _logits(self, logits: Logits) -> Floats:
+        """The map, as logits."""
+
+    @abstractmethod
+    def _probabilities(self, logits: Logits) -> Floats:
+        """The map, as probabilities."""
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit on validation data, which must not be the data the result is evaluated on."""
+        logits = self._read(X, reset=True)
+        n, k = logits.values.shape
+        codes = self._read_labels(y, n, k)
+        given = check_weights(sample_weight, n)
+        weight = np.ones(n) if given is None else given
+        kept = weight > 0
+        if not kept.all():  # a row of weight zero must not move a bin edge or decide that the data are separable
+            logits, codes, weight = logits.take(kept), codes[kept], weight[kept]
+        self._fit(logits, codes, weight)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Recalibrated logits, (n, k): their softmax is predict_proba(X)."""
+        check_is_fitted(self)
+        return self._logits(self._read(X, reset=False))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Recalibrated probabilities, (n, k), columns in the order of classes_."""
+        check_is_fitted(self)
+        return self._probabilities(self._read(X, reset=False))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of largest recalibrated probability; the first one wins a tie."""
+        check_is_fitted(self)
+        top = np.argmax(self._logits(self._read(X, reset=False)), axis=1)
+        return np.asarray(self.classes_[top])
+
+    def _read(self, X: Any, *, reset: bool) -> Logits:
+        if self.space not in SPACES:
+            raise ValueError(f"space must be 'logits' or 'probabilities', got {self.space!r}")
+        values = self._values(X, reset=reset)
+        return read_logits(self._log_floor(values) if self.space == "probabilities" else values)
+
+    def _values(self, X: Any, *, reset: bool) -> Floats:
+        """X as a floating array of one column per class, its width and column names those seen by fit."""
+        if _is_tensor(X):
+            X = as_array(X, "X")  # scikit-learn reads arrays, lists and data frames by itself
+        values = validate_data(
+            self, X, reset=reset, dtype="numeric", ensure_all_finite=False, ensure_min_features=2 if reset else 1
+        )
+        if isinstance(X, HalfPrecision):
+            return X  # scikit-learn would forget how coarse its row sums are
+        kept = values.dtype in (np.float16, np.float32, np.float64)
+        return np.asarray(values if kept else values.astype(np.float64))
+
+    def _log_floor(self, values: Floats) -> Floats:
+        if self.floor is not None and not 0 < self.floor < 1:
+            raise ValueError(f"floor must lie strictly between 0 and 1, got {self.floor!r}")
+        smallest = max(float(np.finfo(values.dtype).smallest_subnormal), self.floor or 0.0)
+        p = check_probabilities(values, "X")
+        return np.asarray(np.log(np.maximum(p, p.dtype.type(smallest))))
+
+    def _read_labels(self, y: Any, n: int, k: int) -> Codes:
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None")
+        y = column_or_1d(as_array(y, "y") if _is_tensor(y) else y, warn=True)
+        if len(y) != n:
+            raise ValueError(f"numbers of rows disagree: X has {n}, y has {len(y)}")
+        if y.dtype.kind == "f" and (fractional := y != np.floor(y)).any():
+            row = int(np.argmax(fractional))
+            raise ValueError(f"Unknown label type: continuous; y must hold classes, got {y[row]!s} at row {row}")
+        codes = check_labels(y, k, labels=self.labels, name="y")
+        self.classes_ = np.arange(k) if self.labels is None else np.asarray(self.labels)
+        return codes
+
+
+class ScoreMap(Recalibrator):
+    """Abstract: a map that makes logits; its probabilities are their softmax."""
+
+    def _probabilities(self, logits: Logits) -> Floats:
+        return softmax(self._logits(logits))
+
+
+class ProbabilityMap(Recalibrator):
+    """Abstract: a map that makes probabilities; its logits are their logarithms, -inf for a probability of 0."""
+
+    def _logits(self, logits: Logits) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._probabilities(logits)))
+
+
+def normalise(scores: Float64s, fallback: Float64s) -> Float64s:
+    """Rows divided by their sums; a row of zeros, about which nothing was learned, keeps the report."""
+    total = scores.sum(axis=1, keepdims=True)
+    empty = total[:, 0] <= 0
+    if empty.any():
+        scores = np.where(empty[:, None], fallback, scores)
+        total = scores.sum(axis=1, keepdims=True)
+    return np.asarray(scores / total)

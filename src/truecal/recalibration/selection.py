@@ -1,0 +1,175 @@
+"""Choose a recalibration map by a truthful error on data that no map was fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone  # type: ignore[import-untyped]
+
+from truecal.data import as_array
+from truecal.errors import CalibrationError, get_error
+from truecal.properties import Classwise, Confidence, Full, Linear
+from truecal.recalibration.base import Recalibrator
+
+Metric = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One candidate on the selection data: its error and, for a squared error, n·error = loss + U."""
+
+    name: str
+    error: float
+    loss: float | None = None
+    U: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Selection:
+    """The chosen map, fitted, and the scores of all candidates on the selection data, best first."""
+
+    name: str
+    best: Recalibrator
+    scores: tuple[Score, ...]
+    error: str
+    truthful: bool
+    n_samples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the fitted map itself is not among them."""
+        return {
+            "name": self.name,
+            "error": self.error,
+            "truthful": self.truthful,
+            "n_samples": self.n_samples,
+            "scores": [{"name": s.name, "loss": s.loss, "U": s.U, "error": s.error} for s in self.scores],
+        }
+
+    def to_pandas(self) -> Any:
+        """One row per candidate, best first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict()["scores"]).set_index("name")
+
+    def __repr__(self) -> str:
+        kind = "truthful" if self.truthful else "not truthful"
+        lines = [f"{self.name}, chosen by {self.error} ({kind}) on {self.n_samples} samples"]
+        width = max(len(s.name) for s in self.scores)
+        for s in self.scores:
+            parts = "" if s.loss is None else f"loss {s.loss:.6f}, U {s.U:+.6f}, "
+            lines.append(f"  {s.name:<{width}}  {parts}error {s.error:.4g}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def select_recalibration(
+    candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator],
+    logits_fit: Any,
+    y_fit: Any,
+    logits_select: Any,
+    y_select: Any,
+    *,
+    error: str | CalibrationError | Metric = "classwise",
+    n_bins: int | None = None,
+    allow_untruthful: bool = False,
+) -> Selection:
+    """Fit every candidate on one part of the validation data and keep the one of least error on the other part.
+
+    The two parts must not share samples, and neither may be the data on which the result is reported: an error is
+    truthful only for reports that never saw the labels it is computed with, and a chosen map has seen both parts'.
+
+    candidates: estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They are
+    cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: a name
+    in `ERRORS`, a CalibrationError, or a callable (y_true, y_proba) -> float with an attribute `truthful`. Under an
+    error that is not truthful a worse map can win, so it is refused unless allow_untruthful=True.
+
+    >>> import numpy as np
+    >>> import truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 3 * rng.normal(size=(2000, 3))
+    >>> y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)       # the true temperature is 2
+    >>> maps = [tc.Identity(), tc.TemperatureScaling()]
+    >>> tc.select_recalibration(maps, logits[:1000], y[:1000], logits[1000:], y[1000:]).name
+    'TemperatureScaling'
+    """
+    named = _named(candidates)
+    metric, label = _metric(error, n_bins)
+    truthful = bool(getattr(metric, "truthful", False))
+    if not truthful and not allow_untruthful:
+        reason = getattr(metric, "reason", "it does not say that it is")
+        raise ValueError(
+            f"error {label} is not truthful ({reason}): it can prefer the worse map; "
+            "choose a truthful one, such as 'classwise', or pass allow_untruthful=True"
+        )
+    _refuse_same_data(logits_fit, logits_select)
+    fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
+    scores = [_score(name, f, metric, logits_select, y_select) for name, f in fitted.items()]
+    ranked = sorted(scores, key=lambda s: s.error)  # stable: the first candidate wins a tie
+    return Selection(
+        name=ranked[0].name,
+        best=fitted[ranked[0].name],
+        scores=tuple(ranked),
+        error=label,
+        truthful=truthful,
+        n_samples=len(as_array(y_select, "y_select")),
+    )
+
+
+def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> dict[str, Recalibrator]:
+    if isinstance(candidates, Mapping):
+        named = dict(candidates)
+    else:
+        names = [type(candidate).__name__ for candidate in candidates]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"candidates has several of {', '.join(sorted(twice))}: give a dict of name -> estimator")
+        named = dict(zip(names, candidates, strict=True))
+    if not named:
+        raise ValueError("candidates is empty: expected at least one estimator")
+    for name, candidate in named.items():
+        if not isinstance(candidate, Recalibrator):
+            raise TypeError(f"candidate {name!r} must be a recalibration estimator, got {candidate!r}")
+    return named
+
+
+def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple[Metric, str]:
+    if not isinstance(error, (str, CalibrationError)):
+        if not callable(error):
+            raise TypeError(f"error must be a name in ERRORS, a CalibrationError or a callable, got {error!r}")
+        if n_bins is not None:
+            raise ValueError("n_bins cannot apply to a callable error: fix its bins inside it")
+        return error, getattr(error, "__name__", type(error).__name__)
+    metric = get_error(error, n_bins)
+    if not isinstance(metric.property, (Classwise, Confidence, Full, Linear)):
+        raise ValueError(f"error {metric.symbol} does not take one probability per class; use 'classwise'")
+    if metric.binning.several:
+        raise ValueError(f"choosing needs one bin count, got {metric.binning.counts}")
+    counts = metric.binning.counts
+    return metric, metric.symbol if counts is None else f"{metric.symbol} at {counts[0]} bins"
+
+
+def _refuse_same_data(logits_fit: Any, logits_select: Any) -> None:
+    first, second = as_array(logits_fit, "logits_fit"), as_array(logits_select, "logits_select")
+    if first.shape == second.shape and np.array_equal(first, second):
+        raise ValueError(
+            "logits_fit and logits_select are the same data: a map judged on the labels it was fitted to "
+            "looks better the more it overfits; split the validation data in two"
+        )
+
+
+def _score(name: str, fitted: Recalibrator, metric: Metric, logits: Any, y: Any) -> Score:
+    p = fitted.predict_proba(logits)
+    if not isinstance(metric, CalibrationError):
+        return Score(name, float(metric(y, p)))
+    labels = None if fitted.labels is None else fitted.classes_
+    sample = metric.read(y, p, labels=labels)
+    if metric.norm == "l1":
+        return Score(name, float(metric.of(sample)[0]))
+    error, loss, u = metric.split(sample)
+    return Score(name, float(error[0]), loss, float(u[0]))
