@@ -1,0 +1,303 @@
+"""Orders of models: ranks, flips between bin counts, rank correlation, the dominance order and its longest chain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import as_array
+
+Array = NDArray[Any]
+
+_BLOCK_ENTRIES = 1 << 20  # pairs of models compared at a time, so that the temporaries stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Dominance:
+    """A partial order of models by several losses, and its longest chain.
+
+    order[i, j]: model i is no larger than model j on every loss and smaller on at least one. `chain` holds the indices
+    of a longest chain of that order, best model first.
+    """
+
+    order: NDArray[np.bool_]
+    chain: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def chain_names(self) -> tuple[str, ...]:
+        """The chain by name, best model first."""
+        return tuple(self.names[i] for i in self.chain)
+
+    @property
+    def n_models(self) -> int:
+        return len(self.order)
+
+    @property
+    def comparable(self) -> float:
+        """The share of pairs of models that the order decides; 1 for a single model."""
+        pairs = self.n_models * (self.n_models - 1) // 2
+        return float(np.count_nonzero(self.order) / pairs) if pairs else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names, the order as rows of booleans, and the chain as names."""
+        return {"names": list(self.names), "order": self.order.tolist(), "chain": list(self.chain_names)}
+
+    def to_pandas(self) -> Any:
+        """The order as a frame: row dominates column."""
+        import pandas as pd
+
+        return pd.DataFrame(self.order, index=list(self.names), columns=list(self.names))
+
+    def __repr__(self) -> str:
+        shown = " < ".join(self.chain_names[:8]) + (" < ..." if len(self.chain) > 8 else "")
+        decided = f"{self.comparable:.0%} of pairs comparable"
+        return f"Dominance of {self.n_models} models: {decided}, longest chain of {len(self.chain)}: {shown}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def dominance(losses: Any) -> Dominance:
+    """The dominance order of models and its longest chain: i before j when no loss of i is larger and one is smaller.
+
+    `losses` is (n_models, n_losses), or {name: losses of that model}. Infinite losses are allowed, NaN is not. Of
+    several longest chains the one whose models come first in lexicographic order of their losses is taken, found from
+    its worst model backwards, so the answer depends on the order of rows only among models with identical losses.
+
+    >>> import truecal as tc
+    >>> result = tc.dominance({"a": [.1, .3], "b": [.2, .4], "c": [.3, .2], "d": [.4, .5]})
+    >>> result.chain_names
+    ('a', 'b', 'd')
+    >>> bool(result.order[0, 2])
+    False
+    """
+    values, names = _read_losses(losses)
+    order = _dominates(values)
+    return Dominance(order, _longest_chain(values, order), names)
+
+
+def _read_losses(losses: Any) -> tuple[Array, tuple[str, ...]]:
+    names: tuple[str, ...] | None = None
+    if isinstance(losses, Mapping):
+        names = tuple(str(name) for name in losses)
+        rows = [np.atleast_1d(as_array(row, f"losses[{name!r}]")) for name, row in losses.items()]
+        widths = {name: row.shape for name, row in zip(names, rows, strict=True)}
+        if len(set(widths.values())) > 1:
+            raise ValueError(f"every model needs the same losses, got shapes {widths}")
+        losses = np.stack(rows) if rows else np.empty((0, 0))
+    values = as_array(losses, "losses")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"losses must hold numbers, got dtype {values.dtype}")
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"losses must have shape (n_models, n_losses) and not be empty, got shape {values.shape}")
+    values = values.astype(np.float64)
+    if np.isnan(values).any():
+        row, column = np.argwhere(np.isnan(values))[0]
+        raise ValueError(f"losses has NaN at row {row}, column {column}; a missing loss cannot be compared")
+    return values, names or tuple(str(i) for i in range(len(values)))
+
+
+def _dominates(values: Array) -> NDArray[np.bool_]:
+    """No larger on all losses, and not the other way round too (which would mean equal losses)."""
+    n = len(values)
+    no_larger = np.ones((n, n), dtype=bool)
+    step = max(1, _BLOCK_ENTRIES // n)
+    columns = np.ascontiguousarray(values.T)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        for column in columns:
+            no_larger[rows] &= column[rows, None] <= column[None, :]
+    return no_larger & ~no_larger.T
+
+
+def _longest_chain(values: Array, order: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Longest path in a transitive order, models taken in lexicographic order of their losses.
+
+    A dominating model comes strictly first in that order, with no rounding (a sum of losses could tie, or be infinite).
+    """
+    sequence = np.lexsort(values.T[::-1])
+    sorted_order = order[np.ix_(sequence, sequence)]
+    length = np.ones(len(sequence), dtype=np.intp)
+    for j in range(1, len(sequence)):
+        length[j] = 1 + np.max(length[:j], where=sorted_order[:j, j], initial=0)
+    place = int(np.argmax(length))
+    chain = [place]
+    while length[place] > 1:
+        candidates = sorted_order[:place, place] & (length[:place] == length[place] - 1)
+        place = int(np.argmax(candidates))
+        chain.append(place)
+    return tuple(int(sequence[i]) for i in reversed(chain))
+
+
+def ranks(values: Any) -> Array:
+    """Ranks along the last axis, 1 for the smallest; exactly equal values share the average of their ranks.
+
+    >>> from truecal.ranking import ranks
+    >>> ranks([.3, .1, .3, .2]).tolist()
+    [3.5, 1.0, 3.5, 2.0]
+    """
+    array = _numbers(values, "values")
+    return np.apply_along_axis(_ranks_of_row, -1, array)
+
+
+def _ranks_of_row(row: Array) -> Array:
+    _, group, size = np.unique(row, return_inverse=True, return_counts=True)
+    last = np.cumsum(size)
+    return np.asarray((last - (size - 1) / 2)[group], dtype=np.float64)
+
+
+def flips(values: Any) -> NDArray[np.intp]:
+    """Pairs of models that change places between bin counts: an (f, 2) array of indices i < j.
+
+    values[b, i] is the error of model i at bin count b. A pair flips when i is strictly below j at one count and
+    strictly above at another; equal values are no flip.
+
+    >>> from truecal.ranking import flips
+    >>> flips([[.1, .2, .3], [.2, .1, .3]]).tolist()
+    [[0, 1]]
+    """
+    table = _table_of_counts(values)
+    n = table.shape[1]
+    found = []
+    step = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        below = np.zeros((rows.stop - start, n), dtype=bool)
+        above = below.copy()
+        for counted in table:
+            below |= counted[rows, None] < counted[None, :]
+            above |= counted[rows, None] > counted[None, :]
+        i, j = np.nonzero(below & above)
+        keep = i + start < j
+        found.append(np.column_stack([i[keep] + start, j[keep]]))
+    return np.concatenate(found).astype(np.intp)
+
+
+def kendall(a: Any, b: Any) -> float:
+    """Kendall's tau-b; NaN where it is undefined (fewer than two models, or all values equal).
+
+    >>> from truecal.ranking import kendall
+    >>> round(kendall([1, 2, 3], [1, 3, 2]), 6)
+    0.333333
+    """
+    return _correlate("kendalltau", a, b)
+
+
+def spearman(a: Any, b: Any) -> float:
+    """Spearman's rank correlation with average ranks; NaN where it is undefined.
+
+    >>> from truecal.ranking import spearman
+    >>> spearman([1, 2, 3], [1, 3, 2])
+    0.5
+    """
+    return _correlate("spearmanr", a, b)
+
+
+def _correlate(name: str, a: Any, b: Any) -> float:
+    first, second = _numbers(a, "a"), _numbers(b, "b")
+    if first.ndim != 1 or first.shape != second.shape:
+        raise ValueError(f"a and b must be one-dimensional and of one length, got {first.shape} and {second.shape}")
+    if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
+        return float("nan")
+    from scipy import stats
+
+    # Ranks first: scipy computes with the values, and infinite ones (cross-entropy) would become NaN.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a p-value of a handful of models is not used
+        return float(getattr(stats, name)(_ranks_of_row(first), _ranks_of_row(second)).statistic)
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """Agreement of the rankings at every two bin counts: square matrices in the order of `n_bins`."""
+
+    n_bins: tuple[int, ...]
+    kendall: Array
+    spearman: Array
+
+    @property
+    def lowest(self) -> tuple[float, float]:
+        """The smallest Kendall and Spearman coefficient over all pairs of bin counts, NaN if none is defined."""
+        return _lowest(self.kendall), _lowest(self.spearman)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Bin counts and both matrices as lists; an undefined coefficient is None."""
+        return {
+            "n_bins": list(self.n_bins),
+            "kendall": _plain(self.kendall),
+            "spearman": _plain(self.spearman),
+        }
+
+
+def _lowest(matrix: Array) -> float:
+    off = matrix[~np.eye(len(matrix), dtype=bool)]
+    off = off[~np.isnan(off)]
+    return float(off.min()) if off.size else float("nan")
+
+
+def _plain(matrix: Array) -> list[list[float | None]]:
+    return [[None if np.isnan(v) else float(v) for v in row] for row in matrix]
+
+
+def stability(values: Any, n_bins: Any) -> Stability:
+    """Kendall and Spearman correlation of the errors of all models, between every two bin counts.
+
+    values[b, i] is the error of model i at count n_bins[b].
+
+    >>> from truecal.ranking import stability
+    >>> stability([[.1, .2, .3], [.2, .1, .3]], [5, 20]).lowest[1]
+    0.5
+    """
+    table = _table_of_counts(values)
+    counts = tuple(int(m) for m in n_bins)
+    if len(counts) != len(table):
+        raise ValueError(f"values has {len(table)} rows for {len(counts)} bin counts")
+    matrices = []
+    for correlate in (kendall, spearman):
+        matrix = np.full((len(table), len(table)), np.nan)
+        for i in range(len(table)):
+            for j in range(i, len(table)):
+                matrix[i, j] = matrix[j, i] = correlate(table[i], table[j])
+        matrices.append(matrix)
+    return Stability(counts, *matrices)
+
+
+def chain_correlation(values: Any, chain: Any) -> tuple[float, float]:
+    """Kendall and Spearman correlation between the places along a chain (best first) and the models' values.
+
+    1 means that the error puts the chain in the order of dominance; NaN for chains shorter than two.
+
+    >>> from truecal.ranking import chain_correlation
+    >>> chain_correlation([.3, .1, .2], (1, 2, 0))
+    (1.0, 1.0)
+    """
+    array = _numbers(values, "values")
+    along = array[np.asarray(tuple(chain), dtype=np.intp)]
+    places = np.arange(len(along), dtype=np.float64)
+    return kendall(places, along), spearman(places, along)
+
+
+def _numbers(values: Any, name: str) -> Array:
+    array = as_array(values, name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
+    array = np.asarray(array, dtype=np.float64)
+    if np.isnan(array).any():
+        place = tuple(int(v) for v in np.argwhere(np.isnan(array))[0])
+        raise ValueError(f"{name} has NaN at {place}; it has no rank")
+    return array
+
+
+def _table_of_counts(values: Any) -> Array:
+    table = _numbers(values, "values")
+    if table.ndim != 2 or 0 in table.shape:
+        raise ValueError(f"values must have shape (n_bin_counts, n_models) and not be empty, got shape {table.shape}")
+    return table

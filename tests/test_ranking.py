@@ -1,0 +1,198 @@
+"""Orders of models and kernel regression, held against their definitions written as plain loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from truecal.ranking import chain_correlation, dominance, flips, kendall, ranks, spearman, stability
+from truecal.smoothing import kernel_regression, leave_one_out_bandwidth
+
+small_losses = st.integers(1, 7).flatmap(
+    lambda n: st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=n, max_size=n)
+)
+
+
+def dominates(a, b):
+    return all(x <= y for x, y in zip(a, b, strict=True)) and any(x < y for x, y in zip(a, b, strict=True))
+
+
+def longest_chain_length(rows):
+    """Every subset, as a definition: the largest one that the order puts in a line."""
+    best = 0
+    for size in range(1, len(rows) + 1):
+        for subset in itertools.combinations(rows, size):
+            if all(dominates(a, b) or dominates(b, a) for a, b in itertools.combinations(subset, 2)):
+                best = size
+    return best
+
+
+@given(small_losses)
+@settings(deadline=None)
+def test_dominance_is_its_definition(rows):
+    result = dominance(rows)
+    for i, a in enumerate(rows):
+        for j, b in enumerate(rows):
+            assert result.order[i, j] == dominates(a, b)
+    assert all(result.order[i, j] for i, j in itertools.pairwise(result.chain))
+    assert len(result.chain) == longest_chain_length(rows)
+
+
+@given(small_losses, st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_the_chain_has_the_same_losses_whatever_the_order_of_rows(rows, random):
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert [rows[i] for i in dominance(rows).chain] == [shuffled[i] for i in dominance(shuffled).chain]
+
+
+def test_dominance_when_sums_of_losses_round_to_a_tie_or_are_infinite():
+    tiny = dominance([[1.0, 1e20], [0.0, 1e20]])
+    assert tiny.chain == (1, 0)
+    infinite = dominance({"worst": [0.5, np.inf], "best": [0.4, np.inf], "finite": [0.6, 1.0]})
+    assert infinite.chain_names == ("best", "worst")
+    assert not infinite.order[2].any()
+
+
+def test_dominance_of_many_models_in_blocks_equals_one_comparison_of_all():
+    rng = np.random.default_rng(0)
+    losses = rng.normal(size=(1500, 1)) + 0.3 * rng.normal(size=(1500, 5))
+    result = dominance(losses)
+    expected = (losses[:, None] <= losses[None]).all(-1) & (losses[:, None] < losses[None]).any(-1)
+    np.testing.assert_array_equal(result.order, expected)
+    assert len(result.chain) > 20
+    assert result.comparable == pytest.approx(expected.sum() / (1500 * 1499 / 2))
+
+
+def test_dominance_shows_and_exports_names():
+    result = dominance({"<b>": [0.1, 0.2], "c": [0.2, 0.3]})
+    assert repr(result) == "Dominance of 2 models: 100% of pairs comparable, longest chain of 2: <b> < c"
+    assert "<b>" not in result._repr_html_()
+    assert result.to_dict() == {"names": ["<b>", "c"], "order": [[False, True], [False, False]], "chain": ["<b>", "c"]}
+    assert result.to_pandas().loc["<b>", "c"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([[0.1, np.nan]], "NaN at row 0, column 1"),
+        ([0.1, 0.2], r"shape \(n_models, n_losses\)"),
+        ({"a": [1.0], "b": [1.0, 2.0]}, "every model needs the same losses"),
+        ({}, "not be empty"),
+    ],
+)
+def test_dominance_refuses(losses, words):
+    with pytest.raises(ValueError, match=words):
+        dominance(losses)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12))
+def test_ranks_are_scipys_average_ranks(values):
+    np.testing.assert_array_equal(ranks(values), stats.rankdata(values))
+
+
+def test_ranks_work_along_the_last_axis():
+    assert ranks([[2, 1], [5, 5]]).tolist() == [[2.0, 1.0], [1.5, 1.5]]
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_flips_are_their_definition(counts, models, seed):
+    table = np.random.default_rng(seed).integers(0, 3, size=(counts, models))
+    expected = [
+        [i, j]
+        for i, j in itertools.combinations(range(models), 2)
+        if any(row[i] < row[j] for row in table) and any(row[i] > row[j] for row in table)
+    ]
+    assert flips(table).tolist() == expected
+
+
+def test_flips_of_many_models_cross_the_blocks():
+    n = 1200
+    table = np.stack([np.arange(n), np.arange(n)[::-1]])
+    assert len(flips(table)) == n * (n - 1) // 2
+
+
+def test_an_equal_value_at_one_count_is_no_flip():
+    assert len(flips([[0.1, 0.1], [0.1, 0.2]])) == 0
+
+
+def test_rank_correlations_are_scipys_and_survive_infinite_values():
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 6, 20), rng.integers(0, 6, 20)
+    assert kendall(a, b) == pytest.approx(stats.kendalltau(a, b).statistic)
+    assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert spearman([1.0, np.inf, 2.0], [1.0, 3.0, 2.0]) == pytest.approx(1.0)
+    assert math.isnan(kendall([1, 1], [1, 2]))
+    assert math.isnan(spearman([1], [1]))
+
+
+def test_correlations_refuse_different_lengths():
+    with pytest.raises(ValueError, match="of one length"):
+        kendall([1, 2], [1, 2, 3])
+
+
+def test_stability_is_symmetric_with_unit_diagonal_and_exports_undefined_as_none():
+    result = stability([[1, 2, 3], [3, 2, 1], [1, 1, 1]], (5, 20, 100))
+    assert result.kendall[0, 1] == result.kendall[1, 0] == -1.0
+    assert result.lowest == (-1.0, -1.0)
+    assert result.to_dict()["spearman"][0] == pytest.approx([1.0, -1.0, None])
+    with pytest.raises(ValueError, match="2 rows for 1 bin counts"):
+        stability([[1, 2], [2, 1]], (5,))
+
+
+def test_chain_correlation_counts_the_chain_from_best_to_worst():
+    assert chain_correlation([0.3, 0.1, 9.0, 0.2], (1, 3, 0)) == pytest.approx((1.0, 1.0))
+    assert chain_correlation([0.1, 0.2, 0.3], (2, 1, 0)) == pytest.approx((-1.0, -1.0))
+    assert all(math.isnan(v) for v in chain_correlation([0.1], (0,)))
+
+
+def plain_regression(x, y, t, h):
+    weights = [math.exp(-((t - xi) ** 2) / (2 * h * h)) for xi in x]
+    return sum(w * yi for w, yi in zip(weights, y, strict=True)) / sum(weights)
+
+
+def test_kernel_regression_is_its_formula():
+    rng = np.random.default_rng(2)
+    x, y = rng.random(30), rng.random(30)
+    curve = kernel_regression(x, y, at=[0.1, 0.5, 0.9], bandwidth=0.2)
+    assert curve.y.tolist() == pytest.approx([plain_regression(x, y, t, 0.2) for t in (0.1, 0.5, 0.9)])
+
+
+def test_leave_one_out_takes_the_candidate_with_the_least_error():
+    rng = np.random.default_rng(3)
+    x = rng.random(40)
+    y = np.sin(6 * x) + 0.1 * rng.normal(size=40)
+
+    def error(h):
+        return sum((y[i] - plain_regression(np.delete(x, i), np.delete(y, i), x[i], h)) ** 2 for i in range(len(x)))
+
+    # Narrower candidates underflow in the plain loop; the best is far from there for this many points.
+    candidates = np.ptp(x) * 2.0 ** (-np.arange(25) / 4)
+    best = min(candidates, key=error)
+    assert leave_one_out_bandwidth(x, y) == pytest.approx(best)
+    assert best < np.ptp(x) / 4
+
+
+def test_kernel_regression_far_from_every_point_keeps_the_nearest_value():
+    curve = kernel_regression([0.0, 1.0], [3.0, 5.0], at=[0.2, 0.8], bandwidth=1e-4)
+    assert curve.y.tolist() == [3.0, 5.0]
+
+
+def test_kernel_regression_of_equal_points_is_their_mean():
+    assert kernel_regression([1.0, 1.0, 1.0], [1.0, 2.0, 6.0], at=[1.0]).y.tolist() == pytest.approx([3.0])
+
+
+def test_kernel_regression_refuses():
+    with pytest.raises(ValueError, match="of one length"):
+        kernel_regression([1, 2], [1])
+    with pytest.raises(ValueError, match="finite"):
+        kernel_regression([1, np.nan], [1, 2])
+    with pytest.raises(ValueError, match="positive number"):
+        kernel_regression([1, 2], [1, 2], bandwidth=0)
