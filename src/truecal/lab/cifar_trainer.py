@@ -222,17 +222,11 @@ class _Session:
             loss = F.cross_entropy(self.model(self._normalise(images)), labels)
         gradients = list(torch.autograd.grad(loss, self.weights))
         with torch.no_grad():
-            # One kernel per operation needs equal strides, which may differ in dimensions of size one.
-            gradients = [
-                g.as_strided(w.shape, w.stride()) if _same_order(g, w) else g for g, w in self._pairs(gradients)
-            ]
+            gradients = [_with_strides_of(w, g) for w, g in zip(self.weights, gradients, strict=True)]
             torch._foreach_add_(gradients, self.weights, alpha=self.settings.weight_decay)
             torch._foreach_mul_(self.momentum, self.settings.momentum)
             torch._foreach_add_(self.momentum, gradients)
             torch._foreach_sub_(self.weights, torch._foreach_mul(self.momentum, self.rate))
-
-    def _pairs(self, gradients: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
-        return list(zip(gradients, self.weights, strict=True))
 
     def _capture(self) -> Callable[[Tensor, Tensor], None]:
         """Record one training step as a CUDA graph: hundreds of kernels launched at once, free of Python."""
@@ -283,9 +277,14 @@ def crop_and_flip(images: Tensor, top: Tensor, left: Tensor, flip: Tensor) -> Te
     return padded[sample, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
-def _same_order(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors of one shape lie alike in memory but for the strides of dimensions of size one."""
-    return all(x == y or size == 1 for x, y, size in zip(a.stride(), b.stride(), a.shape, strict=True))
+def _with_strides_of(weight: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient with its weight's strides where they differ in dimensions of size one alone.
+
+    Operations on lists of tensors run as one kernel only if the strides agree to the letter.
+    """
+    pairs = zip(weight.stride(), gradient.stride(), weight.shape, strict=True)
+    alike = all(mine == other or size == 1 for mine, other, size in pairs)
+    return gradient.as_strided(weight.shape, weight.stride()) if alike else gradient
 
 
 def _freeze(built: Built, variant: Variant) -> list[nn.Module]:
