@@ -22,7 +22,7 @@ class FileError(ValueError):
     ...     read_predictions("no-such-file.npz")
     ... except FileError as error:
     ...     print(error)
-    no-such-file.npz: expected a prediction file, no such file
+    no-such-file.npz: expected a file, there is none
     """
 
 

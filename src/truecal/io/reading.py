@@ -14,10 +14,12 @@ import numpy as np
 from truecal.io import arrays, tables, text
 from truecal.io.columns import Request
 from truecal.io.contents import Contents, check_matrix, two_columns
-from truecal.io.failures import failure, quote
+from truecal.io.failures import FileError, failure, one_line, quote
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
 from truecal.io.predictions import Kind, Predictions
 from truecal.io.samples import read_samples
+
+LONGEST_NAME = 200
 
 Reader = Callable[[Request, bool], Contents]
 
@@ -75,7 +77,7 @@ def read_predictions(
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
     `labels`: a path or an array, when the labels are elsewhere. `label_column`, `proba_columns`: names of columns or
-    keys, when the documented rules do not find the right ones. `logits=True`: the numbers are logits; without it a
+    keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file). `logits=True`: the numbers are logits; without it a
     name decides, and numbers no name speaks of are read as probabilities only if every row is a distribution.
     `kind`: "probabilities", "logits", "top_label" or "choices", to insist on one. Raises FileError.
 
@@ -94,18 +96,18 @@ def read_predictions(
     probabilities from 2 columns 'prob_cat', 'prob_dog' (by the prefix 'prob')
     labels from the column 'label' (by its name)
     """
-    place = os.fspath(path)
+    place, name = os.fsdecode(path), one_line(Path(os.fsdecode(path)).stem, LONGEST_NAME)
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
-    request = Request(place, label_column, None if columns is None else tuple(columns), logits, kind)
-    given = None if labels is None else _given_labels(labels, place)
+    own_label = label_column if labels is None else None
+    request = Request(place, own_label, None if columns is None else tuple(columns), logits, kind)
+    given = None if labels is None else _given_labels(labels, place, label_column)
     form = file_format(place)
     if form == "jsonl":
-        read = read_samples(request, Path(place).stem, given is not None)
+        read = read_samples(request, name, given is not None)
         return read if given is None else _label_choices(read, *given)
     if kind == "choices":
         raise failure(place, "expected a .jsonl sample log for kind='choices'")
     found = _READERS[form](request, given is not None)
-    name = Path(place).stem
     if found.layout.kind == "top_label":
         return _judge_top_label(name, place, found, given)
     return _judge(name, place, found, given)
@@ -122,7 +124,7 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     ...     read_labels(path)
     array(['cat', 'dog'], dtype=object)
     """
-    place = os.fspath(path)
+    place = os.fsdecode(path)
     request = Request(place, label_column)
     form = file_format(place)
     if form in ("parquet", "arrow", "csv"):
@@ -150,23 +152,27 @@ def file_format(path: str) -> str:
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            raise failure(path, "expected a prediction file, it is a folder")
+            raise failure(path, "expected a file, it is a folder")
         if not stat.S_ISREG(status.st_mode):
-            raise failure(path, "expected a prediction file, it is a pipe or a device")
+            raise failure(path, "expected a file, it is a pipe or a device")
         with open(path, "rb") as stream:
             start = stream.read(4096)
     except FileNotFoundError as error:
-        raise failure(path, "expected a prediction file, no such file") from error
+        raise failure(path, "expected a file, there is none") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise failure(path, f"expected a prediction file, it cannot be opened ({reason})") from error
+        raise failure(path, f"expected a file, it cannot be opened ({reason})") from error
     _check_start(path, form, start)
     return form
 
 
 def _check_start(path: str, form: str, start: bytes) -> None:
     if not start:
-        raise failure(path, "expected a prediction file, it is empty")
+        raise failure(path, "expected a file with content, it is empty")
+    if form == "safetensors":  # begins with the length of its header, whose bytes may look like anything
+        if start[8:9] != b"{":
+            raise failure(path, f"expected a {Path(path).suffix} file, it does not start like one")
+        return
     for magic, what, forms in _MAGIC:
         if start.startswith(magic) and form not in forms:
             never = ", which is never loaded" if what == "a pickle" else ""
@@ -177,10 +183,12 @@ def _check_start(path: str, form: str, start: bytes) -> None:
         raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
 
 
-def _given_labels(labels: Any, path: str) -> tuple[Values, str]:
+def _given_labels(labels: Any, path: str, label_column: str | None) -> tuple[Values, str]:
     """Labels the caller handed in, as a path or an array, and what to call them."""
     if isinstance(labels, (str, os.PathLike)):
-        return read_labels(labels), os.fspath(labels)
+        return read_labels(labels, label_column=label_column), os.fsdecode(labels)
+    if label_column is not None:
+        raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
     return as_values(path, labels, "labels"), "labels"
 
 
@@ -232,13 +240,18 @@ def _labels_of(
     indices = _indices(path, values, shape, classes, where)
     notes.append(f"labels from {where}")
     if own is not None and (own != indices).any():
-        row = int(np.argmax(own != indices))
-        theirs, ours = quote(values[row]), quote((found.labels if found.labels is not None else own)[row])
-        raise failure(
-            path,
-            f"expected the labels of {where}, at row {row} {found.label_where} has {ours} where {where} has {theirs}",
-        )
+        raise _labels_differ(path, found, given, int(np.argmax(own != indices)))
     return numbers_if_whole(values), indices
+
+
+def _labels_differ(path: str, found: Contents, given: tuple[Values, str], row: int) -> FileError:
+    values, where = given
+    ours = "another" if found.labels is None else quote(found.labels[row])
+    return failure(
+        path,
+        f"expected the labels of {where}, at row {row} {found.label_where} has {ours} where {where} has "
+        f"{quote(values[row])}: rename or drop that column if it is not the label",
+    )
 
 
 def _indices(path: str, values: Values, shape: tuple[int, ...], classes: tuple[str, ...] | None, where: str) -> Any:
@@ -258,6 +271,10 @@ def _judge_top_label(name: str, path: str, found: Contents, given: tuple[Values,
     for part, what in ((values, where), (found.correct, "hits"), (found.predicted, "predicted labels")):
         if part is not None and len(part) != len(confidence):
             raise failure(path, f"expected {len(confidence)} rows as in the confidence, {what} has {len(part)}")
+    if given is not None and found.labels is not None:
+        wrong = np.flatnonzero(~hits(path, given[0], found.labels, found.label_where))
+        if len(wrong):
+            raise _labels_differ(path, found, given, int(wrong[0]))
     correct = found.correct
     if correct is None and found.predicted is not None:
         if values is None:

@@ -203,6 +203,8 @@ def _answers(request: Request, samples: Sequence[Sample]) -> tuple[Indices | Non
     ways = {f"index in {quote(key)}": _as_index, f"text of the choice in {quote(key)}": _as_text}
     found = {how: [way(sample) for sample in samples] for how, way in ways.items()}
     whole = {how: indices for how, indices in found.items() if None not in indices}
+    if not whole and request.label_column is None and (told := _from_acc(samples)) is not None:
+        return told, "labels: of two choices the likelier one where 'acc' is 1, the other where it is 0"
     if not whole:
         row = max(next(i for i, index in enumerate(indices) if index is None) for indices in found.values())
         raise failure(
@@ -245,6 +247,14 @@ def _as_text(sample: Sample) -> int | None:
     if not isinstance(target, str) or sample.choices is None or sample.choices.count(target.strip()) != 1:
         return None
     return sample.choices.index(target.strip())
+
+
+def _from_acc(samples: Sequence[Sample]) -> Indices | None:
+    """With two choices everywhere, acc alone tells the answer; targets that are shared continuations tell nothing."""
+    if any(len(sample.scores) != 2 or sample.acc is None for sample in samples):
+        return None
+    likelier = np.array([sample.scores[1] > sample.scores[0] for sample in samples])
+    return np.where([sample.acc == 1 for sample in samples], likelier, ~likelier).astype(np.intp)
 
 
 def _first_conflict(samples: Sequence[Sample], answers: Sequence[int | None]) -> int | None:

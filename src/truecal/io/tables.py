@@ -73,7 +73,8 @@ def contents(request: Request, table: Table, with_labels: bool) -> Contents:
 
 def label_values(request: Request, table: Table) -> tuple[Values, str]:
     """The labels of a file that may hold nothing else, and where they were."""
-    name = table.names[0] if len(table.names) == 1 else find_label(request, table.names)
+    only = table.names[0] if len(table.names) == 1 and request.label_column is None else None
+    name = only or find_label(request, table.names)
     if name is None:
         raise failure(request.path, "expected a column called label: name it with label_column")
     return label_column(table, name), f"column {quote(name)}"
@@ -326,7 +327,7 @@ def open_arrow(path: str) -> Table:
 
     def blocks(columns: Sequence[str], as_text: bool) -> Iterator[Block]:
         # Some columns at a time, as for parquet; a stream cannot skip what is not wanted, so it is read once.
-        step = max(1, PIECE_BYTES // (8 * max(1, *counts))) if is_file else len(columns)
+        step = max(1, PIECE_BYTES // (8 * max([1, *counts]))) if is_file else len(columns)
         for first in range(0, len(columns), step):
             wanted = columns[first : first + step]
             indices = [schema.get_field_index(name) for name in wanted]
