@@ -242,7 +242,7 @@ def test_one_pass_over_many_bin_counts_is_many_passes(sample, counts, strategy):
             together = call(y, proba, n_bins=counts, strategy=strategy, norm=norm, sample_weight=w)
             apart = [call(y, proba, n_bins=m, strategy=strategy, norm=norm, sample_weight=w) for m in counts]
             assert isinstance(together, np.ndarray)
-            np.testing.assert_allclose(together, apart, rtol=1e-12, atol=1e-18)
+            np.testing.assert_allclose(together, apart, rtol=1e-12, atol=1e-15 if norm == "l1" else 1e-18)
 
 
 @settings(max_examples=40)
