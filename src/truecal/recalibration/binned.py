@@ -38,7 +38,7 @@ def bin_means(cells: Codes, n_bins: int, values: NDArray[Any], weight: Float64s)
     """Weighted mean of the values in each bin; NaN for an empty bin."""
     mass = np.bincount(cells, weights=weight, minlength=n_bins)
     total = np.bincount(cells, weights=weight * values, minlength=n_bins)
-    return np.divide(total, mass, out=np.full(n_bins, np.nan), where=mass > 0)
+    return np.asarray(np.divide(total, mass, out=np.full(n_bins, np.nan), where=mass > 0))
 
 
 def look_up(edges: list[Float64s], means: list[Float64s], p: Float64s) -> Float64s:
