@@ -230,7 +230,9 @@ def confidence_loss(y, proba) -> list[Fraction]:
 
 
 def spherical(y, proba) -> list[float]:
-    return [1 - float(p[label]) / math.sqrt(math.fsum(float(v) ** 2 for v in p)) for label, p in zip(y, proba, strict=True)]
+    return [
+        1 - float(p[label]) / math.sqrt(math.fsum(float(v) ** 2 for v in p)) for label, p in zip(y, proba, strict=True)
+    ]
 
 
 def cross_entropy(y, proba) -> list[float]:

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import bin_counts, multiclass
 
+import reference as ref
 import truecal as tc
+from strategies import bin_counts, multiclass
 from truecal import table
 
 EXAMPLES = settings(max_examples=150)
@@ -102,9 +102,7 @@ def test_confidence_l2(sample, m, strategy, ties, corrected):
     if corrected:
         expected += ref.correction(correct, w)
     assert_close(value, expected, loss_over_n(residuals, w))
-    again = tc.top_label_error(
-        correct, confidence, sample_weight=w, corrected=corrected, **options(strategy, m, ties)
-    )
+    again = tc.top_label_error(correct, confidence, sample_weight=w, corrected=corrected, **options(strategy, m, ties))
     assert again == value
 
 
@@ -165,9 +163,7 @@ def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, se
     expected = 0.0
     residuals = ref.full_residuals(y, proba)
     for d in directions:
-        key = [
-            math.fsum(float(a) * float(b) for a, b in zip(row, d, strict=True)) for row in proba.astype(np.float64)
-        ]
+        key = [math.fsum(float(a) * float(b) for a, b in zip(row, d, strict=True)) for row in proba.astype(np.float64)]
         key = [min(max((v - d.min()) / (d.max() - d.min()), 0.0), 1.0) for v in key]
         expected += float(ref.l2(ref.two_bin(key), residuals, w)) / 3
     assert abs(value - expected) <= 1e-10 * max(expected, loss_over_n(residuals, w))

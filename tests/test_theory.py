@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from worlds import bounded, expected, is_multiclass, variants, worlds_and_lies
 
 import truecal as tc
+from worlds import bounded, expected, is_multiclass, variants, worlds_and_lies
 
 TRUTHFUL = [(name, bounded(metric)) for name, metric in variants() if metric.truthful]
 UNTRUTHFUL = [name for name, metric in tc.ERRORS.items() if not metric.truthful]

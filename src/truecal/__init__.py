@@ -48,7 +48,23 @@ from .table import BinTable, tabulate
 __version__ = "0.1.0"
 
 # Names whose modules need more than numpy, loaded on first use so that `import truecal` stays light.
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    **dict.fromkeys(("Dominance", "dominance"), "ranking"),
+    **dict.fromkeys(
+        (
+            "CanonicalRecalibration",
+            "DirichletScaling",
+            "HistogramBinning",
+            "IsotonicOneVsRest",
+            "MatrixScaling",
+            "ScalingBinning",
+            "TemperatureScaling",
+            "VectorScaling",
+            "select_recalibration",
+        ),
+        "recalibration",
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:

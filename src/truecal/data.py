@@ -37,7 +37,7 @@ def as_array(x: Any, name: str) -> Array:
 
 def _to_numpy(x: Any, name: str) -> Array:
     if isinstance(x, np.ndarray):
-        return np.asarray(x)
+        return x if isinstance(x, HalfPrecision) else np.asarray(x)
     if hasattr(x, "detach") and hasattr(x, "cpu"):
         return _from_torch(x, name)
     if hasattr(x, "to_numpy") or hasattr(x, "to_pandas"):
@@ -255,10 +255,19 @@ def check_logits(logits: Any, name: str = "logits") -> Array:
     return array
 
 
+def check_multiclass(y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
+    """Class indices (n,) and probabilities (n, k) of the same rows."""
+    y, proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    refuse_swapped(y, proba)
+    proba = check_probabilities(proba)
+    indices = check_labels(y, proba.shape[1], labels)
+    check_same_length(y_true=indices, y_proba=proba)
+    return indices, proba
+
+
 def refuse_swapped(y_true: Any, y_proba: Any) -> None:
     """Labels come first, as in scikit-learn; catch the two arguments in the wrong order by their shapes."""
-    first, second = np.ndim(y_true), np.ndim(y_proba)
-    if first == 2 and second == 1:
+    if np.ndim(y_true) == 2 and np.ndim(y_proba) == 1:
         raise ValueError(
             f"y_true has shape {np.shape(y_true)} and y_proba has shape {np.shape(y_proba)}: "
             "the arguments look swapped; labels come first, then probabilities"

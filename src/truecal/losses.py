@@ -8,15 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import (
-    check_labels,
-    check_pair,
-    check_probabilities,
-    check_same_length,
-    check_weights,
-    refuse_swapped,
-    row_blocks,
-)
+from .data import check_multiclass, check_pair, check_weights, row_blocks
 from .kernels.cpu import top_class
 
 Array = NDArray[Any]
@@ -56,11 +48,8 @@ class Loss:
         per_example: bool = False,
         labels: Any = None,
     ) -> float | Array:
-        refuse_swapped(y_true, y_proba)
-        proba = check_probabilities(y_proba)
-        y = check_labels(y_true, proba.shape[1], labels)
-        n = check_same_length(y_true=y, y_proba=proba)
-        weights = check_weights(sample_weight, n)
+        y, proba = check_multiclass(y_true, y_proba, labels)
+        weights = check_weights(sample_weight, len(y))
         return _finish(self._formula(y, proba), weights, per_example)
 
 

@@ -14,13 +14,11 @@ from .data import (
     as_array,
     check_binary_outcomes,
     check_bounds,
-    check_labels,
+    check_multiclass,
     check_pair,
-    check_probabilities,
     check_reports,
     check_same_length,
     check_weights,
-    refuse_swapped,
 )
 from .kernels.cpu import top_class
 
@@ -122,11 +120,8 @@ class Property(ABC):
 
 
 def _multiclass(y_true: Any, y_proba: Any, sample_weight: Any, labels: Any) -> tuple[Array, Array, Array | None]:
-    refuse_swapped(y_true, y_proba)
-    proba = check_probabilities(y_proba)
-    y = check_labels(y_true, proba.shape[1], labels)
-    n = check_same_length(y_true=y, y_proba=proba)
-    return y, proba, check_weights(sample_weight, n)
+    y, proba = check_multiclass(y_true, y_proba, labels)
+    return y, proba, check_weights(sample_weight, len(y))
 
 
 @final

@@ -1,0 +1,357 @@
+"""Laws stated once and run over every member of ERRORS, each with its domain and an offender that breaks it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from truecal.data import check_probabilities
+from worlds import AVERAGED, bounded, kind, variants
+
+CASES = [(name, bounded(metric)) for name, metric in variants()]
+MULTICLASS = (tc.Classwise, tc.Confidence, tc.Full)
+
+
+def by_id(cases):
+    return pytest.mark.parametrize("metric", [m for _, m in cases], ids=[i for i, _ in cases])
+
+
+def sample_for(metric, rng, n=30, k=4, tied=True):
+    """Labels and reports in the metric's own form; tied: reports are multiples of 1/8."""
+    proba = rng.multinomial(8, np.full(k, 1 / k), size=n) / 8 if tied else rng.dirichlet(np.ones(k), n)
+    y = rng.integers(0, k, n)
+    if isinstance(metric.property, MULTICLASS):
+        return y, proba
+    return (y == 0).astype(int), proba[:, 0]
+
+
+def take(y, p, rows):
+    return y[rows], p[rows]
+
+
+def test_every_named_error_is_covered():
+    """No member is forgotten: each kind of error in ERRORS stands among the cases the laws run over."""
+    covered = {kind(metric) for _, metric in CASES}
+    assert {kind(metric) for metric in tc.ERRORS.values()} <= covered
+    assert all(metric.reason for metric in tc.ERRORS.values())
+
+
+def test_truthfulness_is_what_the_theorem_says():
+    """Squared sums, and for confidence the correction; nothing else decides."""
+    for metric in tc.ERRORS.values():
+        confidence = isinstance(metric.property, (tc.Confidence, tc.TopLabel))
+        assert metric.truthful == (metric.norm == "l2" and (not confidence or metric.corrected))
+
+
+# -- order of rows -----------------------------------------------------------------------------------------------------
+
+
+def breaks_row_order(metric, rng) -> bool:
+    y, p = sample_for(metric, rng)
+    value = metric(y, p)
+    shuffles = [rng.permutation(len(y)) for _ in range(5)]
+    return any(abs(metric(*take(y, p, s)) - value) > 1e-12 * max(value, 1e-6) for s in shuffles)
+
+
+@by_id([(i, m) for i, m in CASES if not i.endswith("row")])
+def test_the_order_of_rows_does_not_matter(metric, rng):
+    assert not breaks_row_order(metric, rng)
+
+
+@by_id([(i, m) for i, m in CASES if i.endswith("row")])
+def test_breaking_ties_by_row_depends_on_the_order_of_rows(metric, rng):
+    assert breaks_row_order(metric.with_bins(7), rng)
+
+
+# -- names of classes --------------------------------------------------------------------------------------------------
+
+RENAMABLE = [
+    (i, m)
+    for i, m in CASES
+    if isinstance(m.property, MULTICLASS) and i.split("-")[-1] not in ("halfspaces", "kmeans")  # seeded by column
+]
+
+
+def breaks_renaming(metric, rng) -> bool:
+    y, p = sample_for(metric, rng, tied=False)
+    value = metric(y, p)
+    order = rng.permutation(p.shape[1])
+    renamed = np.argsort(order)[y]
+    return abs(metric(renamed, p[:, order]) - value) > 1e-12 * max(value, 1e-6)
+
+
+@by_id(RENAMABLE)
+def test_the_names_of_classes_do_not_matter(metric, rng):
+    for _ in range(5):
+        assert not breaks_renaming(metric, rng)
+
+
+def test_a_metric_that_favours_a_column_breaks_renaming(rng):
+    def first_column_counts_double(y, p):
+        return tc.classwise_error(y, p) + tc.binary_error(y == 0, p[:, 0])
+
+    assert any(breaks_renaming_call(first_column_counts_double, rng) for _ in range(5))
+
+
+def breaks_renaming_call(call, rng) -> bool:
+    y, p = sample_for(tc.ERRORS["classwise"], rng, tied=False)
+    order = np.roll(np.arange(p.shape[1]), 1)
+    return abs(call(np.argsort(order)[y], p[:, order]) - call(y, p)) > 1e-9
+
+
+@by_id(RENAMABLE)
+def test_labels_name_the_columns(metric, rng):
+    y, p = sample_for(metric, rng)
+    names = np.array(["wolf", "ant", "bee", "cat"])
+    assert metric(names[y], p, labels=names) == metric(y, p)
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+FIXED = ("uniform", "edges", "exact", "two-bin", "poisson")
+REPLICABLE = [(i, m) for i, m in CASES if i.split("-", 1)[1] in FIXED and not m.corrected]
+
+
+def replication_gap(metric, rng) -> float:
+    y, p = sample_for(metric, rng, n=12)
+    times = rng.integers(0, 4, len(y))
+    times[0] = 2
+    rows = np.repeat(np.arange(len(y)), times)
+    return abs(metric(y, p, sample_weight=times) - metric(*take(y, p, rows)))
+
+
+@by_id(REPLICABLE)
+def test_a_weight_is_a_replication(metric, rng):
+    for _ in range(5):
+        assert replication_gap(metric, rng) < 1e-13
+
+
+@pytest.mark.parametrize("name", ["confidence", "top_label", "classwise", "binary"])
+def test_replicated_rows_are_not_independent_samples(name, rng):
+    """Outside its domain the law fails, as it should: the correction and quantile bins count rows, not weight."""
+    assert max(replication_gap(tc.ERRORS[name].with_bins(3), rng) for _ in range(5)) > 1e-6
+
+
+@by_id(CASES)
+def test_equal_weights_are_no_weights(metric, rng):
+    y, p = sample_for(metric, rng)
+    assert metric(y, p, sample_weight=np.full(len(y), 2.5)) == pytest.approx(metric(y, p), rel=1e-11)
+
+
+# -- several bin counts ------------------------------------------------------------------------------------------------
+
+
+@by_id([(i, m) for i, m in CASES if m.binning.counts and "kmeans" not in i])
+def test_one_pass_over_many_bin_counts(metric, rng):
+    y, p = sample_for(metric, rng)
+    counts = (1, 2, 7, 30, 50)
+    together = metric.with_bins(counts)(y, p)
+    assert together.shape == (5,)
+    np.testing.assert_allclose(together, [metric.with_bins(m)(y, p) for m in counts], rtol=1e-12)
+
+
+def test_bins_cannot_be_set_where_there_are_none():
+    with pytest.raises(ValueError, match="has no bin count"):
+        tc.ERRORS["binary_two_bin"].with_bins(5)
+
+
+# -- the table is a monoid ---------------------------------------------------------------------------------------------
+
+
+@by_id([(i, m) for i, m in CASES if i.split("-", 1)[1] in ("uniform", "edges")])
+def test_merged_tables_are_the_table_of_the_whole(metric, rng):
+    y, p = sample_for(metric, rng)
+    whole = metric.tables(y, p)[0]
+    parts = [metric.tables(*take(y, p, rows))[0] for rows in np.split(np.arange(len(y)), [5, 6, 20])]
+    empty = tc.BinTable.empty(whole.edges, len(whole.count), joint=whole.joint)
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        merged = empty
+        for i in order:
+            merged = merged.merge(parts[i])
+        for field in ("count", "outcome", "residual", "residual_sq", "tie_variance"):
+            np.testing.assert_allclose(getattr(merged, field), getattr(whole, field), rtol=1e-12, atol=1e-14)
+        assert (merged.rows, merged.weight_sq, merged.wrong_weight_sq) == (
+            whole.rows,
+            whole.weight_sq,
+            whole.wrong_weight_sq,
+        )
+
+
+def test_tables_over_different_cells_refuse_to_merge(rng):
+    y, p = sample_for(tc.ERRORS["binary"], rng)
+    five, six = (tc.CalibrationError(tc.Binary(), tc.EqualWidth(m)).tables(y, p)[0] for m in (5, 6))
+    with pytest.raises(ValueError, match="different cells"):
+        five.merge(six)
+    quantile = tc.ERRORS["binary"].tables(y, p)[0]
+    with pytest.raises(ValueError, match="cells of at least one table come from its own reports"):
+        quantile.merge(quantile)
+
+
+@by_id([(i, m) for i, m in CASES if i.split("-", 1)[1] not in AVERAGED])  # those have one cell per report
+def test_the_error_is_read_off_the_table(metric, rng):
+    """The fast path and the table with squares agree, so diagrams show what the number says."""
+    y, p = sample_for(metric, rng)
+    table = metric.tables(y, p)[0]
+    views = 1 if table.joint else len(table.count)
+    if metric.norm == "l1":
+        value = table.absolute().sum() / table.weight / views
+    else:
+        value = table.squared(metric.binning).sum() / views
+        value = (value + (table.wrong_weight_sq if metric.corrected else 0)) / table.weight**2
+    assert value == pytest.approx(metric(y, p), rel=1e-12)
+    np.testing.assert_allclose(table.count.sum(axis=1), len(y))
+    assert np.nansum(table.mean_report * table.count) == pytest.approx(table.report.sum())
+
+
+# -- scale -------------------------------------------------------------------------------------------------------------
+
+
+@by_id([(i, m) for i, m in CASES if m.norm == "l2"])
+def test_scales_are_fixed_factors(metric, rng):
+    y, p = sample_for(metric, rng)
+    w = rng.integers(1, 5, len(y))
+    raw = metric(y, p)
+    assert metric(y, p, scale="loss") == pytest.approx(len(y) * raw, rel=1e-12)
+    weighted = metric(y, p, sample_weight=w)
+    factor = w.sum() ** 2 / (w**2).sum()
+    assert metric(y, p, sample_weight=w, scale="loss") == pytest.approx(factor * weighted, rel=1e-12)
+    if metric.binning.counts:
+        assert metric(y, p, scale="bins") == pytest.approx(metric.binning.counts[0] * raw, rel=1e-12)
+    else:
+        with pytest.raises(ValueError, match="has no requested bin count"):
+            metric(y, p, scale="bins")
+
+
+@pytest.mark.parametrize("scale", ["loss", "bins"])
+def test_scales_are_for_squared_errors(scale, rng):
+    y, p = sample_for(tc.ERRORS["confidence_l1"], rng)
+    with pytest.raises(ValueError, match="cannot apply to norm='l1'"):
+        tc.confidence_error(y, p, norm="l1", scale=scale)
+
+
+# -- loss + U ----------------------------------------------------------------------------------------------------------
+
+
+@by_id([(i, m) for i, m in CASES if m.norm == "l2"])
+def test_n_times_the_error_is_loss_plus_U(metric, rng):
+    y, p = sample_for(metric, rng)
+    parts = metric.decompose(y, p)
+    assert len(y) * parts.error == pytest.approx(parts.loss + parts.U, rel=1e-12)
+    w = rng.random(len(y))
+    parts = metric.decompose(y, p, sample_weight=w)
+    factor = w.sum() ** 2 / (w**2).sum()
+    assert factor * parts.error == pytest.approx(parts.loss + parts.U, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("classwise", lambda y, p: tc.brier(y, p) / p.shape[1]),
+        ("confidence", tc.confidence_loss),
+        ("full", tc.brier),
+        ("full_halfspace", tc.brier),
+        ("binary", tc.linear_loss),
+        ("linear", tc.linear_loss),
+    ],
+)
+def test_the_loss_part_is_the_associated_loss(name, loss, rng):
+    metric = tc.ERRORS[name]
+    y, p = sample_for(metric, rng)
+    assert metric.decompose(y, p).loss == pytest.approx(loss(y, p), rel=1e-12)
+
+
+@by_id([(i, m) for i, m in CASES if i.endswith(("-quantile", "-quantile-row")) and m.norm == "l2"])
+@pytest.mark.parametrize("more", [0, 1, 100])
+def test_one_bin_per_row_leaves_the_loss(metric, more, rng):
+    y, p = sample_for(metric, rng)
+    parts = metric.with_bins(len(y) + more).decompose(y, p)
+    assert abs(parts.U) <= 1e-12 * parts.loss
+
+
+def test_ties_kept_together_do_not_leave_the_loss(rng):
+    metric = tc.CalibrationError(tc.Binary(), tc.Quantile(30, ties="together"))
+    assert abs(metric.decompose(*sample_for(metric, rng)).U) > 1e-3
+
+
+# -- nothing that depends on the data multiplies an error --------------------------------------------------------------
+
+
+@by_id([(i, m) for i, m in CASES if i.split("-", 1)[1] in ("uniform", "edges", "exact") and m.norm == "l2"])
+def test_rows_without_residual_only_enter_through_n(metric, rng):
+    """Rows that are exactly right fill more bins and add nothing: n²·error must not move with the number of bins."""
+    if isinstance(metric.property, MULTICLASS):
+        y, p = np.array([0, 0]), np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+        more, sure = np.arange(3), np.eye(3)
+    else:
+        y, p = np.array([1, 1]), np.array([0.5, 0.5])
+        more = np.array([1, 1]) if isinstance(metric.property, tc.TopLabel) else np.array([0, 1])
+        sure = more.astype(float)
+    before = metric(y, p) * 4
+    both = np.concatenate([y, more]), np.concatenate([p, sure])
+    assert before > 0
+    assert metric(*both) * len(both[0]) ** 2 == pytest.approx(before, rel=1e-12)
+
+
+def test_counting_filled_bins_breaks_that_law():
+    def offender(y, u):
+        table = tc.CalibrationError(tc.Binary(), tc.EqualWidth(3)).tables(y, u)[0]
+        return (table.count > 0).sum() * tc.binary_error(y, u, n_bins=3, strategy="uniform")
+
+    before = offender([1, 1], [0.5, 0.5]) * 4
+    assert offender([1, 1, 0, 1], [0.5, 0.5, 0.0, 1.0]) * 16 != pytest.approx(before)
+
+
+# -- copies, layouts, dtypes -------------------------------------------------------------------------------------------
+
+
+@by_id(CASES)
+def test_layout_and_integer_types_do_not_matter(metric, rng):
+    y, p = sample_for(metric, rng)
+    value = metric(y, p)
+    frozen = p.copy()
+    frozen.setflags(write=False)
+    wide = np.repeat(p, 2, axis=0)[::2]
+    assert metric(y.astype(np.int8), frozen) == value
+    assert metric(y.tolist(), p.tolist()) == value
+    assert metric(y[::-1][::-1], wide) == value
+    if p.ndim == 2:
+        assert metric(y, np.asfortranarray(p)) == pytest.approx(value, rel=1e-12)
+    assert metric(y, p.astype(np.float32)) == pytest.approx(value, rel=1e-12)  # multiples of 1/8 are exact
+    assert metric(y, p.astype(np.float16)) == pytest.approx(value, rel=1e-12)
+
+
+def test_inputs_are_never_changed(rng):
+    for name, metric in variants():
+        y, p = sample_for(metric, rng)
+        before = y.copy(), p.copy()
+        bounded(metric)(y, p)
+        assert (y == before[0]).all() and (p == before[1]).all(), name
+
+
+def test_a_rule_cannot_see_an_outcome():
+    """The signature is the guarantee: no method of any rule takes anything but reports and what is known before."""
+    import inspect
+
+    from truecal import binning
+
+    allowed = {"self", "reports", "ordered", "n", "bounds", "dtype", "points", "sums", "values", "n_bins", "ties"}
+    allowed |= {"theta", "seed", "n_directions"}
+    rules = [c for c in vars(binning).values() if inspect.isclass(c) and issubclass(c, binning.BinningRule)]
+    assert len(rules) > 10
+    for rule in rules:
+        for method in ("cuts", "shared_cuts", "edges", "partition", "keys", "form", "__init__"):
+            if method in vars(rule):
+                assert set(inspect.signature(getattr(rule, method)).parameters) <= allowed, (rule, method)
+
+
+def test_replacing_the_rule_keeps_the_rest():
+    metric = replace(tc.ERRORS["confidence_uncorrected"], binning=tc.TwoBin())
+    assert not metric.corrected and not metric.truthful
+
+
+def test_validation_returns_the_users_own_memory(rng):
+    p = rng.dirichlet(np.ones(3), 10).astype(np.float32)
+    assert np.shares_memory(check_probabilities(p), p)
