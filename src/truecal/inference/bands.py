@@ -1,0 +1,143 @@
+"""Consistency bands for reliability diagrams: where each bin's mean outcome would lie under calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import check_positive_int
+from ..errors import CalibrationError, get_error
+from ..properties import Linear, Outcomes, Sample
+from ..table import resolve_ties
+from .frozen import BinsForm, frozen_pieces
+from .results import Result, check_draws, check_level
+from .testing import null_quantiles
+
+Array = NDArray[Any]
+
+_BLOCK = 1 << 22
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class ConsistencyBands(Result):
+    """Per view and bin: rows, mean report, mean outcome, and the interval of the mean outcome under calibration.
+
+    Arrays have shape (views, bins), in the order of the reports; views with fewer bins are padded with NaN. `classes`
+    names the column of each view, or is None for a single view.
+    """
+
+    count: Array
+    mean_report: Array
+    mean_outcome: Array
+    low: Array
+    high: Array
+    level: float
+    classes: tuple[int, ...] | None
+    n_bins: int | None
+    name: str
+
+    @property
+    def outside(self) -> Array:
+        """Which bins have a mean outcome outside their band."""
+        with np.errstate(invalid="ignore"):
+            slack = 1e-12
+            return np.asarray((self.mean_outcome < self.low - slack) | (self.mean_outcome > self.high + slack))
+
+    def __repr__(self) -> str:
+        bins = int(np.isfinite(self.mean_report).sum())
+        return (
+            f"{self.level:.0%} consistency bands, {self.name}: {int(self.outside.sum())} of {bins} bins outside, "
+            f"{(1 - self.level) * bins:.2g} expected if calibrated"
+        )
+
+
+def consistency_bands(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    error: str | CalibrationError = "confidence",
+    n_bins: int | None = None,
+    level: float = 0.95,
+    classes: Any = None,
+    resamples: int = 999,
+    seed: int = 0,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> ConsistencyBands:
+    """Per bin, the range of the mean outcome if the reports were right; each bin on its own, at the given level.
+
+    Outcomes are drawn with the reports as their chances and the bins stay as they are. Classwise errors give one row of
+    bins per class, or for the columns in `classes` only. Where equal reports straddle a boundary their outcomes are
+    shared out between the bins, as in the error itself.
+
+    >>> import truecal as tc
+    >>> bands = tc.consistency_bands([1, 0, 1, 1], [.9, .2, .7, .8], error="binary", n_bins=2)
+    >>> bands.mean_report.round(2).tolist()
+    [[0.45, 0.85]]
+    """
+    draws, seed = check_draws(resamples, seed)
+    level = check_level(level)
+    if n_bins is not None:
+        check_positive_int(n_bins, "n_bins")
+    metric = get_error(error, n_bins)
+    if metric.binning.several:
+        raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
+    if isinstance(metric.property, (Linear, Outcomes)):
+        raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    chosen = _chosen(sample, classes)
+    ties = resolve_ties(metric.binning, metric.norm)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for piece in frozen_pieces(sample, metric.binning, ties):
+        if not isinstance(piece.form, BinsForm):
+            raise ValueError(f"consistency_bands needs bins; {metric.binning!r} averages over cuts")
+        for j in range(piece.columns.start, piece.columns.stop):
+            if j in chosen:
+                rows.append(_view_band(sample, piece.form, j, draws, level, rng))
+    count, report, outcome, low, high = (_padded([row[i] for row in rows]) for i in range(5))
+    names = chosen if sample.views > 1 else None
+    counts = metric.binning.counts
+    m = None if counts is None else counts[0]
+    return ConsistencyBands(count, report, outcome, low, high, level, names, m, metric.symbol)
+
+
+def _chosen(sample: Sample, classes: Any) -> tuple[int, ...]:
+    if classes is None:
+        return tuple(range(sample.views))
+    if sample.views == 1:
+        raise ValueError("classes cannot apply: this error has one view")
+    values = np.atleast_1d(classes)
+    if values.ndim != 1 or values.dtype.kind not in "iu" or ((values < 0) | (values >= sample.views)).any():
+        raise ValueError(f"classes must be columns in 0..{sample.views - 1}, got {classes!r}")
+    return tuple(sorted({int(v) for v in values}))
+
+
+def _view_band(
+    sample: Sample, form: BinsForm, j: int, draws: int, level: float, rng: np.random.Generator
+) -> tuple[Array, ...]:
+    """(count, mean report, mean outcome, low, high) of one view."""
+    u = sample.view(j).astype(np.float64)
+    w = np.ones(sample.rows) if sample.weights is None else sample.weights
+    bins = form.bins[0]
+    outcome = sample.outcome(slice(j, j + 1))[0]
+    count, report, observed = bins.sums(form.atom_sums(np.stack([w, w * u, w * outcome]))).T
+    step = max(1, _BLOCK // sample.rows)
+    drawn = np.concatenate(
+        [
+            bins.sums(form.atom_sums(w * (rng.random((min(step, draws - start), sample.rows)) < u))).T
+            for start in range(0, draws, step)
+        ]
+    )
+    low, high = null_quantiles(drawn, level)
+    with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
+        return count, *(np.where(count > 0, x / count, np.nan) for x in (report, observed, low, high))
+
+
+def _padded(rows: list[Array]) -> Array:
+    width = max(len(row) for row in rows)
+    return np.stack([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])

@@ -1,0 +1,319 @@
+"""A rule's quadratic form frozen at the reports: Σ_{i≠j} G_ij r_i r_j for any outcomes, and what each row adds.
+
+G_ij is the chance that rows i and j share a bin, over whatever the rule averages (orders of ties, random cuts). Since a
+rule sees reports only, G stays the same when outcomes are drawn anew or rows are left out; all inference rests on that.
+
+Two shapes of G cover every rule. Bins: rows fall into *atoms* (runs of rows that always go together, or a block of
+equal reports that a cut divides), and with a(i) the atom of row i
+
+    G_ij = Σ_B M_Ba M_Bb + 1[a = b]·d_a   for i ≠ j in atoms a, b,     M_Ba = the share of atom a that goes to bin B.
+
+A block of t rows that gives s_B of them to bin B has M_Ba = s_B/t and, for two of its rows, the exact chance
+g_a = Σ_B s_B(s_B − 1)/(t(t − 1)) of meeting, so d_a = g_a − Σ_B (s_B/t)². Whole atoms have M = 1, g = 1, d = 0.
+Kernels (two-bin, Poisson): G_ij is a function of |u_i − u_j|, summed by one pass over the sorted reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..binning import (
+    AveragedRule,
+    BinningRule,
+    Bounds,
+    FixedRule,
+    Halfspaces,
+    Partition,
+    Poisson,
+    RankRule,
+    TwoBin,
+    VectorRule,
+    _decayed_prefix,
+)
+from ..data import working_dtype
+from ..kernels.cpu import run_sums
+from ..properties import Sample
+from ..table import _refuse_misfit, _refuse_outside_edges, _whole_blocks
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The bins of one bin count: M as a sparse (bins, atoms) matrix (None: each atom is a bin), g and d per atom."""
+
+    share: Any
+    together: Array
+    extra: Array
+    number: int
+    alone: bool = False
+    """No bin holds two rows: there are no pairs, and every pair sum is exactly 0 rather than a rounding error."""
+
+    @property
+    def split(self) -> bool:
+        """Whether a cut divides some block of equal reports."""
+        return bool(self.extra.any())
+
+    @property
+    def uneven(self) -> bool:
+        """Whether rows differ in g, or all have g = 0."""
+        return bool((self.together != 1).any())
+
+    def sums(self, atoms: Array) -> Array:
+        """Bin sums (bins, ...) of atom sums (atoms, ...)."""
+        return atoms if self.share is None else np.asarray(self.share @ atoms)
+
+    def back(self, bins: Array) -> Array:
+        """Per atom, the bin sums weighted by the atom's shares."""
+        return bins if self.share is None else np.asarray(self.share.T @ bins)
+
+    def squared(self, atoms: Array) -> Array:
+        """Per column, Σ_B (Σ_a M_Ba A_a)² + Σ_a d_a A_a²: the pair sum plus Σ_i g_i r_i²."""
+        if self.alone:
+            return np.zeros(atoms.shape[1])
+        s = self.sums(atoms)
+        total = np.einsum("bj,bj->j", s, s)
+        if self.split:
+            total += np.einsum("a,aj,aj->j", self.extra, atoms, atoms)
+        return np.asarray(total)
+
+
+@final
+@dataclass(frozen=True)
+class BinsForm:
+    """Bins over one order of the rows, at one or several bin counts that share their atoms."""
+
+    order: Array
+    starts: Array
+    bins: tuple[Bins, ...]
+
+    @property
+    def atom(self) -> Array:
+        """The atom of each row, in the rows' own order."""
+        sizes = np.diff(np.append(self.starts, len(self.order)))
+        atom = np.empty(len(self.order), dtype=np.min_scalar_type(len(self.starts)))
+        atom[self.order] = np.repeat(np.arange(len(self.starts), dtype=atom.dtype), sizes)
+        return atom
+
+    def atom_sums(self, residuals: Array) -> Array:
+        """(atoms, v) sums of residuals (v, n) given in the rows' own order."""
+        return np.ascontiguousarray(run_sums(residuals[:, self.order], self.starts).T)
+
+    def pairs(self, residuals: Array) -> Array:
+        """(counts, v): Σ_{i≠j} G_ij r_i r_j for each row of residuals (v, n)."""
+        atoms = self.atom_sums(residuals)
+        squares = self.atom_sums(np.square(residuals))
+        return np.stack([b.squared(atoms) - b.together @ squares for b in self.bins])
+
+    def absolute(self, residuals: Array) -> Array:
+        """(counts, v): Σ_B |Σ_{i∈B} r_i|."""
+        atoms = self.atom_sums(residuals)
+        return np.stack([np.abs(b.sums(atoms)).sum(axis=0) for b in self.bins])
+
+    def influence(self, residuals: Array) -> Array:
+        """(counts, v, n): r_i Σ_{j≠i} G_ij r_j."""
+        atoms, atom = self.atom_sums(residuals), self.atom
+        out = np.zeros((len(self.bins), *residuals.shape))
+        for place, b in enumerate(self.bins):
+            if b.alone:
+                continue
+            field = b.back(b.sums(atoms)) + b.extra[:, None] * atoms
+            out[place] = residuals * (field.T[:, atom] - b.together[atom] * residuals)
+        return out
+
+    def within(self, residuals: Array, group: Array, groups: int) -> Array:
+        """(counts, groups): Σ_{i≠j} G_ij r_i r_j over pairs inside each group, summed over the rows of residuals."""
+        atom = self.atom.astype(np.int64)
+        out = np.zeros((len(self.bins), groups))
+        for r in residuals:
+            sums = sparse.coo_array((r, (group, atom)), shape=(groups, len(self.starts))).tocsr()
+            for place, b in enumerate(self.bins):
+                if b.alone:
+                    continue
+                cells = sums if b.share is None else sums @ b.share.T
+                out[place] += np.asarray(cells.multiply(cells).sum(axis=1)).reshape(-1)
+                out[place] += sums.multiply(sums) @ b.extra
+                out[place] -= np.bincount(group, weights=b.together[atom] * r * r, minlength=groups)
+        return out
+
+    def pairs_of_squares(self, s: Array) -> Array:
+        """(counts,): Σ_{i≠j} G_ij² s_i s_j. Two atoms meet in at most one bin, so G² is again of this shape."""
+        atoms = self.atom_sums(s[None, :])[:, 0]
+        own = self.atom_sums(np.square(s)[None, :])[:, 0]
+        out = []
+        for b in self.bins:
+            inside = b.together**2 @ (atoms**2 - own)
+            if b.share is None or b.alone:
+                out.append(0.0 if b.alone else inside)
+                continue
+            share = b.share.power(2)
+            across = np.square(share @ atoms).sum() - (share.power(2) @ np.square(atoms)).sum()
+            out.append(inside + across)
+        return np.array(out)
+
+
+@final
+@dataclass(frozen=True)
+class KernelForm:
+    """A kernel of the distance between scalar keys: the closed form of an average over random cuts."""
+
+    rule: TwoBin | Poisson
+    order: Array
+    points: Array
+    bounds: Bounds | None
+
+    def pairs(self, residuals: Array) -> Array:
+        """(1, v): Σ_{i≠j} G_ij r_i r_j for each row of residuals (v, n)."""
+        whole = self.rule.form(self.points, residuals[:, self.order], self.bounds)
+        return np.asarray(whole - np.einsum("vi,vi->v", residuals, residuals))[None, :]
+
+    def influence(self, residuals: Array) -> Array:
+        """(1, v, n): r_i Σ_{j≠i} G_ij r_j."""
+        ordered = residuals[:, self.order]
+        field = np.empty_like(residuals)
+        field[:, self.order] = self._others(ordered)
+        return (residuals * field)[None]
+
+    def _others(self, r: Array) -> Array:
+        """Σ_{j≠i} G_ij r_j in sorted order: a sum over the rows before and one over the rows after."""
+        if isinstance(self.rule, Poisson):
+            decay = np.exp(-np.diff(self.points, prepend=self.points[0]) / self.rule.theta)
+            before = _decayed_prefix(decay, r)
+            after = _decayed_prefix(np.append(1.0, decay[:0:-1]), r[:, ::-1])[:, ::-1]
+            return np.asarray(before + after)
+        assert self.bounds is not None
+        u = (self.points - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+        mass, moment = np.cumsum(r, axis=1), np.cumsum(u * r, axis=1)
+        distance = u * (2 * mass - mass[:, -1:]) - (2 * moment - moment[:, -1:])
+        return np.asarray(mass[:, -1:] - distance - r)
+
+    def within(self, residuals: Array, group: Array, groups: int) -> Array:
+        """(1, groups): Σ_{i≠j} G_ij r_i r_j over pairs inside each group, summed over the rows of residuals."""
+        by_group = self.order[np.argsort(group[self.order], kind="stable")]
+        point = np.empty(len(self.order))
+        point[self.order] = self.points
+        ends = np.cumsum(np.bincount(group, minlength=groups))
+        out = np.zeros((1, groups))
+        for g, rows in enumerate(np.split(by_group, ends[:-1])):
+            if len(rows) > 1:
+                r = residuals[:, rows]
+                out[0, g] = self.rule.form(point[rows], r, self.bounds).sum() - np.square(r).sum()
+        return out
+
+    def pairs_of_squares(self, s: Array) -> Array:
+        """(1,): Σ_{i≠j} G_ij² s_i s_j, from (1 − d)² = 1 − 2d + d² or from the kernel at half the scale."""
+        ordered = s[None, self.order]
+        own = float(np.square(s).sum())
+        if isinstance(self.rule, Poisson):
+            return np.asarray(Poisson(self.rule.theta / 2).form(self.points, ordered, None) - own)
+        assert self.bounds is not None
+        total = float(s.sum())
+        near = float(self.rule.form(self.points, ordered, self.bounds)[0])
+        u = (self.points - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+        centred = u - (ordered[0] @ u) / total if total > 0 else u  # Σ s_i s_j d² is twice total times a variance
+        return np.array([2 * near - total**2 + 2 * total * (ordered[0] @ np.square(centred)) - own])
+
+
+Form = BinsForm | KernelForm
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A form, the views it is summed over, and its weight in the error."""
+
+    form: Form
+    columns: slice
+    weight: float
+
+
+def frozen_pieces(sample: Sample, rule: BinningRule, ties: str) -> Iterator[Piece]:
+    """The error's form as a weighted sum: one piece per view, one for all views of a vector, one per direction."""
+    _refuse_misfit(sample, rule)
+    every = slice(0, sample.views)
+    if isinstance(rule, Halfspaces):
+        for key in rule.keys(sample.reports):
+            order = np.argsort(key, kind="stable")
+            yield Piece(KernelForm(TwoBin(), order, key[order], (0.0, 1.0)), every, 1 / rule.n_directions)
+    elif sample.joint:
+        assert isinstance(rule, VectorRule)
+        yield Piece(_bins_form(rule.partition(sample.reports), ties), every, 1.0)
+    else:
+        for j in range(sample.views):
+            yield Piece(_view_form(sample, rule, ties, j), slice(j, j + 1), 1 / sample.views)
+
+
+def _view_form(sample: Sample, rule: BinningRule, ties: str, j: int) -> Form:
+    reports = sample.view(j).astype(working_dtype(sample.reports), copy=False)
+    order = np.argsort(reports, kind="stable")
+    ordered = reports[order]
+    if isinstance(rule, AveragedRule):
+        if not isinstance(rule, (TwoBin, Poisson)):
+            raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
+        return KernelForm(rule, order, ordered.astype(np.float64), sample.bounds)
+    if isinstance(rule, FixedRule):
+        _refuse_outside_edges(sample, rule, reports)
+        edges = rule.edges(sample.bounds, reports.dtype)
+        cuts = tuple(np.searchsorted(ordered, e[1:-1], side="right") for e in edges)
+        return _bins_form(Partition(order, cuts), "row")
+    assert isinstance(rule, RankRule)
+    tied = np.concatenate([[False], ordered[1:] == ordered[:-1]])
+    return _bins_form(Partition(order, rule.cuts(ordered), tied), ties)
+
+
+def _bins_form(partition: Partition, ties: str) -> BinsForm:
+    n, tied, every = len(partition.order), partition.tied, partition.cuts
+    if ties == "together" and tied is not None:
+        every = tuple(_whole_blocks(cuts, tied) for cuts in every)
+    union = np.unique(np.concatenate([*every, [0]]).astype(np.int64))
+    union = union[union < n]
+    if ties != "average" or tied is None or not tied[union].any():
+        starts = union
+    else:  # a divided block becomes an atom: its first place and the next block's start, no cut inside
+        begins = np.append(np.flatnonzero(~tied), n)
+        block = np.searchsorted(begins, union[tied[union]], side="right") - 1
+        starts = np.unique(np.concatenate([union[~tied[union]], begins[block], begins[block + 1]]))
+        starts = starts[starts < n]
+    return BinsForm(partition.order, starts, tuple(_bins(starts, cuts, n) for cuts in every))
+
+
+def _bins(starts: Array, cuts: Array, n: int) -> Bins:
+    """M, g and d of the bins between `cuts`, for atoms at `starts`: overlaps of two divisions of the places 0..n."""
+    inner = np.unique(cuts[(cuts > 0) & (cuts < n)]).astype(np.int64)
+    lower = np.append(0, inner)
+    places = np.union1d(starts, lower)
+    overlap = np.diff(np.append(places, n)).astype(np.float64)
+    atom = np.searchsorted(starts, places, side="right") - 1
+    size = np.diff(np.append(starts, n)).astype(np.float64)
+    atoms = len(starts)
+    chance = np.bincount(atom, weights=overlap * (overlap - 1), minlength=atoms) / np.maximum(size * (size - 1), 1)
+    chance[size == 1] = 1.0
+    share = overlap / size[atom]
+    extra = chance - np.bincount(atom, weights=share * share, minlength=atoms)
+    extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
+    alone = bool(np.diff(np.append(lower, n)).max() <= 1)
+    if alone:
+        chance, extra = np.zeros(atoms), np.zeros(atoms)
+    if len(places) == atoms and len(lower) == atoms:
+        return Bins(None, chance, extra, atoms, alone)
+    cell = np.searchsorted(lower, places, side="right") - 1
+    matrix = sparse.csr_array((share, (cell, atom)), shape=(len(lower), atoms))
+    return Bins(matrix, chance, extra, len(lower), alone)
+
+
+def residuals(sample: Sample, columns: slice) -> Array:
+    """w·(report − outcome) of some views, as (views, n) float64."""
+    reports = sample.reports[None, :] if sample.reports.ndim == 1 else sample.reports[:, columns].T
+    r = reports.astype(np.float64) - sample.outcome(columns)
+    return r if sample.weights is None else r * sample.weights
+
+
+def column_tiles(columns: slice, rows: int, budget: int = 1 << 22) -> Iterator[slice]:
+    """The views of a piece, a few at a time, so that a tile of residuals stays within `budget` numbers."""
+    width = max(1, budget // max(1, rows))
+    return (slice(j, min(j + width, columns.stop)) for j in range(columns.start, columns.stop, width))

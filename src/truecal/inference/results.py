@@ -1,0 +1,91 @@
+"""What every result offers: plain numbers with `to_dict`, and its text as HTML; and the checks of shared options."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..binning import BinningRule, Edges
+from ..data import as_array, check_positive_int
+from ..errors import CalibrationError
+
+Array = NDArray[Any]
+
+
+class Result:
+    """A frozen dataclass of numbers with a readable text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and dictionaries."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Result):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def check_level(level: Any) -> float:
+    """A confidence level strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {level!r}")
+    return float(level)
+
+
+def check_draws(resamples: Any, seed: Any) -> tuple[int, int]:
+    """A positive number of draws and a seed of at least 0."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    return check_positive_int(resamples, "resamples"), int(seed)
+
+
+def check_groups(groups: Any, n: int) -> tuple[Array, int] | None:
+    """Cluster numbers 0..G−1 per row and G; at least three clusters."""
+    if groups is None:
+        return None
+    array = np.asarray(as_array(groups, "groups"))
+    if array.shape != (n,):
+        raise ValueError(f"groups must give each of the {n} rows its cluster, got shape {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"groups has NaN at row {int(np.argmax(np.isnan(array)))}")
+    values, group = np.unique(array, return_inverse=True)
+    if len(values) < 3:
+        raise ValueError(f"groups must hold at least three clusters to leave one out, got {len(values)}")
+    return group.reshape(-1), len(values)
+
+
+def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
+    """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
+    if isinstance(rule, Edges):
+        return (len(rule.values) - 1,)
+    return (None,) if rule.counts is None else rule.counts
+
+
+def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:
+    """The bin counts of an error: a number, a tuple where several were asked for, None where the rule has none."""
+    counts = counts_of(error.binning)
+    return counts if error.binning.several else counts[0]  # type: ignore[return-value]
+
+
+def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
+    """ "15 bins", "5, 20 and 2000 bins", or nothing for a rule without bins."""
+    if n_bins is None:
+        return "no bin count"
+    if isinstance(n_bins, tuple) and len(n_bins) > 1:
+        return ", ".join(map(str, n_bins[:-1])) + f" and {n_bins[-1]} bins"
+    m = n_bins[0] if isinstance(n_bins, tuple) else n_bins
+    return "1 bin" if m == 1 else f"{m} bins"
