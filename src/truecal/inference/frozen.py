@@ -60,11 +60,6 @@ class Bins:
         """Whether a cut divides some block of equal reports."""
         return bool(self.extra.any())
 
-    @property
-    def uneven(self) -> bool:
-        """Whether rows differ in g, or all have g = 0."""
-        return bool((self.together != 1).any())
-
     def sums(self, atoms: Array) -> Array:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
         return atoms if self.share is None else np.asarray(self.share @ atoms)
@@ -73,12 +68,12 @@ class Bins:
         """Per atom, the bin sums weighted by the atom's shares."""
         return bins if self.share is None else np.asarray(self.share.T @ bins)
 
-    def squared(self, atoms: Array) -> Array:
-        """Per column, Σ_B (Σ_a M_Ba A_a)² + Σ_a d_a A_a²: the pair sum plus Σ_i g_i r_i²."""
+    def pairs(self, atoms: Array, own: Array) -> Array:
+        """Per column, Σ_B (Σ_a M_Ba A_a)² + Σ_a d_a A_a² − own, where own = Σ_i g_i r_i²."""
         if self.alone:
             return np.zeros(atoms.shape[1])
         s = self.sums(atoms)
-        total = np.einsum("bj,bj->j", s, s)
+        total = np.einsum("bj,bj->j", s, s) - own
         if self.split:
             total += np.einsum("a,aj,aj->j", self.extra, atoms, atoms)
         return np.asarray(total)
@@ -109,7 +104,7 @@ class BinsForm:
         """(counts, v): Σ_{i≠j} G_ij r_i r_j for each row of residuals (v, n)."""
         atoms = self.atom_sums(residuals)
         squares = self.atom_sums(np.square(residuals))
-        return np.stack([b.squared(atoms) - b.together @ squares for b in self.bins])
+        return np.stack([b.pairs(atoms, b.together @ squares) for b in self.bins])
 
     def absolute(self, residuals: Array) -> Array:
         """(counts, v): Σ_B |Σ_{i∈B} r_i|."""
@@ -297,8 +292,6 @@ def _bins(starts: Array, cuts: Array, n: int) -> Bins:
     extra = chance - np.bincount(atom, weights=share * share, minlength=atoms)
     extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
     alone = bool(np.diff(np.append(lower, n)).max() <= 1)
-    if alone:
-        chance, extra = np.zeros(atoms), np.zeros(atoms)
     if len(places) == atoms and len(lower) == atoms:
         return Bins(None, chance, extra, atoms, alone)
     cell = np.searchsorted(lower, places, side="right") - 1

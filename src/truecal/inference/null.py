@@ -252,12 +252,12 @@ class _LabelCounts:
             if w is not None:
                 change *= w * w
             for c, (g, flat) in enumerate(zip(self.together, self.bins, strict=True)):
-                own[c, place] = self.own[c] + (change @ g[code] if flat.uneven else change.sum())
+                own[c, place] = self.own[c] + (change @ g[code] if flat.split else change.sum())
         np.subtract(self.base[:, None], sums, out=sums)
         if self.l1:
             values = np.stack([np.abs(b.sums(sums)).sum(axis=0) for b in self.bins])
         else:
-            values = np.stack([b.squared(sums) - q for b, q in zip(self.bins, own, strict=True)])
+            values = np.stack([b.pairs(sums, q) for b, q in zip(self.bins, own, strict=True)])
         return np.asarray(values.T * self.weight)
 
 
