@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
@@ -232,6 +233,8 @@ def run_traces(
         _run_here(job, todo, seen)
     else:
         _run_in_processes(job, todo, seen, min(processes, len(todo)))
+    with suppress(OSError):  # nothing there, or another run's unfinished trace
+        (job.store.folder / "partial").rmdir()
     return job.store.merge(traces)
 
 

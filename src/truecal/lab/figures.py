@@ -1,0 +1,218 @@
+"""The paper's four figures, drawn from the table of checkpoints; nothing is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import truecal as tc
+from truecal.io import atomic_path
+from truecal.lab.evaluation import BINS, FAMILIES, LOSSES, PAPER_BINNING, associated_loss, error_column
+from truecal.lab.tables import REFERENCE
+from truecal.ranking import chain_correlation
+from truecal.smoothing import kernel_regression
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FIGURE_1 = ("ConfECE", "ConfCE_corr", "LinCE_cw")
+TRUTHFUL = ("ConfCE_corr", "LinCE_cw")
+TRENDS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw")
+# Colours that people with any colour vision tell apart (Okabe and Ito), one per bin count throughout.
+BIN_COLOURS = {5: "#D55E00", 20: "#0072B2", 2000: "#009E73"}
+MODEL_COLOURS = (*("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "#6A3D9A", "#000000"),)
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.formatter.limits": (-3, 4),
+    "axes.formatter.use_mathtext": True,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+}
+
+
+def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Draw the four figures of one experiment into ``folder``, one file each and per format."""
+    import matplotlib as mpl
+
+    written = []
+    drawn = {"figure1": figure_1, "assumption": assumption, "dominance": dominance, "trends": trends}
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(STYLE):
+        for name, draw in drawn.items():
+            figure = draw(table, experiment)
+            for kind in formats:
+                path = folder / f"{experiment}_{name}.{kind}"
+                with atomic_path(path) as temporary:
+                    # No date in the file: the same table gives the same bytes.
+                    figure.savefig(temporary, metadata={"CreationDate": None} if kind == "pdf" else None)
+                written.append(path)
+    return written
+
+
+def figure_1(table: pd.DataFrame, experiment: str) -> Figure:
+    """Three errors (columns) at the most and the fewest bins (rows) against classification error."""
+    figure, axes = _grid(2, 3, (9.6, 5.6))
+    for row, bins in zip(axes, (max(BINS), min(BINS)), strict=True):
+        for axis, family in zip(row, FIGURE_1, strict=True):
+            column = error_column(family, PAPER_BINNING[family], bins)
+            _scatter_traces(axis, table, REFERENCE, column, experiment)
+            axis.set_title(f"{_title(family)}\n{bins} {_bins_word(family)} bins")
+            axis.set_ylabel(FAMILIES[family].label)
+            axis.set_xlabel("classification error")
+    _trace_key(figure, axes, table, experiment)
+    return figure
+
+
+def assumption(table: pd.DataFrame, experiment: str) -> Figure:
+    """n times each truthful error against its associated loss; calibrated predictors lie on the line on average."""
+    figure, axes = _grid(1, 2, (8.4, 3.9))
+    for axis, family in zip(axes[0], TRUTHFUL, strict=True):
+        loss = associated_loss(table, FAMILIES[family])
+        for bins in BINS:
+            scaled = table["n_test"] * table[error_column(family, PAPER_BINNING[family], bins)]
+            axis.scatter(
+                loss, scaled, s=7, color=BIN_COLOURS[bins], alpha=0.5, lw=0, label=f"{bins} bins", rasterized=True
+            )
+        _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)] for bins in BINS])
+        ends = np.linspace(float(loss.min()), float(loss.max()), 100)
+        axis.plot(ends, ends, color="black", lw=1.2, ls=":", label="calibrated: n · error = loss")
+        axis.set_xlabel("confidence loss" if family == "ConfCE_corr" else "Brier loss / number of classes")
+        axis.set_ylabel(f"n · {FAMILIES[family].label}")
+        axis.set_title("confidence" if family == "ConfCE_corr" else "classwise")
+    _legend_below(figure, axes[0][0])
+    figure.suptitle(f"{_experiment_title(experiment)}: distance from the calibrated line", fontsize=10)
+    return figure
+
+
+def dominance(table: pd.DataFrame, experiment: str) -> Figure:
+    """Each truthful error along the longest dominance chain, with its rank correlation to that order."""
+    figure, axes = _grid(1, 2, (8.4, 3.9))
+    chain = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64)).chain
+    places = np.arange(1, len(chain) + 1)
+    for axis, family in zip(axes[0], TRUTHFUL, strict=True):
+        notes = []
+        for bins in BINS:
+            values = table[error_column(family, PAPER_BINNING[family], bins)].to_numpy(dtype=np.float64)
+            axis.plot(places, values[list(chain)], "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
+            notes.append(f"{bins} bins: r = {chain_correlation(values, chain)[1]:.3f}")
+        _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)].iloc[list(chain)] for bins in BINS])
+        axis.set_title(f"{FAMILIES[family].label} along the chain")
+        axis.set_xlabel("place in the dominance order (1 = best on all five losses)")
+        axis.set_ylabel(FAMILIES[family].label)
+        axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8,
+                  bbox={"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"})  # fmt: skip
+    _legend_below(figure, axes[0][0])
+    title = f"{_experiment_title(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain"
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def trends(table: pd.DataFrame, experiment: str) -> Figure:
+    """Four errors against classification error, points and kernel-regression curves for every bin count."""
+    figure, axes = _grid(2, 2, (8.4, 6.8))
+    x = table[REFERENCE].to_numpy(dtype=np.float64)
+    for axis, family in zip(axes.flat, TRENDS, strict=True):
+        for bins in BINS:
+            y = table[error_column(family, PAPER_BINNING[family], bins)].to_numpy(dtype=np.float64)
+            axis.scatter(x, y, s=6, color=BIN_COLOURS[bins], alpha=0.35, lw=0, rasterized=True)
+            curve = kernel_regression(x, y)
+            axis.plot(curve.x, curve.y, color=BIN_COLOURS[bins], lw=2, label=f"{bins} bins")
+        _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)] for bins in BINS])
+        axis.set_title(f"{_title(family)}, {_bins_word(family)} bins")
+        axis.set_xlabel("classification error")
+        axis.set_ylabel(FAMILIES[family].label)
+    _legend_below(figure, axes[0][0])
+    figure.suptitle(f"{_experiment_title(experiment)}: trends by kernel regression", fontsize=10)
+    return figure
+
+
+def _spread_out(axis: Axes, series: Sequence[Any]) -> None:
+    """A logarithmic scale where one bin count's errors would flatten another's to a line."""
+    middles = [float(np.median(values)) for values in series]
+    if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
+        axis.set_yscale("log")
+
+
+def _grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _scatter_traces(axis: Axes, table: pd.DataFrame, x: str, y: str, experiment: str) -> None:
+    """One scatter per trace, so one colour each."""
+    for (trace, model, fraction), part in table.groupby(["trace", "model", "fraction"], sort=False):
+        colour = _trace_colour(table, str(model), float(str(fraction)), experiment)
+        axis.scatter(part[x], part[y], s=8, color=[colour], alpha=0.75, lw=0, label=str(trace), rasterized=True)
+
+
+def _trace_colour(table: pd.DataFrame, model: str, fraction: float, experiment: str) -> Any:
+    """Within one model the fraction is the hue; across models the model is, lighter for smaller fractions."""
+    import matplotlib as mpl
+    from matplotlib.colors import to_rgb
+
+    models = list(dict.fromkeys(table["model"]))
+    if experiment == "within" or len(models) == 1:
+        return mpl.colormaps["viridis"](0.95 - 0.95 * fraction)
+    base = np.array(to_rgb(MODEL_COLOURS[models.index(model) % len(MODEL_COLOURS)]))
+    return tuple(base + (1 - base) * 0.65 * (1 - fraction))
+
+
+def _trace_key(figure: Figure, axes: Any, table: pd.DataFrame, experiment: str) -> None:
+    import matplotlib as mpl
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.lines import Line2D
+
+    models = list(dict.fromkeys(table["model"]))
+    if experiment == "within" or len(models) == 1:
+        colours = mpl.colors.ListedColormap([mpl.colormaps["viridis"](0.95 - 0.95 * f) for f in np.linspace(0, 1, 256)])
+        scale = ScalarMappable(Normalize(0, 100), colours)
+        figure.colorbar(scale, ax=axes, label="training data used (%), one colour per trace", aspect=40, pad=0.01)
+        figure.suptitle(f"{_experiment_title(experiment)}: {models[0]}", fontsize=10)
+        return
+    keys = [
+        Line2D([], [], ls="", marker="o", color=MODEL_COLOURS[i % len(MODEL_COLOURS)], label=model)
+        for i, model in enumerate(models)
+    ]
+    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(f"{_experiment_title(experiment)}: one hue per model, lighter for less training data", fontsize=10)
+
+
+def _legend_below(figure: Figure, axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1)
+
+
+def _title(family: str) -> str:
+    return f"{FAMILIES[family].label} ({'truthful' if FAMILIES[family].truthful else 'not truthful'})"
+
+
+def _bins_word(family: str) -> str:
+    return "equal-width" if PAPER_BINNING[family] == "fix" else "quantile"
+
+
+def _experiment_title(experiment: str) -> str:
+    return "Within one model" if experiment == "within" else "Across models"
