@@ -122,6 +122,7 @@ HARD = {
     "1e-200": (draw()[0] * 1e-200, draw()[1]),
     "separable": (draw()[0], draw()[0].argmax(axis=1)),
     "separable, tied": (np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 0.0]]), np.array([0, 1])),
+    "separable, hardly any row tells": (np.array([[1.0, 0.0]] + [[0.0, 0.0]] * 9), np.zeros(10, int)),
     "separable, gaps from 1e-9 to 1": (np.array([[1.0, 0.0], [0.0, 1e-9], [1e-4, 0.0]]), np.array([0, 1, 0])),
     "worse than chance": (draw()[0], draw()[0].argmin(axis=1)),
     "float16": (draw()[0].astype(np.float16), draw()[1]),
@@ -140,6 +141,7 @@ BOUNDED = {
     "worse than chance": "chance",
     "separable": "no validation sample is misclassified",
     "separable, tied": "no validation sample is misclassified",
+    "separable, hardly any row tells": "no validation sample is misclassified",
     "separable, gaps from 1e-9 to 1": "no validation sample is misclassified",
 }
 
@@ -275,6 +277,10 @@ def test_equal_to_scikit_learn_and_torch():
     assert tensors.temperature_ == ours
     half = TemperatureScaling().fit(logits.bfloat16(), labels)
     assert half.temperature_ == pytest.approx(ours, rel=0.01)
+    assert type(half.predict_proba(logits.bfloat16())) is np.ndarray
+    coarse = torch.softmax(logits, dim=1).bfloat16()  # rows sum to 1 within 1e-2 only
+    from_coarse = TemperatureScaling.from_probabilities().fit(coarse, labels)
+    assert from_coarse.temperature_ == pytest.approx(ours, rel=0.05)
 
 
 def test_constant_rows_say_nothing():
@@ -571,7 +577,7 @@ def test_labels_that_do_not_fit_the_columns(labels, y, kind, message):
         ([[0.0, np.nan], [0.0, 1.0]], "X has nan at row 0, column 1"),
         ([[0.0, 1.0], [np.inf, 1.0]], "X has inf at row 1, column 0"),
         ([[0.0, 1.0], [-np.inf, -np.inf]], "X row 1 is -inf in every column"),
-        ([[0.0], [1.0]], r"1 feature\(s\)"),
+        ([[0.0], [1.0]], "one column per class, at least two, got n_features = 1"),
         ([0.0, 1.0], "Expected 2D array, got 1D array"),
     ],
 )

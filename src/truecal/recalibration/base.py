@@ -162,10 +162,13 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         """X as a floating array of one column per class, its width and column names those seen by fit."""
         if _is_tensor(X):
             X = as_array(X, "X")  # scikit-learn reads arrays, lists and data frames by itself
-        values = validate_data(
-            self, X, reset=reset, dtype="numeric", ensure_all_finite=False, ensure_min_features=2 if reset else 1
-        )
-        if isinstance(X, HalfPrecision):
+        values = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        if values.shape[1] < 2:
+            raise ValueError(
+                "X must have one column per class, at least two, got n_features = 1; "
+                "a binary score s stands for two logits, np.column_stack([np.zeros_like(s), s])"
+            )
+        if isinstance(X, HalfPrecision) and self.space == "probabilities":
             return X  # scikit-learn would forget how coarse its row sums are
         kept = values.dtype in (np.float16, np.float32, np.float64)
         return np.asarray(values if kept else values.astype(np.float64))

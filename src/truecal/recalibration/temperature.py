@@ -58,14 +58,14 @@ class Problem:
         n, k = self.logits.values.shape
         parts = blocks(n, k)
         gaps, powers = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
-        sums = np.zeros(3)
+        excluded, sums = self.logits.excluded, np.zeros(3)
         with np.errstate(over="ignore"):  # b d may overflow to -inf, whose exponential is the right 0
             for rows in parts:
                 d, e = gaps[: rows.stop - rows.start], powers[: rows.stop - rows.start]
                 self._gaps(rows, d)
                 np.multiply(d, b, out=e)
                 np.exp(e, out=e)
-                if self.logits.excluded:
+                if excluded:
                     d[np.isneginf(d)] = 0  # its weight e is 0, and 0 times infinity is not
                 label = d[np.arange(len(d)), self.y[rows]]
                 total = e.sum(axis=1)
@@ -153,16 +153,18 @@ def approach_zero_temperature(problem: Problem, start: float) -> float:
     log(f(b) - inf f) is convex and decreasing, so Newton's steps from the left never pass the answer.
     """
     b, excess, slope = start, *problem.excess_at(start)
-    while excess < SLACK and b > np.finfo(np.float64).tiny:
+    while b > 0 and excess < SLACK:  # to the left of the answer
         b /= 32
         excess, slope = problem.excess_at(b)
+    if b == 0:
+        return start  # so few rows tell classes apart that every temperature is within SLACK
     for _ in range(MAX_PASSES):
-        distance = np.log(excess / SLACK)
-        b = min(b + distance * excess / -slope, 1e300)
-        if distance < 1e-9 or b == 1e300:
+        distance = float(np.log(excess / SLACK))
+        if distance < 1e-9:
             break
+        b += distance * excess / -slope
         excess, slope = problem.excess_at(b)
-    return float(b)
+    return b
 
 
 def start_rows(n: int) -> Codes | None:
