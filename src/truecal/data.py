@@ -140,11 +140,10 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, one per class, got shape {array.shape}")
     array = _floating(array, name)
-    ones = np.ones(array.shape[1], dtype=array.dtype)
     for rows in row_blocks(array.shape[0], array.shape[1] * array.itemsize):
         block = array[rows]
         with np.errstate(all="ignore"):  # infinities and NaN are reported below, by place
-            sums = block @ ones
+            sums = np.einsum("ij->i", block)
             good = bool(abs(sums - 1).max() <= tolerance) and bool(block.min() >= 0) and bool(block.max() <= 1)
         if not good:
             _explain_bad_probabilities(array, name, tolerance)

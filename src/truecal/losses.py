@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import check_multiclass, check_pair, check_weights, row_blocks
-from .kernels.cpu import top_class
+from .kernels.cpu import top_class, top_class_and_value
 
 Array = NDArray[Any]
 
@@ -67,8 +67,8 @@ def _own(y: Array, proba: Array) -> Array:
 
 
 def _top(y: Array, proba: Array) -> tuple[Array, Array]:
-    top = top_class(proba)
-    return np.asarray(proba[np.arange(len(y)), top], dtype=np.float64), y == top
+    top, confidence = top_class_and_value(proba)
+    return confidence.astype(np.float64), y == top
 
 
 @Loss

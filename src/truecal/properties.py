@@ -20,7 +20,7 @@ from .data import (
     check_same_length,
     check_weights,
 )
-from .kernels.cpu import top_class
+from .kernels.cpu import top_class_and_value
 
 Array = NDArray[Any]
 
@@ -170,8 +170,7 @@ class Confidence(Property):
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         y, proba, weights = _multiclass(y_true, y_proba, sample_weight, labels)
-        top = top_class(proba)
-        confidence = np.take(proba, np.arange(len(proba)) * proba.shape[1] + top)
+        top, confidence = top_class_and_value(proba)
         return _top_label_sample(confidence, y == top, weights)
 
 

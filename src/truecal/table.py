@@ -32,6 +32,7 @@ Reduced = TypeVar("Reduced")
 _THREADS = min(8, os.cpu_count() or 1)
 _PARALLEL_ENTRIES = 1 << 20  # below this many reports, starting threads costs more than it saves
 _TILE_COLUMNS = 64
+_LONG_VIEW = 1 << 15  # from here on, one view is cheaper to bucket than to sort
 
 
 @dataclass(frozen=True)
@@ -241,6 +242,10 @@ def _table(sample: Sample, sums: Sequence[Array] | Array, variance: Array, **mor
 def _plain_tables(
     sample: Sample, rule: BinningRule, ties: str, columns: slice, shared: Partition | None
 ) -> Iterator[tuple[BinTable, ...]]:
+    long = sample.reports.ndim == 1 and sample.rows >= _LONG_VIEW
+    if long and isinstance(rule, RankRule) and (cuts := rule.shared_cuts(sample.rows)) is not None:
+        yield _long_view_tables(sample, cuts, ties)
+        return
     marked = _marked_reports(sample, columns)
     if sample.reports.ndim == 1:
         ordered = np.array(sample.reports, dtype=working_dtype(sample.reports))[None, :]
@@ -312,6 +317,15 @@ def _shared_cut_tables(
     return tuple(_coarsen(sample, segments, union, c) for c in cuts)
 
 
+def _long_view_tables(sample: Sample, cuts: tuple[Array, ...], ties: str) -> tuple[BinTable, ...]:
+    """One long view: as above, without sorting what lies between the cuts."""
+    assert sample.marks is not None
+    union = cuts[0] if len(cuts) == 1 else np.unique(np.concatenate(cuts))
+    reports = sample.reports.astype(working_dtype(sample.reports), copy=False)
+    segments = cpu.stack_segments([cpu.bucketed_segments(reports, sample.marks, union, ties=ties)])
+    return tuple(_coarsen(sample, segments, union, c) for c in cuts)
+
+
 def _coarsen(sample: Sample, segments: cpu.Segments, union: Array, cuts: Array) -> BinTable:
     """The bins between `cuts`, as runs of the segments between the union of all cuts."""
     index = np.arange(len(cuts)) if union is cuts else np.searchsorted(union, cuts)
@@ -333,7 +347,7 @@ def _fixed_tables(sample: Sample, rule: FixedRule) -> tuple[BinTable, ...]:
     kernel = cpu.fixed_cells if sample.reports.ndim == 2 else cpu.fixed_view
     reports, marks, n = sample.reports, sample.marks, sample.rows
     pieces = [slice(i * n // _THREADS, (i + 1) * n // _THREADS) for i in range(_THREADS)]
-    if reports.size < _PARALLEL_ENTRIES:
+    if reports.size < _PARALLEL_ENTRIES or reports.ndim == 1:
         parts = [kernel(reports, marks, union)]
     else:
         with ThreadPoolExecutor(len(pieces)) as pool:

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
+_COLUMN_ROWS = 16384
+_BUCKETS = 1 << 16
+_LONG_VIEW = 1 << 17  # from here on, looking up buckets beats looking up every value
 _SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
 
 
@@ -99,6 +102,46 @@ def indicator_segments(
     marks = np.diff(before, prepend=0.0, append=len(marked))
     outcome = count - marks if complement else marks
     return cuts, count, outcome, distance + (near_one - outcome), first, last, block
+
+
+def _histogram(values: Array, marks: Array) -> tuple[Array, Array, Array, Array]:
+    """Bucket floor(u·2^16) of each value, and per bucket: count, outcome and residual.
+
+    Multiplying by a power of two is exact, so the bucket never decreases with the value.
+    """
+    bucket = (values * values.dtype.type(_BUCKETS)).astype(np.intp)
+    high = bucket >= _BUCKETS // 2
+    count = np.bincount(bucket, minlength=_BUCKETS + 1)
+    outcome = np.bincount(bucket, weights=marks, minlength=_BUCKETS + 1)
+    distance = np.bincount(bucket, weights=values - high, minlength=_BUCKETS + 1)
+    near_one = np.where(np.arange(_BUCKETS + 1) >= _BUCKETS // 2, count, 0)
+    return bucket, count, outcome, distance + (near_one - outcome)
+
+
+def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) -> tuple[Array, ...]:
+    """`indicator_segments` for one long view without sorting it: only the buckets that hold a cut are sorted.
+
+    Whole buckets between cuts enter as sums, and the cuts become cuts of the sorted remainder, shifted by the rows of
+    the buckets left out before them.
+    """
+    bucket, count, outcome, residual = _histogram(values, marks)
+    before = np.concatenate([[0], np.cumsum(count)])
+    home = np.minimum(np.searchsorted(before, cuts, side="right") - 1, _BUCKETS)
+    split = np.zeros(_BUCKETS + 1, dtype=np.bool_)
+    split[home] = True
+    shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
+    rows = np.flatnonzero(split[bucket])
+    chosen, chosen_marks = values[rows], marks[rows]
+    moved, *sums, first, last, block = indicator_segments(
+        np.sort(chosen), np.sort(chosen[chosen_marks]), cuts - shift, ties=ties
+    )
+    whole = np.flatnonzero(~split & (count > 0))
+    segment = np.searchsorted(cuts, before[whole], side="right")
+    for x, total in zip((count, outcome, residual), sums, strict=True):
+        total += np.bincount(segment, weights=x[whole], minlength=len(cuts) + 1)
+    if first.size:
+        first, last = first + shift, last + shift
+    return moved + shift, *sums, first, last, block
 
 
 def stack_segments(rows: Sequence[tuple[Array, ...]]) -> Segments:
@@ -219,31 +262,65 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array) -> tuple[Array, Arra
 
 def fixed_view(values: Array, marks: Array, edges: Array) -> tuple[Array, Array, Array]:
     """Count, outcome and residual sums of one view over fixed intervals: arrays (1, m)."""
+    kernel = _interval_sums if len(values) < _LONG_VIEW else _bucketed_interval_sums
+    count, outcome, residual = kernel(values.astype(edges.dtype, copy=False), marks, edges)
+    return count[None], outcome[None], residual[None]
+
+
+def _interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
     m = len(edges) - 1
-    values = values.astype(edges.dtype, copy=False)
     cell = interval_index(values, edges)
     high = values > 0.5
     count = np.bincount(cell, minlength=m).astype(np.float64)
-    near_one = np.bincount(cell[high], minlength=m)
-    outcome = np.bincount(cell[marks], minlength=m).astype(np.float64)
+    near_one = np.bincount(cell, weights=high, minlength=m)
+    outcome = np.bincount(cell, weights=marks, minlength=m)
     distance = np.bincount(cell, weights=values - high, minlength=m)
-    return count[None], outcome[None], (distance + (near_one - outcome))[None]
+    return count, outcome, distance + (near_one - outcome)
+
+
+def _bucketed_interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
+    """The same for a long view in [0, 1]: only values in a bucket that holds an edge are looked up."""
+    bucket, *sums = _histogram(values, marks)
+    lowest = (np.arange(_BUCKETS + 2) / _BUCKETS).astype(edges.dtype)
+    cell = interval_index(lowest[:-1], edges)
+    mixed = cell != interval_index(np.nextafter(lowest[1:], edges.dtype.type(0)), edges)
+    rows = np.flatnonzero(mixed[bucket])
+    looked_up = _interval_sums(values[rows], marks[rows], edges)
+    whole = np.flatnonzero(~mixed)
+    return tuple(
+        part + np.bincount(cell[whole], weights=x[whole], minlength=len(edges) - 1)
+        for x, part in zip(sums, looked_up, strict=True)
+    )
 
 
 def top_class(matrix: Array) -> Array:
     """Index of the largest entry of each row, the lowest index on ties."""
+    return top_class_and_value(matrix)[0]
+
+
+def top_class_and_value(matrix: Array) -> tuple[Array, Array]:
+    """Index (the lowest on ties) and value of the largest entry of each row."""
     n, k = matrix.shape
     if k > _SMALL_K:
-        return np.asarray(matrix.argmax(axis=1))
-    index = np.empty(n, dtype=np.uint8)
-    step = 8192
-    for start in range(0, n, step):
-        columns = np.ascontiguousarray(matrix[start : start + step].T)
-        best = columns[0].copy()
-        where = np.zeros(len(best), dtype=np.uint8)
-        for j in range(1, k):
-            above = columns[j] > best
-            np.copyto(where, j, where=above)
-            np.maximum(best, columns[j], out=best)
-        index[start : start + step] = where
-    return index
+        index = np.asarray(matrix.argmax(axis=1))
+        return index, np.asarray(matrix[np.arange(n), index])
+    index, value = np.zeros(n, dtype=np.uint8), np.empty(n, dtype=matrix.dtype)
+    columns = np.empty((k, min(n, _COLUMN_ROWS)), dtype=matrix.dtype)
+    above = np.empty(columns.shape[1], dtype=np.bool_)
+    for start in range(0, n, _COLUMN_ROWS):
+        rows = slice(start, min(n, start + _COLUMN_ROWS))
+        width = rows.stop - start
+        np.copyto(columns[:, :width], matrix[rows].T)
+        _running_maximum(columns[:, :width], above[:width], index[rows], value[rows])
+    return index, value
+
+
+def _running_maximum(columns: Array, above: Array, index: Array, value: Array) -> None:
+    """Column by column: j·[column j is larger] replaces the index, since j only grows, and bytes combine cheaply."""
+    step = above.view(np.uint8)
+    value[:] = columns[0]
+    for j in range(1, len(columns)):
+        np.greater(columns[j], value, out=above)
+        np.multiply(step, np.uint8(j), out=step)
+        np.maximum(index, step, out=index)
+        np.maximum(value, columns[j], out=value)

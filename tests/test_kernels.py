@@ -1,0 +1,99 @@
+"""Fast paths against the plain ones, on inputs that would separate them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import truecal as tc
+from truecal import table
+from truecal.kernels import cpu
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 200),
+    st.sampled_from(["tied", "generic", "vertex", "crowded"]),
+    st.lists(st.integers(1, 220), min_size=1, max_size=3),
+    st.sampled_from(["average", "together"]),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_bucketing_a_long_view_is_sorting_it(seed, n, kind, counts, ties, dtype):
+    """Small n with the long path forced: ties across cuts, values on bucket borders, everything in one bucket."""
+    rng = np.random.default_rng(seed)
+    u = {
+        "tied": rng.integers(0, 9, n) / 8,
+        "generic": rng.random(n),
+        "vertex": rng.choice([0.0, 1e-9, 0.5, 1 - 1e-9, 1.0], n),
+        "crowded": 0.3 + 1e-6 * rng.random(n),
+    }[kind].astype(dtype)
+    y = rng.random(n) < rng.choice([0.1, 0.5, 0.95])
+    metric = tc.CalibrationError(tc.Binary(), tc.Quantile(tuple(counts), ties=ties))
+    sorted_value = metric(y, u)
+    long_view = table._LONG_VIEW
+    table._LONG_VIEW = 1
+    try:
+        bucketed = metric(y, u)
+    finally:
+        table._LONG_VIEW = long_view
+    np.testing.assert_allclose(bucketed, sorted_value, rtol=1e-12, atol=1e-16 / n)
+
+
+@given(st.integers(0, 2**20), st.integers(1, 60), st.integers(2, 60), st.booleans())
+def test_the_running_maximum_is_argmax(seed, n, k, tied):
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, 3, (n, k)).astype(np.float32) if tied else rng.random((n, k))
+    index, value = cpu.top_class_and_value(p)
+    assert (index == p.argmax(axis=1)).all() and (value == p.max(axis=1)).all()
+
+
+def test_the_running_maximum_crosses_its_blocks(monkeypatch, rng):
+    monkeypatch.setattr(cpu, "_COLUMN_ROWS", 7)
+    p = rng.random((100, 5))
+    assert (cpu.top_class(p) == p.argmax(axis=1)).all()
+
+
+@given(st.integers(0, 2**20), st.integers(1, 40), st.integers(2, 6), st.integers(1, 30))
+def test_fixed_cells_without_a_sort(seed, n, k, m):
+    """Against the general table, which assigns every entry to its interval."""
+    rng = np.random.default_rng(seed)
+    p = rng.multinomial(m, np.full(k, 1 / k), size=n) / m if seed % 2 else rng.dirichlet(np.full(k, 0.3), n)
+    y = rng.integers(0, k, n)
+    metric = tc.CalibrationError(tc.Classwise(), tc.EqualWidth(m))
+    plain = metric.tables(y, p)[0]
+    sample = metric.read(y, p)
+    fast = table.map_tables(sample, metric.binning, "average", lambda tables: tables[0])[0]
+    for field in ("count", "outcome", "residual"):
+        np.testing.assert_allclose(getattr(fast, field), getattr(plain, field), rtol=1e-12, atol=1e-14)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**20), st.integers(1, 200), st.integers(1, 40), st.sampled_from([np.float32, np.float64]))
+def test_bucketing_for_fixed_intervals_is_looking_up_every_value(seed, n, m, dtype):
+    rng = np.random.default_rng(seed)
+    u = (rng.integers(0, 2 * m + 1, n) / (2 * m) if seed % 2 else rng.random(n)).astype(dtype)
+    y = rng.random(n) < 0.6
+    edges = tc.EqualWidth(m).edges((0.0, 1.0), np.dtype(dtype))[0]
+    plain = cpu._interval_sums(u, y, edges)
+    for a, b in zip(cpu._bucketed_interval_sums(u, y, edges), plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_runs_of_a_sum_may_be_empty_and_end_at_the_end():
+    x = np.arange(5.0)
+    assert cpu.run_sums(x, np.array([0, 2, 2, 5, 5])).tolist() == [1.0, 0.0, 9.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("theta", [1e-12, 1e-3, 0.1, 10.0, 1e6])
+def test_the_decayed_prefix_is_its_recursion(theta, rng):
+    u = np.sort(rng.random(50))
+    s = rng.standard_normal(50)
+    carried, total = 0.0, 0.0
+    for j in range(50):
+        if j:
+            carried = (carried + s[j - 1]) * np.exp(-(u[j] - u[j - 1]) / theta)
+        total += s[j] ** 2 + 2 * s[j] * carried
+    assert tc.Poisson(theta).form(u, s[None, :], None)[0] == pytest.approx(total, rel=1e-12)
