@@ -77,9 +77,10 @@ def read_predictions(
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
     `labels`: a path or an array, when the labels are elsewhere. `label_column`, `proba_columns`: names of columns or
-    keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file). `logits=True`: the numbers are logits; without it a
-    name decides, and numbers no name speaks of are read as probabilities only if every row is a distribution.
-    `kind`: "probabilities", "logits", "top_label" or "choices", to insist on one. Raises FileError.
+    keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file).
+    `logits=True`: the numbers are logits; without it a name decides, and numbers no name speaks of are read as
+    probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label" or "choices",
+    to insist on one. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -150,18 +151,17 @@ def file_format(path: str) -> str:
         known = ", ".join(FORMATS)
         raise failure(path, f"expected a file name that ends in one of {known}, got {quote(Path(path).suffix)}")
     try:
-        status = os.stat(path)
-        if stat.S_ISDIR(status.st_mode):
-            raise failure(path, "expected a file, it is a folder")
-        if not stat.S_ISREG(status.st_mode):
-            raise failure(path, "expected a file, it is a pipe or a device")
-        with open(path, "rb") as stream:
+        mode = os.stat(path).st_mode  # before opening: a pipe without a writer would wait for ever
+        with open(path if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
             start = stream.read(4096)
     except FileNotFoundError as error:
         raise failure(path, "expected a file, there is none") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise failure(path, f"expected a file, it cannot be opened ({reason})") from error
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise failure(path, f"expected a file, it is {what}")
     _check_start(path, form, start)
     return form
 

@@ -22,7 +22,7 @@ Blocks = Callable[
     [Sequence[str], bool], Iterator[Block]
 ]  # columns, and whether to read them as text where that can be chosen
 
-PIECE_BYTES = 1 << 25  # what is decoded at once beside the result
+PIECE_BYTES = 1 << 22  # what is decoded at once beside the result
 ROWS_AT_ONCE = 1 << 12
 COLUMNS_AT_ONCE = 16  # written together: one column at a time would touch a cache line per number
 MOST_COLUMNS = 100_000
@@ -339,13 +339,16 @@ def open_arrow(path: str) -> Table:
 
 def _ipc_blocks(path: str, columns: Sequence[str], indices: list[int], is_file: bool) -> Iterator[Block]:
     pyarrow = need("pyarrow", "cli", "arrow files")
-    with pyarrow.OSFile(path) as stream:
+    with pyarrow.memory_map(path) if is_file else pyarrow.OSFile(path) as stream:
         with parsing(path, "an arrow file or stream"):
             options = pyarrow.ipc.IpcReadOptions(included_fields=indices)
             reader = (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(stream, options=options)
             count = reader.num_record_batches if is_file else 0
         batches = (reader.get_batch(i) for i in range(count)) if is_file else reader
         yield from _in_order(path, batches, columns, 0)
+    # Arrow makes room for a whole batch even if it reads few columns into it, and keeps the pages it has touched:
+    # without this, pass after pass would fill that room.
+    pyarrow.default_memory_pool().release_unused()
 
 
 def _check_columns(path: str, names: Sequence[str]) -> None:
