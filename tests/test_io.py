@@ -426,7 +426,9 @@ def test_labels_from_a_file_of_their_own(tmp_path: Path, suffix: str) -> None:
 def test_given_labels_meet_the_files_own(tmp_path: Path) -> None:
     path = npz(tmp_path / "a.npz", probs=PROBA, labels=LABELS)
     assert read_predictions(path, labels=LABELS).y_true is not None
-    assert "at row 1 key 'labels' has 0 where labels has 1" in refusal(path, labels=[1, 1, 1])
+    assert "expected the same labels in key 'labels' and in labels, row 1 has 0 and 1" in refusal(
+        path, labels=[1, 1, 1]
+    )
     assert "expected a label for each of 3 rows, labels has 2" in refusal(path, labels=[1, 0])
     two = write(tmp_path / "y.csv", "animal,colour\ncat,red\ndog,red\ncat,red\n")
     named = npz(tmp_path / "n.npz", probs=PROBA, classes=np.array(["dog", "cat"]))
@@ -435,7 +437,9 @@ def test_given_labels_meet_the_files_own(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected labels as a path"):
         read_predictions(named, labels=[1, 0, 1], label_column="animal")
     top = write(tmp_path / "top.csv", "label,prediction,confidence\n1,1,0.5\n0,1,0.5\n")
-    assert "at row 1 column 'label' has '0' where labels has 1" in refusal(top, labels=[1, 1])
+    assert "expected the same labels in column 'label' and in labels, row 1 has '0' and 1" in refusal(
+        top, labels=[1, 1]
+    )
 
 
 # ---------------------------------------------------------------- sample logs

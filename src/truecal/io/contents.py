@@ -81,7 +81,7 @@ def check_matrix(path: str, matrix: Floats, layout: Layout) -> None:
 
 
 def _check_distributions(path: str, matrix: Floats, layout: Layout) -> None:
-    name = _column(layout, 0) if len(layout.columns) == 1 else "the class columns"
+    name = quote(layout.columns[0]) if len(layout.columns) == 1 else "the class columns"
     try:
         check_probabilities(matrix, name)
     except (TypeError, ValueError) as error:

@@ -249,8 +249,8 @@ def _labels_differ(path: str, found: Contents, given: tuple[Values, str], row: i
     ours = "another" if found.labels is None else quote(found.labels[row])
     return failure(
         path,
-        f"expected the labels of {where}, at row {row} {found.label_where} has {ours} where {where} has "
-        f"{quote(values[row])}: rename or drop that column if it is not the label",
+        f"expected the same labels in {found.label_where} and in {where}, row {row} has {ours} and "
+        f"{quote(values[row])}: rename or drop the former if it is not the label",
     )
 
 
