@@ -3,6 +3,10 @@
 With G frozen, h_i = r_i Σ_{j≠i} G_ij r_j and P = Σ h_i = n·U, leaving row i out changes P by −2 h_i (a cluster C by
 −2 Σ_{i∈C} h_i + Σ_{i≠j∈C} G_ij r_i r_j), so all leave-one-out values come from one pass. What is left out changes the
 number of pairs too; the mean over pairs θ = P/(n(n−1)) does not depend on it, and U = (n−1)·θ.
+
+The spread of U grows with its mean: near E[U] = e its variance is Var₀ + 4κe, κ = n⁻¹ Σ_{i≠j} G_ij² r_i² r_j² / Σ r²
+(for m equal bins κ = loss/m). A low U thus comes with a low se, and U ± t·se would miss above. On the scale of the
+square root the spread is constant, which moves the interval by t²κ: its upper end reaches that much further.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from ..binning import AveragedRule, Exact, Halfspaces
 from ..errors import CalibrationError, get_error
 from ..properties import Outcomes, Sample
 from ..table import resolve_ties
-from .frozen import column_tiles, frozen_pieces, residuals
+from .frozen import Piece, column_tiles, frozen_pieces, residuals
 from .null import Sampler, calibrated_world, simulate
 from .results import Result, bins_text, check_draws, check_groups, check_level, counts_of
 from .testing import NullBand, null_band, null_quantiles
@@ -47,6 +51,7 @@ class LeftOut:
     U: Array
     losses_without: Array
     Us_without: Array
+    kappa: Array
 
     @property
     def units(self) -> int:
@@ -55,7 +60,7 @@ class LeftOut:
 
 def leave_out(metric: CalibrationError, sample: Sample, groups: tuple[Array, int] | None) -> LeftOut:
     """Every leave-one-out value of the loss part and the U part, in O(n) after one sort per view."""
-    pairs, removed = _pair_sums(metric, sample, groups)
+    pairs, removed, kappa = _pair_sums(metric, sample, groups)
     w = np.ones(sample.rows) if sample.weights is None else sample.weights
     losses = sample.loss()
     if sample.wrong is not None and not metric.corrected:
@@ -73,17 +78,22 @@ def leave_out(metric: CalibrationError, sample: Sample, groups: tuple[Array, int
         )
     loss = float(each[2].sum() / total_sq)
     without = (pairs[:, None] - removed) / rest_mass * (mass / total_sq)
-    return LeftOut(loss, pairs / total_sq, rest_loss / rest_sq, without)
+    return LeftOut(loss, pairs / total_sq, rest_loss / rest_sq, without, kappa / total_sq)
 
 
-def _pair_sums(metric: CalibrationError, sample: Sample, groups: tuple[Array, int] | None) -> tuple[Array, Array]:
-    """(counts,) pair sums P, and (counts, units) what leaving a unit out takes from them."""
+def _pair_sums(
+    metric: CalibrationError, sample: Sample, groups: tuple[Array, int] | None
+) -> tuple[Array, Array, Array]:
+    """(counts,) pair sums P, (counts, units) what leaving a unit out takes from them, and n·κ per count."""
     counts = metric.binning.results
+    spread, own = np.zeros(counts), 0.0
     removed = np.zeros((counts, sample.rows if groups is None else groups[1]))
     pairs = np.zeros(counts)
     for piece in frozen_pieces(sample, metric.binning, resolve_ties(metric.binning, metric.norm)):
         for tile in column_tiles(piece.columns, sample.rows):
             r = residuals(sample, tile)
+            own += piece.weight * float(np.square(r).sum())
+            spread += _weighted_squares(piece, r, metric)
             h = piece.weight * piece.form.influence(r).sum(axis=1)
             pairs += h.sum(axis=1)
             if groups is None:
@@ -92,7 +102,20 @@ def _pair_sums(metric: CalibrationError, sample: Sample, groups: tuple[Array, in
             for c in range(counts):
                 removed[c] += 2 * np.bincount(groups[0], weights=h[c], minlength=groups[1])
             removed -= piece.weight * piece.form.within(r, *groups)
-    return pairs, removed
+    if isinstance(metric.binning, Halfspaces):
+        spread = np.square(spread)
+    if sample.views > 1:
+        spread = 2 * spread  # residuals of different classes of one row are correlated: at most this much
+    return pairs, removed, spread / own if own > 0 else np.zeros(counts)
+
+
+def _weighted_squares(piece: Piece, r: Array, metric: CalibrationError) -> Array:
+    """A piece's part of Σ G_ij² r_i² r_j²: views add up as variances do, directions as standard deviations at most."""
+    pairs = sum(piece.form.pairs_of_squares(np.square(row)) for row in r)
+    pairs = np.maximum(pairs, 0.0)
+    return np.asarray(
+        piece.weight * np.sqrt(pairs) if isinstance(metric.binning, Halfspaces) else piece.weight**2 * pairs
+    )
 
 
 def jackknife_se(without: Array) -> float:
@@ -151,7 +174,8 @@ def confidence_interval(
     """Interval for the expected U ("U"), loss part ("loss"), error ("error") or n·error ("score"); one per bin count.
 
     Delete-one jackknife with the bins as they are, U_(−i) ∝ n·U − 2 r_i Σ_{j≠i} G_ij r_j, in O(n); `groups` leaves out
-    whole clusters. Its se² is about twice too large for a calibrated predictor and right for a miscalibrated one. Below
+    whole clusters. Its se² is about twice too large for a calibrated predictor and right for a miscalibrated one; the
+    upper end reaches t²κ further, since U varies more where its mean is larger (κ is loss/m for m equal bins). Below
     five bins, and for averages over cuts, the jackknife alone covers too seldom under calibration: there the interval
     is the wider of it and the one that inverts the exact null, U minus the null's quantiles. l1 errors get a null band.
 
@@ -203,13 +227,15 @@ def _interval(
     values, estimate = _target(left, c, what)
     size = sample.total_weight**2 / sample.total_weight_sq if what == "error" else 1.0
     se = jackknife_se(values)
-    half = float(stdtrit(left.units - 1, (1 + level) / 2)) * se
-    below = above = half
+    t = float(stdtrit(left.units - 1, (1 + level) / 2))
+    below, above = t * se, t * se
+    if what != "loss":
+        above += t * t * float(left.kappa[c])
     method = "delete-a-cluster jackknife" if clustered else "delete-one jackknife"
     note = ""
     if null is not None:
         low, high = null_quantiles(null[:, c], level)
-        below, above = max(half, float(high)), max(half, -float(low))
+        below, above = max(below, float(high)), max(above, -float(low))
         method = "exact null, or delete-one jackknife where wider"
         note = "few bins: the jackknife alone covers too seldom here; quantiles of U under calibration widen it"
     elif few:

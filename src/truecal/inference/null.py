@@ -7,7 +7,7 @@ classes. Draws come in blocks of bounded memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -112,15 +112,6 @@ def draw_labels(rng: np.random.Generator, proba: Array, size: int) -> Array:
 
 
 # -- statistics of draws ----------------------------------------------------------------------------------------------
-
-
-def with_outcomes(world: World, drawn: Array) -> Sample:
-    """The sample with one draw in place of its outcomes."""
-    sample = world.sample
-    if sample.values is not None:
-        return replace(sample, values=drawn)
-    marks = drawn.astype(np.intp) if world.indices else drawn
-    return replace(sample, marks=marks, wrong=None if sample.wrong is None else ~marks)
 
 
 @dataclass(frozen=True)

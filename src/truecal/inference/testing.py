@@ -107,14 +107,14 @@ def calibration_test(
     simulated = simulate(world, draws, seed)
     exact = closed_form_sd(world)
     details = _details(metric, simulated, exact)
-    joint, statistic = _joint(simulated, sample)
     one = details[0] if len(details) == 1 else None
     standard = _standardised(simulated)
+    largest, drawn = float(standard.observed.max()), standard.drawn.max(axis=1)
     return CalibrationTest(
-        pvalue=joint,
-        statistic=statistic if one is None else one.U,
-        null_mean=float(standard.drawn.max(axis=1).mean()) if one is None else one.null_mean,
-        null_sd=float(standard.drawn.max(axis=1).std()) if one is None else one.null_sd,
+        pvalue=_pvalue(largest, drawn) if one is None else one.pvalue,
+        statistic=largest if one is None else one.U,
+        null_mean=float(drawn.mean()) if one is None else one.null_mean,
+        null_sd=float(drawn.std()) if one is None else one.null_sd,
         closed_form_mean=None if exact is None or one is None else 0.0,
         closed_form_sd=None if one is None else one.closed_form_sd,
         null=world.null,
@@ -149,16 +149,12 @@ def _pvalue(observed: float, drawn: Array) -> float:
 
 def _standardised(draws: Draws) -> Draws:
     """Divided by the root mean square over observed and drawn values together: the observed one keeps no special place,
-    so the largest over bin counts is exchangeable and the level stays exact (the null mean of U is 0)."""
+    so the largest over bin counts is exchangeable and the level stays exact (the null mean of U is 0). Counts at which
+    U is always 0, such as a bin for every row, have nothing to say and are left out unless all are such."""
     square = (np.square(draws.drawn).sum(axis=0) + np.square(draws.observed)) / (1 + len(draws.drawn))
-    scale = np.where(square > 0, np.sqrt(square), 1.0)
-    return Draws(draws.observed / scale, draws.drawn / scale)
-
-
-def _joint(draws: Draws, sample: Sample) -> tuple[float, float]:
-    standard = _standardised(draws)
-    largest = float(standard.observed.max())
-    return _pvalue(largest, standard.drawn.max(axis=1)), largest
+    speaks = square > 0 if square.any() else np.ones(len(square), dtype=bool)
+    scale = np.sqrt(np.where(square > 0, square, 1.0))[speaks]
+    return Draws(draws.observed[speaks] / scale, draws.drawn[:, speaks] / scale)
 
 
 def _direction(metric: CalibrationError, sample: Sample, y_true: Any, y_proba: Any, labels: Any) -> MeanGap | None:
