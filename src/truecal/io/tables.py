@@ -156,45 +156,40 @@ def _lengths(lists: Any) -> Array:
 
 
 class _Sink:
-    """One preallocated array where the number of rows is known, else a list of pieces joined at the end."""
+    """One array that the pieces of a table are written into; it grows where the number of rows is not known."""
 
     def __init__(self, table: Table, width: int, dtype: np.dtype[Any]) -> None:
-        self.path, self.n_rows, self.width, self.dtype = table.path, table.n_rows, width, dtype
+        self.path, self.n_rows, self.width = table.path, table.n_rows, width
         self.filled = 0
-        self.pieces: list[Floats] = []
-        if table.n_rows is not None:
-            size = table.n_rows * width * dtype.itemsize
-            check_expansion(table.path, size, os.path.getsize(table.path), "the table")
-            with parsing(table.path, "a table that fits in memory"):
-                self.array = np.empty((table.n_rows, width), dtype=dtype)
+        size = (table.n_rows or 0) * width * dtype.itemsize
+        check_expansion(table.path, size, os.path.getsize(table.path), "the table")
+        with parsing(table.path, "a table that fits in memory"):
+            self.array = np.empty((table.n_rows or 0, width), dtype=dtype)
 
     def put(self, start: int, first: int, columns: Sequence[Array]) -> None:
-        """Some columns of some rows; where the number of rows is unknown, all columns."""
-        if self.n_rows is None:
-            self.put_rows(start, np.stack(columns, axis=1))
-            return
+        """Some columns of some rows."""
         rows = self._rows(start, len(columns[0]))
         for j in range(0, len(columns), COLUMNS_AT_ONCE):
             group = columns[j : j + COLUMNS_AT_ONCE]
             self.array[rows, first + j : first + j + len(group)] = np.stack(group, axis=1)
         self.filled += len(columns[0]) * len(columns)
 
-    def put_rows(self, start: int, rows: Array) -> None:
+    def put_rows(self, start: int, values: Array) -> None:
         """Whole rows."""
-        if self.n_rows is None:
-            self.pieces.append(rows.astype(self.dtype, copy=False))
-        else:
-            self.array[self._rows(start, len(rows))] = rows
-        self.filled += rows.size
+        self.array[self._rows(start, len(values))] = values
+        self.filled += values.size
 
     def _rows(self, start: int, count: int) -> slice:
-        if self.n_rows is not None and start + count > self.n_rows:
-            raise failure(self.path, f"expected {self.n_rows} rows, found more")
+        if start + count > len(self.array):
+            if self.n_rows is not None:
+                raise failure(self.path, f"expected {self.n_rows} rows, found more")
+            with parsing(self.path, "a table that fits in memory"):  # in place, and by little: joining pieces doubles
+                self.array.resize((start + count + len(self.array) // 8, self.width), refcheck=False)
         return slice(start, start + count)
 
     def result(self) -> Floats:
         if self.n_rows is None:
-            return np.concatenate(self.pieces) if self.pieces else np.empty((0, self.width), dtype=self.dtype)
+            self.array.resize((self.filled // self.width, self.width), refcheck=False)
         if self.filled != self.array.size:
             raise failure(self.path, f"expected {self.array.size} numbers, found {self.filled}")
         return self.array

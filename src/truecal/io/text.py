@@ -16,7 +16,7 @@ from truecal.io.failures import FileError, failure, need, parsing, quote
 from truecal.io.tables import MOST_COLUMNS, Block, Table, contents
 
 LONGEST_LINE = 1 << 24  # characters
-BLOCK_BYTES = 1 << 23  # bytes parsed at once; a longer line is not read
+BLOCK_BYTES = 1 << 22  # parsed at once, and more where the first row is long; a row must fit
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
 
@@ -123,6 +123,7 @@ def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
     arrow_csv = need("pyarrow.csv", "cli", "csv files")
     lists = [name for name, kind in types.items() if hasattr(kind, "value_type")]
     string = need("pyarrow", "cli", "csv files").string()
+    block = BLOCK_BYTES + 16 * sum(len(cell) + 1 for cell in head.example)
     reader = None
     start = 0
     while True:
@@ -131,7 +132,7 @@ def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
                 reader = reader or arrow_csv.open_csv(
                     path,
                     read_options=arrow_csv.ReadOptions(
-                        use_threads=False, block_size=BLOCK_BYTES, column_names=head.names, skip_rows=head.lines
+                        use_threads=False, block_size=block, column_names=head.names, skip_rows=head.lines
                     ),
                     parse_options=arrow_csv.ParseOptions(delimiter=head.delimiter, newlines_in_values=True),
                     convert_options=arrow_csv.ConvertOptions(
