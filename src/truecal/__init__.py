@@ -49,12 +49,28 @@ __version__ = "0.1.0"
 
 # Names whose modules need more than numpy, loaded on first use so that `import truecal` stays light.
 _LAZY: dict[str, str] = {
-    **dict.fromkeys(("Dominance", "dominance"), "ranking"),
-    **dict.fromkeys(
-        (
+    name: module
+    for module, names in {
+        "comparison": ("Comparison", "compare"),
+        "evaluation": ("Evaluation", "evaluate"),
+        "inference": (
+            "CalibrationTest",
+            "Interval",
+            "PairedDifference",
+            "calibration_test",
+            "confidence_interval",
+            "consistency_bands",
+            "mean_gap",
+            "noise_of_U",
+            "null_band",
+            "paired_difference",
+        ),
+        "ranking": ("Dominance", "dominance"),
+        "recalibration": (
             "CanonicalRecalibration",
             "DirichletScaling",
             "HistogramBinning",
+            "Identity",
             "IsotonicOneVsRest",
             "MatrixScaling",
             "ScalingBinning",
@@ -62,8 +78,8 @@ _LAZY: dict[str, str] = {
             "VectorScaling",
             "select_recalibration",
         ),
-        "recalibration",
-    ),
+    }.items()
+    for name in names
 }
 
 

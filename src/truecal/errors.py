@@ -337,7 +337,7 @@ def classwise_error(
 
     >>> import truecal as tc
     >>> round(tc.classwise_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=2), 8)
-    0.05888889
+    0.05222222
     """
     metric = CalibrationError(Classwise(), read_rule(strategy, n_bins, ties), norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
@@ -391,7 +391,7 @@ def confidence_error(
     >>> import truecal as tc
     >>> proba = [[.6, .4], [.3, .7], [.8, .2], [.9, .1]]
     >>> round(tc.confidence_error([0, 1, 1, 0], proba, n_bins=2), 6)
-    0.115625
+    0.12375
     >>> round(tc.confidence_error([0, 1, 1, 0], proba, n_bins=10, norm="l1", strategy="uniform"), 6)
     0.4
     """
@@ -441,7 +441,7 @@ def top_label_error(
 
     >>> import truecal as tc
     >>> round(tc.top_label_error([1, 1, 0, 1], [.6, .7, .8, .9], n_bins=2), 6)
-    0.115625
+    0.12375
     """
     metric = CalibrationError(TopLabel(), read_rule(strategy, n_bins, ties), norm, corrected)
     return metric(correct, confidence, sample_weight=sample_weight, scale=scale)
