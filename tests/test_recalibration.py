@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -205,6 +206,24 @@ def test_the_derivative_vanishes_at_any_interior_optimum(seed, k, exponent, n):
     if (label == 0).all() or (gaps.mean(axis=1) - label).mean() >= 0:
         return
     assert abs(scaled_slope(z, y, 1 / TemperatureScaling().fit(z, y).temperature_)) <= 1e-7
+
+
+@given(seed=st.integers(0, 10_000), decades=st.sampled_from([3, 30, 290]), ragged=st.booleans(), excluded=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_rows_of_any_magnitudes_together(seed, decades, ragged, excluded):
+    """Each row (or entry) has its own magnitude, over up to 580 decades; labels are right with a random frequency."""
+    rng = np.random.default_rng(seed)
+    n, k = rng.integers(1, 20), rng.integers(2, 5)
+    z = rng.normal(size=(n, k)) * 10.0 ** rng.uniform(-decades, decades, size=(n, k if ragged else 1))
+    y = np.where(rng.random(n) < rng.random(), z.argmax(axis=1), rng.integers(0, k, n))
+    if excluded:
+        drop = rng.random((n, k)) < 0.3
+        drop[np.arange(n), y] = False
+        z[drop] = -np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        scaling = TemperatureScaling().fit(z, y)
+    assert cross_entropy(z, y, 1 / np.longdouble(scaling.temperature_)) <= least_cross_entropy(z, y) + 1e-8
 
 
 def test_the_temperature_scales_with_the_logits_and_ignores_row_constants():
@@ -716,6 +735,13 @@ def inapplicable_with_model(estimator):
 @parametrize_with_checks(WITH_MODEL, expected_failed_checks=inapplicable_with_model)
 def test_scikit_learn_checks_on_data_of_any_width(estimator, check):
     check(estimator)
+
+
+def test_warnings_point_at_the_call():
+    with pytest.warns(ConvergenceWarning) as caught:
+        TemperatureScaling().fit([[1.0, 0.0]], [0])
+        VectorScaling(max_iter=1).fit(*draw())
+    assert [warning.filename for warning in caught] == [__file__, __file__]
 
 
 def test_importing_truecal_does_not_import_scikit_learn():

@@ -126,7 +126,7 @@ class Objective:
             warnings.warn(
                 f"{type(self.shape).__name__} stopped after max_iter={max_iter} iterations, before it converged",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
             return found.x, int(found.nit)
         theta, slope = found.x, self.value_and_slope(found.x)[1]

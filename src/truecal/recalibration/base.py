@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -89,7 +89,7 @@ def _is_tensor(x: Any) -> bool:
     return not isinstance(x, np.ndarray) and (hasattr(x, "__dlpack__") or hasattr(x, "column_names"))
 
 
-class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
     X has one column per class. It holds logits (any numbers whose softmax is the report; log-probabilities are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,135 +14,117 @@ from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap
 
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
+GONE = -800.0  # the exponential of this and of everything below it is 0
 START_ROWS = 2048
-MAX_PASSES = 500  # halving the exponent's range alone needs far fewer
+MAX_PASSES = 500  # a guard: the hardest problems need a few dozen
+LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """The cross-entropy and its first two derivatives at one inverse temperature."""
+    """The first two derivatives of the cross-entropy at b, in units of b: b f'(b) and b² f''(b)."""
 
-    value: float
     first: float
     second: float
 
     @property
     def step(self) -> float:
-        """Newton's step; infinite where the curvature has vanished."""
+        """Newton's step over b; infinite where the curvature has vanished."""
         if self.second > 0:
             return -self.first / self.second
-        return float(np.copysign(np.inf, -self.first))
+        return float(np.copysign(np.inf, -self.first)) if self.first else 0.0
 
     @property
-    def decrement(self) -> float:
-        return abs(self.first * self.step) / 2 if self.first else 0.0
+    def converged(self) -> bool:
+        return abs(self.step) <= 1e-5 and abs(self.first * self.step) <= 2 * DECREMENT
 
 
 @dataclass(frozen=True)
 class Problem:
     """Mean cross-entropy as a convex function of the inverse temperature b.
 
-    With d_ij = (z_ij - max_j z_ij) / unit it is the mean of log sum_j exp(b d_ij) - b d_iy.
+    With x_ij = b (z_ij - max_j z_ij) it is the mean of log sum_j exp(x_ij) - x_iy. Derivatives are taken in units of b,
+    so that nothing overflows for logits of any size.
     """
 
     logits: Logits
     y: Codes
     weight: Float64s
-    spans: Float64s  # largest minus smallest possible logit of each row, over unit
-    unit: float  # 1, or the power of two that keeps squares of extreme logits within float64
+
+    @property
+    def label_gap(self) -> Float64s:
+        with np.errstate(over="ignore"):
+            return np.asarray(self.logits.values[np.arange(len(self.y)), self.y] - self.logits.top)
 
     def take(self, rows: Codes) -> Problem:
-        return Problem(self.logits.take(rows), self.y[rows], self.weight[rows], self.spans[rows], self.unit)
+        return Problem(self.logits.take(rows), self.y[rows], self.weight[rows])
 
-    def at(self, b: float) -> Slopes:
-        """One pass over the logits in blocks that stay in the cache."""
+    def _exponents(self, b: float) -> Iterator[tuple[slice, Float64s, Float64s]]:
+        """Blocks of rows that stay in the cache: x, at least GONE, and room for as many numbers."""
         n, k = self.logits.values.shape
         parts = blocks(n, k)
-        gaps, powers = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
-        excluded, sums = self.logits.excluded, np.zeros(3)
-        with np.errstate(over="ignore"):  # b d may overflow to -inf, whose exponential is the right 0
-            for rows in parts:
-                d, e = gaps[: rows.stop - rows.start], powers[: rows.stop - rows.start]
-                self._gaps(rows, d)
-                np.multiply(d, b, out=e)
-                np.exp(e, out=e)
-                if excluded:
-                    d[np.isneginf(d)] = 0  # its weight e is 0, and 0 times infinity is not
-                label = d[np.arange(len(d)), self.y[rows]]
+        first, second = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
+        for rows in parts:
+            x, room = first[: rows.stop - rows.start], second[: rows.stop - rows.start]
+            np.subtract(self.logits.values[rows], self.logits.top[rows, None], out=x)
+            np.multiply(x, b, out=x)
+            np.maximum(x, GONE, out=x)
+            yield rows, x, room
+
+    def at(self, b: float) -> Slopes:
+        """One pass over the logits."""
+        sums = np.zeros(2)
+        with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
+            label = b * self.label_gap
+            for rows, x, e in self._exponents(b):
+                np.exp(x, out=e)
                 total = e.sum(axis=1)
-                mean = np.vecdot(e, d) / total
-                np.multiply(d, d, out=d)
-                variance = np.vecdot(e, d) / total - mean * mean
-                sums += np.array([np.log(total) - b * label, mean - label, variance]) @ self.weight[rows]
-        return Slopes(*(sums / self.weight.sum()).tolist())
+                mean = np.vecdot(e, x) / total
+                np.multiply(x, x, out=x)
+                variance = np.vecdot(e, x) / total - mean * mean
+                sums += np.array([mean - label[rows], variance]) @ self.weight[rows]
+        first, second = (sums / self.weight.sum()).tolist()
+        return Slopes(first, second)
 
     def excess_at(self, b: float) -> tuple[float, float]:
-        """For separable data: the cross-entropy less its infimum, and its slope, to full relative precision."""
+        """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
         sums = np.zeros(2)
         with np.errstate(over="ignore"):
-            for rows in blocks(*self.logits.values.shape):
-                d = np.empty(self.logits.values[rows].shape)
-                self._gaps(rows, d)
-                e = np.where(d == 0, 0.0, np.exp(b * d))  # the largest logits alone make the infimum
-                ties = np.count_nonzero(d == 0, axis=1)
-                d[np.isneginf(d)] = 0
-                rest = e.sum(axis=1)
-                sums += np.array([np.log1p(rest / ties), np.vecdot(e, d) / (ties + rest)]) @ self.weight[rows]
-        excess, slope = sums / self.weight.sum()
-        return float(excess), float(slope)
-
-    def _gaps(self, rows: slice, out: Float64s) -> None:
-        values, top = self.logits.values[rows], self.logits.top[rows, None]
-        if self.unit == 1:
-            np.subtract(values, top, out=out)
-        else:
-            np.divide(values, self.unit, out=out)
-            out -= top / self.unit
-
-
-def make_problem(logits: Logits, y: Codes, weight: Float64s) -> Problem:
-    label = logits.values[np.arange(len(y)), y]
-    if np.isneginf(label).any():
-        row = int(np.argmax(np.isneginf(label)))
-        raise ValueError(
-            f"row {row}: the logit of its own class (column {int(y[row])}) is -inf, "
-            "so its cross-entropy is infinite at every temperature"
-        )
-    bottom = logits.bottom
-    if logits.excluded:
-        bottom = np.where(np.isneginf(bottom), logits.top, bottom)
-        for i in np.flatnonzero(np.isneginf(logits.bottom)):
-            row_values = logits.values[i]
-            bottom[i] = row_values[row_values > -np.inf].min()
-    half = float(np.max(logits.top / 2 - bottom / 2))  # halves, because the difference itself may overflow
-    unit = 1.0 if half == 0 or 1e-100 < half < 1e100 else float(2.0 ** np.floor(np.log2(half)))
-    return Problem(logits, y, weight, logits.top / unit - bottom / unit, unit)
+            for rows, x, e in self._exponents(b):
+                np.exp(x, out=e)
+                largest = self.logits.values[rows] == self.logits.top[rows, None]
+                e[largest] = 0  # they alone make the infimum, the mean log of their number
+                ties, rest = np.count_nonzero(largest, axis=1), e.sum(axis=1)
+                sums += np.array([np.log1p(rest / ties), np.vecdot(e, x) / (ties + rest)]) @ self.weight[rows]
+        excess, slope = (sums / self.weight.sum()).tolist()
+        return excess, slope
 
 
 def minimise(problem: Problem, start: float, smallest: float) -> tuple[float, bool]:
     """The minimiser b >= smallest, and whether it is the bound: Newton inside a bracket of the derivative's root."""
     low, high, b = smallest, np.inf, max(start, smallest)
-    low_seen, last = False, np.inf
-    for _ in range(MAX_PASSES):
+    low_seen, last, growth = False, np.inf, 2.0
+    for passes in range(MAX_PASSES):
         here = problem.at(b)
-        step = here.step
         if here.first >= 0 and b == smallest:
             return b, True
-        if abs(step) <= 1e-5 * b and here.decrement <= DECREMENT:
-            return max(b + step, smallest), False
+        if here.converged:
+            return max(b * (1 + here.step), smallest), False
         if here.first < 0:
             low, low_seen = b, True
         else:
             high = b
         if high / low - 1 < 1e-15:
             break
-        target = b + step
+        target = b * (1 + here.step)
         if target <= low and not low_seen:
             b, last = low, np.inf
-        elif np.isinf(high):
-            b, last = min(target, 32 * b), abs(step)
-        elif low < target < high and abs(step) <= last / 2:
-            b, last = target, abs(step)
+        elif np.isinf(high) and passes < 8 and target <= 32 * b:
+            b = target
+        elif np.isinf(high):  # on an exponential tail Newton's steps do not grow: find the other end of the bracket
+            b, growth = min(growth * b, LARGEST), min(growth * growth, 1e150)
+        elif low < target < high and abs(target - b) <= last / 2:
+            b, last = target, abs(target - b)
         else:
             b, last = float(np.sqrt(low) * np.sqrt(high)), np.inf
     return b, False
@@ -160,10 +143,13 @@ def approach_zero_temperature(problem: Problem, start: float) -> float:
         return start  # so few rows tell classes apart that every temperature is within SLACK
     for _ in range(MAX_PASSES):
         distance = float(np.log(excess / SLACK))
-        if distance < 1e-9:
+        if distance < 1e-9 or b == LARGEST:
             break
-        b += distance * excess / -slope
+        step = distance * excess / -slope if slope else 1e16  # no slope: far to the left, where it underflows
+        b = min(b * (1 + step), LARGEST)
         excess, slope = problem.excess_at(b)
+        if excess == 0:
+            break  # gaps so small that one step of a float passes them
     return b
 
 
@@ -174,51 +160,61 @@ def start_rows(n: int) -> Codes | None:
     return np.sort(np.random.default_rng(0).choice(n, START_ROWS, replace=False))
 
 
+def row_spans(logits: Logits) -> Float64s:
+    """Largest minus smallest possible logit of each row."""
+    bottom = logits.bottom
+    if logits.excluded:
+        bottom = bottom.copy()
+        for i in np.flatnonzero(np.isneginf(bottom)):
+            row = logits.values[i]
+            bottom[i] = row[row > -np.inf].min()
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(logits.top - bottom, LARGEST))
+
+
 def best_temperature(logits: Logits, y: Codes, weight: Float64s) -> float:
-    """The temperature of least cross-entropy, bounded (with a warning) where the optimum is at infinity."""
-    problem = make_problem(logits, y, weight)
-    span = float(problem.spans.max())
-    if span == 0:
-        warnings.warn(
-            "every row of logits is constant: all temperatures give the same probabilities, and 1 is kept",
-            ConvergenceWarning,
-            stacklevel=4,
+    """The temperature of least cross-entropy, bounded (with a warning) where the optimum is at zero or infinity."""
+    problem = Problem(logits, y, weight)
+    label = problem.label_gap
+    if np.isneginf(label).any():
+        row = int(np.argmax(np.isneginf(label)))
+        raise ValueError(
+            f"row {row}: the logit of its own class (column {int(y[row])}) is -inf, "
+            "so its cross-entropy is infinite at every temperature"
         )
+    spans = row_spans(logits)
+    if not spans.any():
+        _warn("every row of logits is constant: all temperatures give the same probabilities, and 1 is kept")
         return 1.0
-    start = 1 / float(np.median(problem.spans[problem.spans > 0]))
-    smallest = SLACK / span  # here the cross-entropy differs from that of T = infinity by SLACK at most
-    separable = bool(np.all(logits.values[np.arange(len(y)), y] == logits.top))
-    sample = start_rows(len(y))
-    if separable:
-        b = approach_zero_temperature(problem, start)
-        warnings.warn(
+    start = 1 / max(float(np.median(spans[spans > 0])), 1 / LARGEST)
+    if not label.any():
+        _warn(
             "no validation sample is misclassified: the cross-entropy falls all the way to temperature 0; "
-            f"the temperature is bounded where it is within {SLACK:g} of its infimum",
-            ConvergenceWarning,
-            stacklevel=4,
+            f"the temperature is bounded where it is within {SLACK:g} of its infimum"
         )
-        return positive(problem.unit, b)
-    if sample is not None:
-        part = problem.take(sample)
-        if not np.all(logits.values[sample, y[sample]] == logits.top[sample]):
-            start, _ = minimise(part, start, smallest)
+        return _inverse(approach_zero_temperature(problem, start))
+    smallest = SLACK / float(spans.max())  # the cross-entropy differs from that of T = infinity by SLACK at most
+    sample = start_rows(len(y))
+    if sample is not None and label[sample].any():
+        start, _ = minimise(problem.take(sample), start, smallest)
     b, bounded = minimise(problem, start, smallest)
     if bounded:
-        warnings.warn(
+        _warn(
             "the validation labels do not agree with the logits better than by chance: the cross-entropy falls all the "
             "way to an infinite temperature (uniform probabilities); the temperature is bounded where it is within "
-            f"{SLACK:g} of that limit",
-            ConvergenceWarning,
-            stacklevel=4,
+            f"{SLACK:g} of that limit"
         )
-    return positive(problem.unit, b)
+    return _inverse(b)
 
 
-def positive(unit: float, b: float) -> float:
-    """unit / b within the positive floats: only logits beyond 1e307 have a best temperature that is no float."""
-    limits = np.finfo(np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        return float(np.clip(np.float64(unit) / b, limits.tiny, limits.max))
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+
+def _inverse(b: float) -> float:
+    """1 / b within the positive floats."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return float(np.clip(1 / np.float64(b), np.finfo(np.float64).tiny, LARGEST))
 
 
 class TemperatureScaling(ScoreMap):
