@@ -354,6 +354,7 @@ def test_labels_are_names_or_indices(tmp_path: Path) -> None:
     assert labels("label,prob_01,prob_02", "02,0.5,0.5", "01,0.5,0.5") == [1, 0]
     assert labels("label,prob_True,prob_False", "True,0.5,0.5", "False,0.5,0.5") == [0, 1]
     assert labels("label,prob_a,prob_b", "1.0,0.5,0.5", "0.0,0.5,0.5") == [1, 0]
+    assert labels("label, prob_a, prob_b", " b, 0.5, 0.5", "a , 0.5, 0.5") == [1, 0]
     assert labels("label,prob_NA,prob_null", "null,0.5,0.5", "NA,0.5,0.5") == [1, 0]
 
 

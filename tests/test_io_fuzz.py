@@ -54,6 +54,12 @@ def table(*, lists: bool = False) -> pa.Table:
     return pa.table({"label": names, "prob_cat": PROBA[:, 0], "prob_dog": PROBA[:, 1]})
 
 
+def fixed() -> pa.Table:
+    """Lists of a fixed size, and labels as categories."""
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(PROBA.ravel()), 2)
+    return pa.table({"label": pa.array([str(y) for y in LABELS]).dictionary_encode(), "probs": vectors})
+
+
 def saved(write: Callable[[io.BytesIO], object]) -> bytes:
     buffer = io.BytesIO()
     write(buffer)
@@ -84,11 +90,14 @@ def seeds() -> dict[str, bytes]:
         "plain.npy": saved(lambda b: np.save(b, PROBA)),
         "plain.npz": saved(lambda b: np.savez(b, probs=PROBA, labels=LABELS, classes=np.array(["cat", "dog"]))),
         "packed.npz": saved(lambda b: np.savez_compressed(b, logits=PROBA, labels=LABELS)),
+        "top.npz": saved(lambda b: np.savez(b, correct=LABELS == 1, confidence=PROBA[:, 1])),
         "wide.parquet": saved(lambda b: parquet.write_table(table(), b)),
         "lists.parquet": saved(lambda b: parquet.write_table(table(lists=True), b, compression="zstd")),
         "wide.feather": saved(lambda b: feather.write_feather(table(), b, compression="lz4")),
         "lists.feather": saved(lambda b: feather.write_feather(table(lists=True), b, compression="uncompressed")),
+        "fixed.feather": saved(lambda b: feather.write_feather(fixed(), b, compression="zstd")),
         "stream.arrow": arrow_stream(table()),
+        "fixed.parquet": saved(lambda b: parquet.write_table(fixed(), b)),
         "wide.csv": saved(lambda b: arrow_csv.write_csv(table(), b)),
         "lists.tsv": b"label\tprobs\n1\t[0.25, 0.75]\n0\t[0.5, 0.5]\n",
         "top.csv": b"label,prediction,confidence\ncat,dog,0.75\ndog,dog,0.5\n",
@@ -187,7 +196,7 @@ def damage(draw: st.DrawFn, content: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", SEEDS)
 def test_damaged_files(folder: Path, name: str) -> None:
-    @fuzz(220)
+    @fuzz(200)
     @given(content=damage(SEEDS[name]))
     def run(content: bytes) -> None:
         attempt(folder / name, content)

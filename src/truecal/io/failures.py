@@ -28,7 +28,7 @@ class FileError(ValueError):
 
 def one_line(text: object, longest: int) -> str:
     """`text` without line breaks and control characters, cut to `longest` characters."""
-    flat = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in str(text))).strip()
+    flat = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in str(text)))
     return flat if len(flat) <= longest else flat[: longest - 1] + "…"
 
 
@@ -67,7 +67,7 @@ def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
     except MemoryError as error:
         raise failure(path, f"expected {expected}, it asks for more memory than there is") from error
     except Exception as error:
-        reason = one_line(error, LONGEST_REASON) or type(error).__name__
+        reason = one_line(error, LONGEST_REASON).strip() or type(error).__name__
         raise failure(path, f"expected {expected}, it cannot be read ({reason})") from error
 
 

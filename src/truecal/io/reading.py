@@ -97,7 +97,7 @@ def read_predictions(
     probabilities from 2 columns 'prob_cat', 'prob_dog' (by the prefix 'prob')
     labels from the column 'label' (by its name)
     """
-    place, name = os.fsdecode(path), one_line(Path(os.fsdecode(path)).stem, LONGEST_NAME)
+    place, name = os.fsdecode(path), one_line(Path(os.fsdecode(path)).stem, LONGEST_NAME).strip()
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
     own_label = label_column if labels is None else None
     request = Request(place, own_label, None if columns is None else tuple(columns), logits, kind)

@@ -122,6 +122,7 @@ def _records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
     arrow_csv = need("pyarrow.csv", "cli", "csv files")
     lists = [name for name, kind in types.items() if hasattr(kind, "value_type")]
+    compute = need("pyarrow.compute", "cli", "csv files")
     string = need("pyarrow", "cli", "csv files").string()
     block = BLOCK_BYTES + 16 * sum(len(cell) + 1 for cell in head.example)
     reader = None
@@ -148,8 +149,11 @@ def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
         if batch is None:
             return
         arrays = dict(zip(types, batch.columns, strict=True))
-        for name in lists:
-            arrays[name] = _parse_lists(path, arrays[name], name, start)
+        for name, kind in types.items():
+            if name in lists:
+                arrays[name] = _parse_lists(path, arrays[name], name, start)
+            elif kind == string:
+                arrays[name] = compute.utf8_trim_whitespace(arrays[name])  # as for numbers and for the header
         yield start, 0, list(arrays.values())
         start += batch.num_rows
 
