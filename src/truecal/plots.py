@@ -1,0 +1,237 @@
+"""Pictures of results with matplotlib: each function draws what it is given, takes `ax=` and returns the Axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ranking import ranks
+from .smoothing import kernel_regression
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+    from .evaluation import Evaluation
+    from .measuring import Reliability
+
+Array = NDArray[Any]
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D00")
+"""The Okabe-Ito colours, told apart under every common colour blindness; yellow is darkened to be seen on white."""
+MARKERS = "osD^vPX*"
+DASHES = ("-", "--", "-.", ":")
+
+_BAND = "#999999"
+
+
+def _axes(ax: Any, **figure: Any) -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError('plots need matplotlib: pip install "truecal[plots]"') from error
+    return plt.subplots(layout="constrained", **figure)[1] if ax is None else ax
+
+
+def _style(i: int) -> dict[str, Any]:
+    """Colour, marker and dash of the i-th series: no two of the first 32 agree in all three."""
+    return {
+        "color": COLORS[i % len(COLORS)],
+        "marker": MARKERS[i % len(MARKERS)],
+        "linestyle": DASHES[i // len(COLORS) % len(DASHES)],
+    }
+
+
+def _plain(text: Any) -> str:
+    """A name as it is: dollar signs would start a formula, a leading underscore would hide it from the legend."""
+    shown = str(text).replace("$", r"\$")
+    return "\u200b" + shown if shown.startswith("_") else shown
+
+
+def reliability(
+    source: Reliability | Evaluation, *, view: int = 0, ax: Any = None, label: str | None = None, color: str = COLORS[0]
+) -> Any:
+    """Reliability diagram: how often it came against how likely it was said to be, bin by bin.
+
+    The grey band is where a calibrated model's points would fall; bars at the bottom show how many samples a bin holds.
+    `source` is an Evaluation (its confidence diagram) or one of its `reliability` values; `view` is the class of a
+    classwise diagram.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> result = tc.evaluate([0, 1, 1, 0] * 5, [.2, .9, .6, .1] * 5, resamples=19)
+    >>> tc.plots.reliability(result).get_xlabel()
+    'predicted probability'
+    """
+    diagram = _diagram(source)
+    ax = _axes(ax, figsize=(4.2, 4.2))
+    count, report, outcome = (x[view] for x in (diagram.count, diagram.mean_report, diagram.mean_outcome))
+    full = count > 0
+    x, y = report[full], outcome[full]
+    _draw_counts(ax, x, count[full])
+    if diagram.low is not None and diagram.high is not None:
+        low, high = diagram.low[view][full], diagram.high[view][full]
+        ax.fill_between(x, low, high, color=_BAND, alpha=0.35, linewidth=0, label="calibrated", zorder=1)
+    ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
+    ax.plot(x, y, color=color, marker="o", markersize=4, linewidth=1.4, label=_plain(label or "observed"), zorder=3)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
+    return ax
+
+
+def _diagram(source: Any) -> Reliability:
+    if not hasattr(source, "reliability"):
+        return source  # type: ignore[no-any-return]  # a Reliability
+    if not source.reliability:
+        raise ValueError("this evaluation holds no reliability table")
+    for name in ("confidence", "top_label", "binary"):
+        if name in source.reliability:
+            return source.reliability[name]  # type: ignore[no-any-return]
+    return next(iter(source.reliability.values()))  # type: ignore[no-any-return]
+
+
+def _draw_counts(ax: Any, x: Array, count: Array) -> None:
+    """Bars in the lowest fifth of the picture, the tallest bin at its top."""
+    if len(x) == 0:
+        return
+    heights = 0.2 * count / count.max()
+    ax.vlines(x, 0, heights, color="#56B4E9", alpha=0.6, linewidth=5, zorder=0)
+    ax.annotate(
+        f"largest bin: {count.max():,.0f}",
+        (0.98, 0.02),
+        xycoords="axes fraction",
+        ha="right",
+        va="bottom",
+        fontsize="x-small",
+        color="#2b6f94",
+    )
+
+
+def classwise_grid(
+    evaluation: Evaluation,
+    *,
+    classes: Sequence[int] | None = None,
+    names: Sequence[Any] | None = None,
+    axes: Any = None,
+) -> Any:
+    """Reliability diagrams of several classes: by default the nine that came most often. Returns the array of Axes."""
+    if "classwise" not in evaluation.reliability:
+        raise ValueError("a classwise grid needs the probabilities of all classes")
+    diagram = evaluation.reliability["classwise"]
+    came = diagram.table.outcome.sum(axis=1)
+    shown = list(np.argsort(-came, kind="stable")[:9]) if classes is None else list(classes)
+    if axes is None:
+        columns = min(3, len(shown))
+        rows = -(-len(shown) // columns)
+        axes = _axes(None, nrows=rows, ncols=columns, figsize=(2.9 * columns, 2.9 * rows), squeeze=False)
+        for spare in axes.flat[len(shown) :]:
+            spare.set_axis_off()
+    for ax, j in zip(np.ravel(axes), shown, strict=False):
+        reliability(diagram, view=int(j), ax=ax)
+        ax.set_title(_plain(names[j] if names is not None else f"class {j}"), fontsize="small")
+        ax.label_outer()
+    return axes
+
+
+def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: Any = None) -> Any:
+    """The error of each model against the number of bins, with its interval (l1: with no interval).
+
+    A truthful error is drawn as n·error = loss + U, so that heights mean the same at every bin count.
+    """
+    ax = _axes(ax, figsize=(5.4, 3.8))
+    for i, name in enumerate(comparison.names):
+        rows = comparison.evaluations[name].rows(error)
+        x = [row.n_bins for row in rows]
+        if x == [None]:
+            raise ValueError(f"{error!r} has no bin count to draw against")
+        ax.plot(x, [row.score for row in rows], label=_plain(name), markersize=4, **_style(i))
+        if all(row.low is not None for row in rows):
+            bounds = ([row.low for row in rows], [row.high for row in rows])
+            ax.fill_between(x, *bounds, color=COLORS[i % len(COLORS)], alpha=0.12, linewidth=0)
+    first = comparison.evaluations[comparison.names[0]].rows(error)[0]
+    ax.set(xlabel="number of bins", ylabel=f"n·{first.symbol} = loss + U" if first.loss is not None else first.symbol)
+    ax.set_xscale("log")
+    _bin_ticks(ax, comparison.evaluations[comparison.names[0]].rows(error))
+    _legend(ax, len(comparison.names))
+    return ax
+
+
+def _bin_ticks(ax: Any, rows: Sequence[Any]) -> None:
+    counts = [row.n_bins for row in rows]
+    ax.set_xticks(counts, [str(m) for m in counts])
+    ax.minorticks_off()
+
+
+def _legend(ax: Any, entries: int) -> None:
+    """Inside for a few models, beside the axes for many."""
+    if entries <= 6:
+        ax.legend(fontsize="small", frameon=False)
+    else:
+        ax.legend(fontsize="x-small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1), ncols=-(-entries // 20))
+
+
+def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: Any = None) -> Any:
+    """Rank of each model at each bin count, 1 at the top: lines that cross are flips."""
+    table, counts = comparison.values(error)
+    place = ranks(table)
+    ax = _axes(ax, figsize=(1.8 + 1.3 * len(counts), 1.2 + 0.32 * len(comparison.names)))
+    x = np.arange(len(counts))
+    for i, name in enumerate(comparison.names):
+        ax.plot(x, place[:, i], linewidth=2, markersize=7, **_style(i))
+        ax.annotate(_plain(name), (x[-1], place[-1, i]), xytext=(8, 0), textcoords="offset points", va="center")
+    ax.set_xticks(x, ["no bins" if m is None else f"{m} bins" for m in counts])
+    ax.set_yticks(np.arange(1, len(comparison.names) + 1))
+    ax.set(ylim=(len(comparison.names) + 0.5, 0.5), xlim=(-0.2, len(counts) - 0.2), ylabel="rank")
+    ax.set_title(f"{comparison.symbol(error)}: rank at each bin count", fontsize="medium")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def trend(
+    x: Any,
+    series: Mapping[str, Any],
+    *,
+    xlabel: str = "classification error",
+    ylabel: str = "calibration error",
+    bandwidth: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """Errors against a loss, one colour per series, each with its kernel regression (leave-one-out bandwidth).
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> ax = tc.plots.trend([.1, .2, .3, .4], {"5 bins": [1, 2, 3, 4], "20 bins": [2, 2, 3, 3]})
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['5 bins', '20 bins']
+    """
+    ax = _axes(ax, figsize=(5.0, 3.8))
+    for i, (name, y) in enumerate(series.items()):
+        curve = kernel_regression(x, y, bandwidth=bandwidth)
+        style = _style(i)
+        ax.scatter(x, y, s=7, alpha=0.25, color=style["color"], linewidths=0, rasterized=len(curve.x) > 500)
+        ax.plot(curve.x, curve.y, color=style["color"], linestyle=DASHES[i % len(DASHES)], label=_plain(name))
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    _legend(ax, len(series))
+    return ax
+
+
+def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any = None) -> Any:
+    """The error along the longest chain of the dominance order, best model first, one line per bin count.
+
+    Values are divided by the largest of their line, so that bin counts can be compared; the legend gives the rank
+    correlation with the chain. A line that never falls agrees with the order.
+    """
+    table, counts = comparison.values(error)
+    chain = list(comparison.dominance.chain)
+    ax = _axes(ax, figsize=(max(4.6, 1.6 + 0.45 * len(chain)), 3.8))
+    agreement = {c.n_bins: c.spearman for c in comparison.chain if c.error == error}
+    for i, (m, values) in enumerate(zip(counts, table, strict=True)):
+        rho = agreement.get(m)
+        words = "no bins" if m is None else f"{m} bins"
+        label = f"{words}: ρ = {rho:.2f}" if rho is not None else words
+        top = values[chain].max()
+        ax.plot(values[chain] / (top if top > 0 else 1.0), label=label, markersize=4, **_style(i))
+    ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")
+    ax.set(ylabel=f"{comparison.symbol(error)} / largest", xlabel="dominance chain, best first")
+    _legend(ax, len(counts))
+    return ax

@@ -1,0 +1,58 @@
+"""How many draws a result may spend: a fixed model of what a draw costs, so that the plan depends on sizes alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .binning import ArgmaxQuantile, BinningRule, Halfspaces
+from .properties import Sample
+
+MOST_DRAWS = 999
+FEWEST_DRAWS = 99
+"""A p-value from fewer draws could not reach 1%, and a 95% band would rest on the two most extreme draws."""
+
+_LABEL, _CELL, _KERNEL, _BAND = 2e-7, 3e-8, 1.5e-8, 9e-9  # seconds per row, cell, report of a kernel, report of a band
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one model may spend: exactly `draws` on everything, or about `seconds` on each error when draws is None."""
+
+    draws: int | None = None
+    seconds: float = 2.0
+
+    def simulation(self, rule: BinningRule, sample: Sample) -> tuple[tuple[int, ...] | None, int]:
+        """The bin counts to resample and the number of draws; 0 draws when even the fewest cost too much.
+
+        Large bin counts of many classes cost most, and are dropped first. Counts are None for rules without any.
+        """
+        counts = rule.counts
+        if self.draws is not None:
+            return counts, self.draws
+        kept = None if counts is None else tuple(sorted(counts))
+        while True:
+            draws = min(MOST_DRAWS, int(self.seconds / draw_cost(rule, sample, kept)))
+            if draws >= FEWEST_DRAWS:
+                return kept, draws
+            if kept is None or len(kept) <= 1:
+                return kept, 0
+            kept = kept[:-1]
+
+    def bands(self, sample: Sample) -> int:
+        """Draws for the consistency bands of a diagram: the fewest rather than none, unless far beyond the plan."""
+        if self.draws is not None:
+            return self.draws
+        draws = int(self.seconds / (_BAND * sample.rows * sample.views))
+        if draws >= FEWEST_DRAWS:
+            return min(MOST_DRAWS, draws)
+        return FEWEST_DRAWS if 10 * draws >= FEWEST_DRAWS else 0
+
+
+def draw_cost(rule: BinningRule, sample: Sample, counts: tuple[int, ...] | None) -> float:
+    """About how many seconds one draw of outcomes and its statistic take."""
+    n, views = sample.rows, sample.views
+    if counts is None:
+        directions = rule.n_directions if isinstance(rule, Halfspaces) else 1
+        return _LABEL * n + _KERNEL * n * views * directions
+    per_bin = views if isinstance(rule, ArgmaxQuantile) else 1  # its bins are counted within each class
+    return _LABEL * n + _CELL * views * sum(min(n, m * per_bin) for m in counts)
