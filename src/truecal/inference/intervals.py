@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +156,38 @@ class Interval(Result):
         return text + (f"\n  {self.note}" if self.note else "")
 
 
+@overload
+def confidence_interval(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    error: str | CalibrationError = "classwise",
+    n_bins: int | None = None,
+    level: float = 0.95,
+    groups: Any = None,
+    what: What = "U",
+    sample_weight: Any = None,
+    labels: Any = None,
+    sampler: Sampler | None = None,
+    resamples: int = 999,
+    seed: int = 0,
+) -> Interval: ...
+@overload
+def confidence_interval(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    error: str | CalibrationError = "classwise",
+    n_bins: Sequence[int],
+    level: float = 0.95,
+    groups: Any = None,
+    what: What = "U",
+    sample_weight: Any = None,
+    labels: Any = None,
+    sampler: Sampler | None = None,
+    resamples: int = 999,
+    seed: int = 0,
+) -> tuple[Interval, ...]: ...
 def confidence_interval(
     y_true: Any,
     y_proba: Any,
@@ -364,6 +396,34 @@ class PairedDifference(Result):
         return "\n".join(lines + ([f"  {self.note}"] if self.note else []))
 
 
+@overload
+def paired_difference(
+    y_true: Any,
+    a: Any,
+    b: Any,
+    *,
+    error: str | CalibrationError = "classwise",
+    n_bins: int | None = None,
+    level: float = 0.95,
+    groups: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+    names: tuple[str, str] = ("a", "b"),
+) -> PairedDifference: ...
+@overload
+def paired_difference(
+    y_true: Any,
+    a: Any,
+    b: Any,
+    *,
+    error: str | CalibrationError = "classwise",
+    n_bins: Sequence[int],
+    level: float = 0.95,
+    groups: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+    names: tuple[str, str] = ("a", "b"),
+) -> tuple[PairedDifference, ...]: ...
 def paired_difference(
     y_true: Any,
     a: Any,
