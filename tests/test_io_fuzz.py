@@ -265,7 +265,7 @@ def random_record(draw: st.DrawFn) -> str:
     return json.dumps(record)
 
 
-@fuzz(700)
+@fuzz(500)
 @given(lines=st.lists(st.one_of(random_record(), JSON.map(json.dumps), st.text(max_size=20)), max_size=4))
 @example(lines=["[" * 100_000])
 @example(lines=['{"a":' * 50_000])
@@ -302,7 +302,7 @@ def random_npy(draw: st.DrawFn) -> bytes:
     return b"\x93NUMPY" + bytes(version) + length + header + draw(st.binary(max_size=64))
 
 
-@fuzz(500)
+@fuzz(400)
 @given(content=random_npy())
 def test_random_npy_headers(folder: Path, content: bytes) -> None:
     attempt(folder / "random.npy", content)

@@ -86,6 +86,9 @@ def label_indices(path: str, values: Values, n_classes: int, classes: tuple[str,
         return _from_booleans(path, values, n_classes, classes, where)
     numbered = None if classes is None else numbers_if_whole(np.array(classes, dtype=object))
     names = None if numbered is None or numbered.dtype == object else numbered
+    if names is None and values.min() >= 1 and values.max() == n_classes:
+        how = f"subtract 1, or name the class columns 1 to {n_classes}"
+        raise failure(path, f"expected class indices 0 to {n_classes - 1} in {where}, it counts from 1: {how}")
     try:
         return np.asarray(check_labels(values, n_classes, labels=names, name=where), dtype=np.intp)
     except (TypeError, ValueError) as error:

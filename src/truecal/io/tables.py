@@ -299,7 +299,7 @@ def _in_order(path: str, batches: Iterable[Any], columns: Sequence[str], start: 
             if batch is None:
                 return
             batch.validate(full=True)
-            arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
+            arrays = [batch.column(name) for name in columns]
         yield start, 0, arrays
         start += batch.num_rows
 
