@@ -1,0 +1,15 @@
+"""The command line: files in, results out; it measures nothing by itself."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the `truecal` command."""
+    try:
+        from .app import run
+    except ImportError as error:
+        print(f'the truecal command needs {error.name}: run pip install "truecal[cli]"', file=sys.stderr)
+        raise SystemExit(1) from error
+    raise SystemExit(run())

@@ -1,0 +1,193 @@
+"""The command line as a stranger uses it: files in, words and files out, exit codes, bad input in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from truecal.cli import app
+
+
+@pytest.fixture
+def folder(tmp_path, rng, monkeypatch):
+    """Two models in different formats, labels apart, logits with a validation part."""
+    monkeypatch.chdir(tmp_path)
+    n, k = 300, 4
+    scores = rng.standard_normal((2 * n, k)) * 1.5
+    proba = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    y = (proba.cumsum(axis=1) < rng.random((2 * n, 1))).sum(axis=1)
+    sharp = proba**4 / (proba**4).sum(axis=1, keepdims=True)
+    test, val = slice(0, n), slice(n, None)
+    np.savez("good.npz", probs=proba[test], labels=y[test])
+    frame = pd.DataFrame(sharp[test], columns=[f"prob_{j}" for j in range(k)])
+    frame.insert(0, "label", y[test])
+    frame.to_csv("sharp.csv", index=False)
+    frame.to_parquet("sharp.parquet")
+    np.save("y.npy", y[test])
+    np.savez("sharp-logits.npz", logits=4 * scores[test], labels=y[test])
+    np.savez("sharp-val.npz", logits=4 * scores[val], labels=y[val])
+    top = proba[test].argmax(axis=1)
+    pd.DataFrame({"label": y[test], "prediction": top, "confidence": proba[test].max(axis=1)}).to_csv(
+        "top.csv", index=False
+    )
+    return tmp_path
+
+
+def truecal(*arguments: str, capsys) -> tuple[int, str, str]:
+    before = sys.argv
+    sys.argv = ["truecal", *arguments]
+    try:
+        code = app.run()
+    finally:
+        sys.argv = before
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+FAST = ("--bins", "2,5", "--resamples", "19")
+
+
+def test_evaluate_prints_loss_and_U(folder, capsys):
+    code, out, _ = truecal("evaluate", "sharp.parquet", *FAST, capsys=capsys)
+    assert code == 0
+    assert "n·error = loss + U" in out and "over-confident" in out
+    assert "probabilities from 4 columns" in out  # which columns were used, and by which rule
+
+
+def test_compare_ends_with_the_verdict_in_two_sentences(folder, capsys):
+    code, out, _ = truecal("compare", "good.npz", "sharp.csv", *FAST, capsys=capsys)
+    assert code == 0
+    lines = [line for line in out.splitlines() if line.strip()]
+    assert lines[-3].startswith("Predictive value: good predicts better than sharp")
+    assert lines[-2].startswith("Calibration:") and "better calibrated" in lines[-2]
+    assert lines[-1].startswith("ECE would have put")
+
+
+def test_results_are_written_whole(folder, capsys):
+    names = ("--json", "out.json", "--csv", "out.csv")
+    code, _, err = truecal("compare", "good.npz", "sharp.csv", *FAST, *names, capsys=capsys)
+    assert code == 0 and "wrote out.json" in err
+    stored = json.loads((folder / "out.json").read_text())
+    assert stored["names"] == ["good", "sharp"]
+    table = pd.read_csv(folder / "out.csv")
+    row = table[(table.model == "good") & (table.error == "classwise") & (table.n_bins == 5)].iloc[0]
+    assert row.loss + row.U == pytest.approx(300 * row.value)
+
+
+def test_labels_may_be_elsewhere(folder, capsys):
+    np.savez("bare.npz", probs=np.load("good.npz")["probs"])
+    code, out, _ = truecal("evaluate", "bare.npz", "--labels", "y.npy", *FAST, capsys=capsys)
+    assert code == 0 and "300 samples" in out
+    code, _, err = truecal("evaluate", "bare.npz", *FAST, capsys=capsys)
+    assert code == 1 and "--labels" in err
+
+
+def test_temperature_is_fitted_on_other_samples(folder, capsys):
+    arguments = ("evaluate", "sharp-logits.npz", "--temperature", "sharp-val.npz", *FAST)
+    code, out, _ = truecal(*arguments, capsys=capsys)
+    assert code == 0 and "temperature 4." in out or "temperature 3." in out
+    again = ("evaluate", "sharp-logits.npz", "--temperature", "sharp-logits.npz", *FAST)
+    code, _, err = truecal(*again, capsys=capsys)
+    assert code == 1 and "expected other samples" in err
+    code, _, err = truecal("evaluate", "good.npz", "--temperature", "sharp-val.npz", *FAST, capsys=capsys)
+    assert code == 1 and "good.npz: expected logits" in err
+    both = ("compare", "sharp-logits.npz", "good.npz", "--temperature", "sharp-val.npz", *FAST)
+    code, _, err = truecal(*both, capsys=capsys)
+    assert code == 1 and "one validation file per model" in err
+
+
+def test_test_exits_with_three_when_calibration_is_rejected(folder, capsys):
+    code, out, _ = truecal("test", "sharp.csv", "--alpha", "0.05", "--resamples", "99", capsys=capsys)
+    assert code == 3 and "calibration is rejected" in out
+    code, out, _ = truecal("test", "good.npz", "--alpha", "0.001", capsys=capsys)
+    assert code == 0 and "calibration is not rejected" in out and "null:" in out
+
+
+def test_top_label_files_allow_confidence_errors_only(folder, capsys):
+    code, out, _ = truecal("evaluate", "top.csv", *FAST, capsys=capsys)
+    assert code == 0 and "only the top class is known" in out and "classwise" not in out
+    code, out, _ = truecal("test", "top.csv", "--resamples", "19", "--alpha", "0.001", capsys=capsys)
+    assert code == 0
+    code, out, _ = truecal("compare", "top.csv", "sharp.csv", *FAST, capsys=capsys)
+    assert code == 0 and "ECE would" in out
+
+
+def test_subgroups(folder, capsys):
+    np.save("group.npy", np.arange(300) % 2)
+    code, out, _ = truecal("evaluate", "good.npz", "--by", "group.npy", *FAST, capsys=capsys)
+    assert code == 0 and "subgroup 0: 150 samples" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("evaluate", "missing.npz"), 1, "missing.npz"),
+        (("evaluate", "good.npz", "--bins", "five"), 2, "--bins"),
+        (("evaluate", "good.npz", "--bins", "0"), 2, "whole numbers"),
+        (("compare", "good.npz"), 2, "at least two"),
+        (("compare",), 2, ""),
+        (("nonsense",), 2, "nonsense"),
+        (("test", "good.npz", "--alpha", "2"), 2, "alpha"),
+        (("test", "good.npz", "--error", "classwise_l1"), 1, "null_band"),
+        (("evaluate", "good.npz", "--json", "no/such/folder.json", *FAST), 1, "does not exist"),
+        (("evaluate", "good.npz", "--level", "3", *FAST), 1, "level"),
+    ],
+)
+def test_bad_calls_get_one_line_and_a_code(folder, capsys, arguments, code, words):
+    got, _, err = truecal(*arguments, capsys=capsys)
+    assert got == code
+    assert words in err
+    assert "Traceback" not in err
+    if code == 1:
+        assert err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_disagreeing_files_are_named(folder, capsys):
+    with np.load("good.npz") as good:
+        probs, y = good["probs"], good["labels"].copy()
+    y[7] = (y[7] + 1) % 4
+    np.savez("other.npz", probs=probs, labels=y)
+    code, _, err = truecal("compare", "good.npz", "other.npz", *FAST, capsys=capsys)
+    assert code == 1 and "other.npz" in err and "row 7" in err
+
+
+def test_pickles_are_refused(folder, capsys):
+    np.savez("evil.npz", probs=np.array([{"a": 1}], dtype=object), labels=[0])
+    code, _, err = truecal("evaluate", "evil.npz", capsys=capsys)
+    assert code == 1 and "evil.npz" in err
+
+
+def test_names_from_users_are_text_and_not_markup(folder, capsys):
+    os.rename("good.npz", "[bold red]x[.npz")
+    code, out, _ = truecal("evaluate", "[bold red]x[.npz", *FAST, capsys=capsys)
+    assert code == 0 and "[bold red]x[" in out
+
+
+def test_help_teaches_with_examples(capsys):
+    for command in ("evaluate", "compare", "test"):
+        code, out, _ = truecal(command, "--help", capsys=capsys)
+        assert code == 0 and f"truecal {command}" in out
+    code, out, _ = truecal("reproduce", "--help", capsys=capsys)
+    assert code == 0 and "--tables-from" in out
+
+
+def test_an_interrupted_run_leaves_nothing_broken(folder):
+    """Ctrl-C in the middle: no output file, no temporary file, no traceback."""
+    before = set(os.listdir(folder))
+    arguments = ["compare", "good.npz", "sharp.csv", "--resamples", "2000000", "--json", "o.json", "--csv", "o.csv"]
+    code = f"import sys; sys.argv = ['truecal', *{arguments!r}]; from truecal.cli import main; main()"
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    time.sleep(3)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode not in (0, None)
+    assert "Traceback" not in err
+    assert set(os.listdir(folder)) == before
