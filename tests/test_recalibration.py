@@ -128,6 +128,8 @@ HARD = {
     "worse than chance": (draw()[0], draw()[0].argmin(axis=1)),
     "float16": (draw()[0].astype(np.float16), draw()[1]),
     "float16, large": ((draw()[0] * 5000).astype(np.float16), draw()[1]),
+    "float32, temperature beyond float32": ((draw()[0] * 1e35).astype(np.float32), draw()[0].argmin(axis=1)),
+    "float32, temperature below float32": ((draw()[0] * 1e-37).astype(np.float32), draw()[0].argmax(axis=1)),
     "float32, 1e30": ((draw()[0] * 1e30).astype(np.float32), draw()[1]),
     "integers": (np.rint(draw()[0]).astype(int), draw()[1]),
     "excluded classes": excluded_classes(),
@@ -137,6 +139,8 @@ HARD = {
     "one class present": (draw()[0], np.full(400, 2)),
 }
 BOUNDED = {
+    "float32, temperature beyond float32": "chance",
+    "float32, temperature below float32": "no validation sample is misclassified",
     "one row, misclassified": "chance",
     "one row, two classes, misclassified": "chance",
     "worse than chance": "chance",
@@ -738,10 +742,10 @@ def test_scikit_learn_checks_on_data_of_any_width(estimator, check):
 
 
 def test_warnings_point_at_the_call():
-    with pytest.warns(ConvergenceWarning) as caught:
-        TemperatureScaling().fit([[1.0, 0.0]], [0])
-        VectorScaling(max_iter=1).fit(*draw())
-    assert [warning.filename for warning in caught] == [__file__, __file__]
+    for scaling, data in ((TemperatureScaling(), ([[1.0, 0.0]], [0])), (VectorScaling(max_iter=1), draw())):
+        with pytest.warns(ConvergenceWarning) as caught:
+            scaling.fit(*data)
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_importing_truecal_does_not_import_scikit_learn():

@@ -254,9 +254,10 @@ class TemperatureScaling(ScoreMap):
 def divide(logits: Logits, temperature: float) -> Floats:
     """Logits over the temperature; where that overflows, less their row maximum, which changes no probability."""
     dtype = np.promote_types(logits.values.dtype, np.float32)
-    largest = float(np.finfo(dtype).max)
-    size = max(float(np.abs(logits.top).max()), float(np.abs(logits.bottom[np.isfinite(logits.bottom)]).max(initial=0)))
-    if size <= largest * min(temperature, 1.0) and dtype.type(temperature) > 0 and np.isfinite(dtype.type(temperature)):
+    least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+    finite = logits.bottom[np.isfinite(logits.bottom)]
+    size = max(float(np.abs(logits.top).max()), float(np.abs(finite).max(initial=0)))
+    if least <= temperature <= most and size <= most * min(temperature, 1.0):
         return np.asarray(np.divide(logits.values, dtype.type(temperature), dtype=dtype))
     with np.errstate(over="ignore"):
         gaps = logits.values.astype(np.float64) - logits.top[:, None]
