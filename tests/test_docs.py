@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import pickle
 import pkgutil
 import re
 import subprocess
@@ -43,13 +44,17 @@ def test_examples_of_a_module(name, tmp_path, monkeypatch):
 
 def test_losses_carry_their_examples():
     """Losses are objects, which doctest does not look into by itself."""
-    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner(optionflags=FLAGS)
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=FLAGS)
     for loss in tc.LOSSES.values():
-        parser = doctest.DocTestParser()
         test = parser.get_doctest(loss.__doc__, {}, loss.name, None, 0)
         assert test.examples, loss.name
         assert runner.run(test).failed == 0
-    assert finder is not None
+
+
+def test_losses_and_errors_travel_to_other_processes():
+    for thing in (*tc.LOSSES.values(), *tc.ERRORS.values()):
+        there = pickle.loads(pickle.dumps(thing))
+        assert there is thing or there == thing
 
 
 def test_import_loads_numpy_and_nothing_heavier():

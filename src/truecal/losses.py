@@ -25,6 +25,9 @@ class Loss:
     def __repr__(self) -> str:
         return f"<loss {self.name}>"
 
+    def __reduce__(self) -> str:
+        return self.name  # by its name in this module, so that other processes find the same loss
+
     @overload
     def __call__(
         self,
