@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .errors import ERRORS
 from .evaluation import DIAGRAM_BINS, Evaluation, evaluate_inputs, read_settings, with_subgroups
 from .inputs import Inputs, TopPredictions, read_inputs
-from .measuring import ErrorValue, plain
+from .measuring import ErrorValue, bins_text, plain
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability
 from .verdict import Verdict, give_verdict
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 
-_SECONDS = 4.0  # resampling per error, shared by all models
-_LEAST_SECONDS = 0.2  # and at least this for each
+_SECONDS = 2.0  # resampling per error, shared by all models
+_LEAST_SECONDS = 0.15  # and at least this for each
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,10 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def leaderboard(self) -> list[dict[str, Any]]:
-        """Models by their headline loss, best first, each with U and its interval per bin count, test and direction."""
+        """Models by their headline loss, best first, each with U and its interval per bin count, test and direction.
+
+        Where only l1 errors were measured there is no U, and the loss is the confidence loss.
+        """
         board = []
         for name in self.names:
             found = self.evaluations[name]
@@ -206,8 +209,8 @@ class Comparison:
             board.append(
                 {
                     "model": name,
-                    "loss": rows[0].loss,
-                    "U": {row.n_bins: (row.U, row.U_low, row.U_high) for row in rows},
+                    "loss": found.loss("confidence_loss").value if rows[0].loss is None else rows[0].loss,
+                    "U": {row.n_bins: (row.U, row.U_low, row.U_high) for row in rows if row.U is not None},
                     "pvalue": None if found.test is None else found.test.pvalue,
                     "direction": found.direction.word,
                     "gap": found.direction.gap,
@@ -216,7 +219,8 @@ class Comparison:
         return sorted(board, key=lambda row: row["loss"])
 
     def __repr__(self) -> str:
-        heading = f"{len(self.names)} models, {self.n_samples} samples, {self.symbol(self.headline)}: loss + U"
+        what = f"{self.symbol(self.headline)}: loss + U" if ERRORS[self.headline].norm == "l2" else "confidence loss"
+        heading = f"{len(self.names)} models, {self.n_samples} samples, {what}"
         width = max(len(name) for name in self.names)
         lines = [heading]
         for row in self.leaderboard():
@@ -226,8 +230,10 @@ class Comparison:
         return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        counts = [row.n_bins for row in self._first.rows(self.headline)]
-        head = "".join(f"<th>{t}</th>" for t in ("model", "loss", *(f"U, {m} bins" for m in counts), "p", "direction"))
+        counts = [row.n_bins for row in self._first.rows(self.headline) if row.U is not None]
+        head = "".join(
+            f"<th>{t}</th>" for t in ("model", "loss", *(f"U, {bins_text(m)}" for m in counts), "p", "direction")
+        )
         body = "".join(_html_row(row) for row in self.leaderboard())
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{words}"
@@ -235,7 +241,7 @@ class Comparison:
 
 def _u_text(m: int | None, u: float, low: float | None, high: float | None) -> str:
     interval = "" if low is None or high is None else f" [{low:+.3g}, {high:+.3g}]"
-    return f"U {u:+.3g}{interval}" + ("" if m is None else f" at {m} bins")
+    return f"U {u:+.3g}{interval}" + ("" if m is None else f" at {bins_text(m)}")
 
 
 def _html_row(row: dict[str, Any]) -> str:
@@ -272,7 +278,7 @@ def compare(
     """Compare models on the same samples: who predicts better (loss), who is miscalibrated (U), and how sure that is.
 
     `models` maps names to what `evaluate` takes as y_proba. If any model is TopPredictions(correct, confidence), all
-    are reduced to their top class and only confidence errors apply. resamples=None plans the draws within about four
+    are reduced to their top class and only confidence errors apply. resamples=None plans the draws within about two
     seconds per error for all models together, at least 99 or none; the notes say what was left out.
 
     >>> import truecal as tc

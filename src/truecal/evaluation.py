@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .binning import read_bins
 from .data import check_positive_int
 from .inputs import Inputs, check_errors, check_groups, default_bins, read_inputs
-from .measuring import TESTED, ErrorValue, LossValue, Measured, Reliability, Settings, measure, plain
+from .measuring import TESTED, ErrorValue, LossValue, Measured, Reliability, Settings, bins_text, measure, plain
 from .resampling import Plan
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def _html_row(row: ErrorValue) -> str:
 def _subgroup_line(part: Evaluation) -> str:
     row = part.rows(part.headline)[0]
     test = "" if part.test is None else f", p = {part.test.pvalue:.3g}"
-    return f"loss {row.loss:.4g}, U {row.U:+.4g} at {row.n_bins} bins{test}, {part.direction.word}"
+    size = f"{row.error} {row.value:.4g}" if row.U is None else f"loss {row.loss:.4g}, U {row.U:+.4g}"
+    return f"{size} at {bins_text(row.n_bins)}{test}, {part.direction.word}"
 
 
 def evaluate(
@@ -187,7 +188,7 @@ def evaluate(
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well;
     `groups` gives each row a cluster, left out as a whole in the intervals. n_bins defaults to 5, 20 and 2000, none
     above 2n/5. `errors` defaults to every member of ERRORS that applies (random half-spaces only up to 500,000
-    probabilities). `resamples=None` plans up to 999 draws within about two seconds per error and says in `notes` what
+    probabilities). `resamples=None` plans up to 999 draws within about a second per error and says in `notes` what
     it left out; a number is used everywhere.
 
     >>> import truecal as tc
@@ -215,7 +216,7 @@ def read_settings(
     seed: Any,
     diagram_bins: Any,
     models: int = 1,
-    seconds: float = 2.0,
+    seconds: float = 1.0,
 ) -> Settings:
     """Validate the options that all models share."""
     from .inference.results import check_draws, check_level

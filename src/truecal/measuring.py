@@ -44,6 +44,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
+    """Bin counts in words, such as "1 bin" or "5, 20 and 2000 bins"; loads scipy with the rest of inference."""
+    from .inference.results import bins_text
+
+    return bins_text(n_bins)
+
+
 @dataclass(frozen=True)
 class LossValue:
     """A mean loss with its interval (t interval of a mean, over clusters where those were given)."""
@@ -186,7 +193,7 @@ def _prepared(inputs: Inputs, name: str, settings: Settings, notes: list[str]) -
         counts = vector_bins(settings.n_bins, inputs)
         if counts != settings.n_bins:
             notes.append(
-                f"full errors use {_counted(counts)} within each top class: with more there would be more cells than "
+                f"full errors use {bins_text(counts)} within each top class: with more there would be more cells than "
                 "rows, and the error would be the Brier loss alone"
             )
     if metric.binning.counts is not None:
@@ -199,12 +206,6 @@ def vector_bins(n_bins: tuple[int, ...], inputs: Inputs) -> tuple[int, ...]:
     """Of the bin counts, those with at most n cells over all k top classes; the smallest, but at most n/k, if none."""
     n, k = inputs.n_samples, inputs.n_classes or 1
     return tuple(m for m in n_bins if m * k <= n) or (max(1, min(*n_bins, n // k) if n_bins else 1),)
-
-
-def _counted(counts: tuple[int, ...]) -> str:
-    from .inference.results import bins_text
-
-    return bins_text(counts)
 
 
 def _squared(
@@ -311,7 +312,7 @@ def _absolute(
         bands = dict(zip(counts, zip(*columns, strict=True), strict=True))
     missing = [m for m in values if m not in bands]
     if missing:
-        notes.append(f"{name} has no null band at {_counted(tuple(missing))}: it needs more draws")  # type: ignore[arg-type]
+        notes.append(f"{name} has no null band at {bins_text(tuple(missing))}: it needs more draws")  # type: ignore[arg-type]
     return [
         ErrorValue(name, metric.symbol, metric.truthful, m, float(v), float(v), **_band_fields(bands.get(m)))
         for m, v in values.items()
@@ -333,7 +334,7 @@ def _test(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> Ca
         notes.append(f"no calibration test of {name}: too many rows and classes for the planned draws")
         return None
     if counts != settings.n_bins:
-        notes.append(f"the calibration test of {name} uses {_counted(counts)}: more would need more draws")
+        notes.append(f"the calibration test of {name} uses {bins_text(counts)}: more would need more draws")
     return calibration_test(
         y,
         reports,

@@ -43,6 +43,12 @@ def _style(i: int) -> dict[str, Any]:
     }
 
 
+def _formula(symbol: str) -> str:
+    """The paper's name of an error with its superscript raised."""
+    name, _, raised = symbol.partition("^")
+    return f"{name}$^{{\\mathrm{{{raised}}}}}$" if raised else name
+
+
 def _plain(text: Any) -> str:
     """A name as it is: dollar signs would start a formula, a leading underscore would hide it from the legend."""
     shown = str(text).replace("$", r"\$")
@@ -54,15 +60,18 @@ def reliability(
 ) -> Any:
     """Reliability diagram: how often it came against how likely it was said to be, bin by bin.
 
-    The grey band is where a calibrated model's points would fall; bars at the bottom show how many samples a bin holds.
+    The grey band is where a calibrated model's points would fall; bars at the bottom show how full each bin is.
     `source` is an Evaluation (its confidence diagram) or one of its `reliability` values; `view` is the class of a
     classwise diagram.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
+    >>> from truecal import plots
     >>> result = tc.evaluate([0, 1, 1, 0] * 5, [.2, .9, .6, .1] * 5, resamples=19)
-    >>> tc.plots.reliability(result).get_xlabel()
+    >>> ax = plots.reliability(result)
+    >>> ax.get_xlabel()
     'predicted probability'
+    >>> matplotlib.pyplot.close(ax.figure)
     """
     diagram = _diagram(source)
     ax = _axes(ax, figsize=(4.2, 4.2))
@@ -75,7 +84,8 @@ def reliability(
         ax.fill_between(x, low, high, color=_BAND, alpha=0.35, linewidth=0, label="calibrated", zorder=1)
     ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
     ax.plot(x, y, color=color, marker="o", markersize=4, linewidth=1.4, label=_plain(label or "observed"), zorder=3)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
+    ax.set(xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return ax
 
 
@@ -91,20 +101,13 @@ def _diagram(source: Any) -> Reliability:
 
 
 def _draw_counts(ax: Any, x: Array, count: Array) -> None:
-    """Bars in the lowest fifth of the picture, the tallest bin at its top."""
+    """A thin bar per bin at the bottom, the fullest bin an eighth of the height, and the counts in words."""
     if len(x) == 0:
         return
-    heights = 0.2 * count / count.max()
-    ax.vlines(x, 0, heights, color="#56B4E9", alpha=0.6, linewidth=5, zorder=0)
-    ax.annotate(
-        f"largest bin: {count.max():,.0f}",
-        (0.98, 0.02),
-        xycoords="axes fraction",
-        ha="right",
-        va="bottom",
-        fontsize="x-small",
-        color="#2b6f94",
-    )
+    ax.vlines(x, 0, count / count.max() / 8, color="#56B4E9", linewidth=2, zorder=0)
+    low, high = f"{count.min():,.0f}", f"{count.max():,.0f}"
+    words = f"{len(x)} bins of {low if low == high else f'{low} to {high}'}"
+    ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize="x-small", color="#2b6f94")
 
 
 def classwise_grid(
@@ -149,7 +152,10 @@ def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: 
             bounds = ([row.low for row in rows], [row.high for row in rows])
             ax.fill_between(x, *bounds, color=COLORS[i % len(COLORS)], alpha=0.12, linewidth=0)
     first = comparison.evaluations[comparison.names[0]].rows(error)[0]
-    ax.set(xlabel="number of bins", ylabel=f"n·{first.symbol} = loss + U" if first.loss is not None else first.symbol)
+    ax.set(
+        xlabel="number of bins",
+        ylabel=f"n·{_formula(first.symbol)} = loss + U" if first.loss is not None else _formula(first.symbol),
+    )
     ax.set_xscale("log")
     _bin_ticks(ax, comparison.evaluations[comparison.names[0]].rows(error))
     _legend(ax, len(comparison.names))
@@ -182,7 +188,7 @@ def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: An
     ax.set_xticks(x, ["no bins" if m is None else f"{m} bins" for m in counts])
     ax.set_yticks(np.arange(1, len(comparison.names) + 1))
     ax.set(ylim=(len(comparison.names) + 0.5, 0.5), xlim=(-0.2, len(counts) - 0.2), ylabel="rank")
-    ax.set_title(f"{comparison.symbol(error)}: rank at each bin count", fontsize="medium")
+    ax.set_title(f"{_formula(comparison.symbol(error))}: rank at each bin count", fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -199,10 +205,11 @@ def trend(
     """Errors against a loss, one colour per series, each with its kernel regression (leave-one-out bandwidth).
 
     >>> import matplotlib; matplotlib.use("Agg")
-    >>> import truecal as tc
-    >>> ax = tc.plots.trend([.1, .2, .3, .4], {"5 bins": [1, 2, 3, 4], "20 bins": [2, 2, 3, 3]})
+    >>> from truecal import plots
+    >>> ax = plots.trend([.1, .2, .3, .4], {"5 bins": [1, 2, 3, 4], "20 bins": [2, 2, 3, 3]})
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['5 bins', '20 bins']
+    >>> matplotlib.pyplot.close(ax.figure)
     """
     ax = _axes(ax, figsize=(5.0, 3.8))
     for i, (name, y) in enumerate(series.items()):
@@ -232,6 +239,6 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
         top = values[chain].max()
         ax.plot(values[chain] / (top if top > 0 else 1.0), label=label, markersize=4, **_style(i))
     ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")
-    ax.set(ylabel=f"{comparison.symbol(error)} / largest", xlabel="dominance chain, best first")
+    ax.set(ylabel=f"{_formula(comparison.symbol(error))} / largest", xlabel="dominance chain, best first")
     _legend(ax, len(counts))
     return ax

@@ -19,7 +19,7 @@ class Plan:
     """What one model may spend: exactly `draws` on everything, or about `seconds` on each error when draws is None."""
 
     draws: int | None = None
-    seconds: float = 2.0
+    seconds: float = 1.0
 
     def simulation(self, rule: BinningRule, sample: Sample) -> tuple[tuple[int, ...] | None, int]:
         """The bin counts to resample and the number of draws; 0 draws when even the fewest cost too much.

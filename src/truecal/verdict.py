@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from .errors import ERRORS
+from .measuring import bins_text
 
 if TYPE_CHECKING:
     from .comparison import Flip, Ranking
@@ -209,7 +210,7 @@ def _state(facts: _Facts, name: str) -> str:
         spread = [d.U / d.null_sd if d.null_sd > 0 else 0.0 for d in test.details]
         c = facts.counts.index(test.details[spread.index(max(spread))].n_bins)
     bins = facts.counts[c]
-    where = "" if bins is None else f" at {bins} bins"
+    where = "" if bins is None else f" at {bins_text(bins)}"
     pvalue = "" if test is None else f", p = {test.pvalue:.2g}"
     gap = found.direction
     size = "" if gap.word == "no clear direction" else f" by {abs(gap.gap):.2g}"
@@ -231,7 +232,7 @@ def _better_words(facts: _Facts, claims: Sequence[CalibrationClaim]) -> list[str
     """Claims grouped by their better model, those with the same worse models together; numbers for a single one."""
     if len(claims) == 1:
         claim = claims[0]
-        bins = "" if claim.n_bins is None else f" at {claim.n_bins} bins"
+        bins = "" if claim.n_bins is None else f" at {bins_text(claim.n_bins)}"
         interval = f"{facts.level:.0%} interval {-claim.high:.3g} to {-claim.low:.3g}"
         size = f"U smaller by {-claim.difference:.3g}{bins}, {interval}"
         return [f"{claim.better} is better calibrated than {claim.worse} ({size})"]
@@ -273,15 +274,15 @@ def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
         return ""
     gap = abs(facts.loss(pair[0]) - facts.loss(pair[1]))
     which = "" if facts.pairs == 1 else f" for {pair[0]} and {pair[1]}"
-    sizes = ", ".join(f"{width:.2g} at {m} bins" for m, width in widths)
-    able = [str(m) for m, width in widths if 0 < width <= gap]
+    sizes = ", ".join(f"{width:.2g} at {bins_text(m)}" for m, width in widths)
+    able = tuple(m for m, width in widths if 0 < width <= gap)
     return f": to be seen, U would have to differ by {sizes}{which}, and {_able(facts, able, widths, gap)}"
 
 
-def _able(facts: _Facts, able: Sequence[str], widths: Sequence[tuple[int, float]], gap: float) -> str:
+def _able(facts: _Facts, able: tuple[int, ...], widths: Sequence[tuple[int, float]], gap: float) -> str:
     against = f"the loss gap of {gap:.2g}"
     if able:
-        return f"against {against} {_listed(list(able))} bins could"
+        return f"against {against} {bins_text(able)} could"
     n = next(iter(facts.evaluations.values())).n_samples
     m, width = widths[-1]
     needed = ceil(m * (width / gap) ** 2) if gap > 0 and width > 0 else n  # the noise of U falls like 1/√m
@@ -298,12 +299,12 @@ def _ece_sentence(rankings: Sequence[Ranking], names: tuple[str, ...], flipped: 
     rows = [ranking for ranking in rankings if ranking.error in ECE]
     if not rows or len(names) < 2:
         return ""
-    chosen: dict[str, list[str]] = {}
+    chosen: dict[str, tuple[int, ...]] = {}
     for row in rows:
         lowest = min(row.ranks)
         first = " and ".join(name for name, place in zip(names, row.ranks, strict=True) if place == lowest)
-        chosen.setdefault(first, []).append(str(row.n_bins))
-    says = _listed([f"{who} first at {_listed(counts)} bins" for who, counts in chosen.items()])
+        chosen[first] = (*chosen.get(first, ()), row.n_bins or 0)
+    says = _listed([f"{who} first at {bins_text(counts)}" for who, counts in chosen.items()])
     pairs = len(names) * (len(names) - 1) // 2
     if flipped == 0 or pairs == 1:
         depends = "" if flipped == 0 else ": its answer depends on the number of bins"

@@ -1,0 +1,507 @@
+"""evaluate and compare hold what the public functions say one by one, and the verdict claims no more than that."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from truecal.comparison import _condition, compare
+from truecal.evaluation import evaluate
+from truecal.inference import (
+    Part,
+    calibration_test,
+    confidence_interval,
+    consistency_bands,
+    mean_gap,
+    null_band,
+    paired_difference,
+)
+from truecal.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
+from truecal.measuring import ErrorValue, vector_bins
+from truecal.properties import Outcomes
+from truecal.resampling import Plan
+
+
+def softmax(z):
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def world(n=400, k=4, seed=0):
+    """Logits, and labels drawn from their softmax."""
+    rng = np.random.default_rng(seed)
+    z = 1.5 * rng.normal(size=(n, k))
+    return z, (softmax(z).cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+@pytest.fixture(scope="module")
+def data():
+    z, y = world()
+    rng = np.random.default_rng(1)
+    models = {"true": softmax(z), "sharp": softmax(2 * z), "noisy": softmax(z + 0.7 * rng.normal(size=z.shape))}
+    return y, models
+
+
+@pytest.fixture(scope="module")
+def comparison(data):
+    return compare(*data, n_bins=(3, 5, 20), resamples=59)
+
+
+def test_every_named_error_is_measured_for_some_kind_of_predictions():
+    covered = tuple(kind for kinds in PROPERTIES.values() for kind in kinds)
+    rest = {name for name, error in tc.ERRORS.items() if not isinstance(error.property, covered)}
+    assert all(isinstance(tc.ERRORS[name].property, Outcomes) for name in rest)
+    inputs = read_inputs([0, 1, 1], [[0.5, 0.5], [0.2, 0.8], [0.4, 0.6]])
+    assert {tc.ERRORS[name].property for name in inputs.error_names()} == {tc.Classwise(), tc.Confidence(), tc.Full()}
+
+
+def test_values_and_parts_are_those_of_the_public_functions(data, comparison):
+    y, models = data
+    for name, proba in models.items():
+        for row in comparison.evaluations[name].errors:
+            error = tc.ERRORS[row.error] if row.n_bins is None else tc.ERRORS[row.error].with_bins(row.n_bins)
+            assert row.value == pytest.approx(error(y, proba), rel=1e-12)
+            assert (row.symbol, row.truthful) == (error.symbol, error.truthful)
+            if error.norm == "l2":
+                parts = error.decompose(y, proba)
+                assert (row.loss, row.U) == pytest.approx((parts.loss, parts.U))
+                assert row.score == pytest.approx(len(y) * row.value)
+
+
+def test_intervals_bands_and_tests_are_those_of_inference(data, comparison):
+    y, models = data
+    p = models["sharp"]
+    found = comparison.evaluations["sharp"]
+    for name in ("classwise", "confidence", "confidence_two_bin"):
+        for row in found.rows(name):
+            for what, low, high in (("U", row.U_low, row.U_high), ("score", row.low, row.high)):
+                ci = confidence_interval(y, p, error=name, n_bins=row.n_bins, what=what, resamples=59)
+                assert (low, high) == pytest.approx((ci.low, ci.high))
+    for name in ("classwise_l1", "confidence_l1"):
+        band = null_band(y, p, error=name, n_bins=(3, 5, 20), resamples=59)
+        assert [row.null_low for row in found.rows(name)] == pytest.approx(list(band.low))
+        assert [row.null_high for row in found.rows(name)] == pytest.approx(list(band.high))
+        assert [row.null_pvalue for row in found.rows(name)] == pytest.approx(list(band.pvalue))
+        assert all(row.U is None and row.low is None for row in found.rows(name))
+    test = calibration_test(y, p, error="classwise", n_bins=(3, 5, 20), resamples=59)
+    assert found.test.pvalue == test.pvalue
+    assert found.direction == mean_gap(y, p)
+    assert found.direction.word == "over-confident"
+    bands = consistency_bands(y, p, error="classwise", n_bins=15, resamples=59)
+    np.testing.assert_array_equal(found.reliability["classwise"].low, bands.low)
+    np.testing.assert_allclose(found.reliability["classwise"].table.count, bands.count)
+    np.testing.assert_allclose(found.reliability["classwise"].table.mean_outcome, bands.mean_outcome)
+
+
+def test_losses_have_the_t_interval_of_a_mean(data, comparison):
+    y, models = data
+    values = tc.brier(y, models["true"], per_example=True)
+    loss = comparison.evaluations["true"].loss("brier")
+    half = 1.9659 * values.std(ddof=1) / 20  # t quantile of 399 degrees of freedom
+    assert (loss.value, loss.low, loss.high) == pytest.approx(
+        (values.mean(), values.mean() - half, values.mean() + half), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_pairs_are_paired_differences(data, clustered):
+    y, models = data
+    groups = np.arange(len(y)) // 4 if clustered else None
+    result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence"], resamples=19, groups=groups)
+    for error in ("classwise", "confidence"):
+        public = paired_difference(y, models["true"], models["noisy"], error=error, n_bins=(5, 20), groups=groups)
+        for m, wanted in zip((5, 20), public, strict=True):
+            pair = result.pair("true", "noisy", error, m)
+            assert (pair.loss, pair.U, pair.D) == (wanted.loss, wanted.U, wanted.D)
+
+
+def test_weights_reach_every_part(data):
+    y, models = data
+    w = np.random.default_rng(3).random(len(y))
+    found = evaluate(y, models["true"], n_bins=5, sample_weight=w, resamples=19, errors=["classwise", "confidence_l1"])
+    assert found.errors[0].value == pytest.approx(tc.classwise_error(y, models["true"], n_bins=5, sample_weight=w))
+    assert found.errors[1].value == pytest.approx(
+        tc.confidence_error(y, models["true"], n_bins=5, norm="l1", strategy="uniform", sample_weight=w)
+    )
+    assert found.loss("brier").value == pytest.approx(tc.brier(y, models["true"], sample_weight=w))
+    ci = confidence_interval(y, models["true"], error="classwise", n_bins=5, sample_weight=w)
+    assert found.errors[0].U_low == pytest.approx(ci.low)
+
+
+def test_subgroups_are_evaluations_of_their_rows(data):
+    y, models = data
+    by = np.where(np.arange(len(y)) < 150, "first", "second")
+    found = evaluate(y, models["sharp"], by=by, resamples=19, errors=["classwise", "confidence_l1"])
+    alone = evaluate(y[:150], models["sharp"][:150], resamples=19, errors=["classwise", "confidence_l1"], name="first")
+    assert found.subgroups["first"].to_dict() == alone.to_dict()
+    assert list(found.subgroups) == ["first", "second"]
+    assert set(found.to_pandas()["subgroup"].dropna()) == {"first", "second"}
+    assert "subgroup second, 250 samples" in repr(found)
+    with pytest.raises(ValueError, match=r"by must give one group per row, shape \(400,\), got shape \(399,\)"):
+        evaluate(y, models["true"], by=by[1:])
+
+
+def test_a_subgroup_of_two_rows_has_values_and_no_intervals(data):
+    y, models = data
+    by = (np.arange(len(y)) < 2).astype(int)
+    part = evaluate(y, models["true"], by=by, resamples=19, errors=["classwise"]).subgroups["1"]
+    assert part.errors[0].U_low is None and part.losses[0].low is None
+    assert "fewer than three rows: no intervals" in part.notes
+
+
+def test_binary_probabilities_get_binary_and_confidence_errors():
+    u = np.random.default_rng(0).random(100)
+    y = np.random.default_rng(1).random(100) < u
+    found = evaluate(y.astype(int), u, n_bins=5, resamples=19)
+    assert found.headline == "binary"
+    assert found.rows("binary")[0].value == pytest.approx(tc.binary_error(y.astype(int), u, n_bins=5))
+    columns = np.column_stack([1 - u, u])
+    assert found.rows("confidence")[0].value == pytest.approx(tc.confidence_error(y.astype(int), columns, n_bins=5))
+    assert found.loss("brier").value == pytest.approx(tc.brier(y.astype(int), columns))
+    named = evaluate(np.where(y, "yes", "no"), u, pos_label="yes", n_bins=5, resamples=19)
+    assert named.rows("binary")[0].value == found.rows("binary")[0].value
+
+
+def test_top_label_predictions_get_confidence_errors_only_and_say_so(data):
+    y, models = data
+    top = models["true"].argmax(axis=1)
+    pair = (y == top, models["true"].max(axis=1))
+    found = evaluate(None, pair, n_bins=(5, 20), resamples=19)
+    assert found.error_names == ("top_label", "top_label_l1")
+    assert [v.name for v in found.losses] == ["classification_error", "confidence_loss"]
+    assert found.loss("confidence_loss").value == pytest.approx(tc.confidence_loss(y, models["true"]))
+    assert found.rows("top_label")[0].value == pytest.approx(tc.confidence_error(y, models["true"], n_bins=5))
+    assert "only the top class is known" in found.notes[0]
+
+
+def test_one_top_label_model_brings_all_models_to_their_top_class(data):
+    y, models = data
+    top = models["sharp"].argmax(axis=1)
+    mixed = {"true": models["true"], "sharp": TopPredictions(y == top, models["sharp"].max(axis=1))}
+    result = compare(y, mixed, n_bins=(5, 20), resamples=19)
+    assert result.error_names == ("top_label", "top_label_l1")
+    assert any("only the top class is known for sharp" in note for note in result.notes)
+    assert any("dominance is by 2 losses" in note for note in result.notes)
+    assert result.evaluations["true"].rows("top_label")[1].value == pytest.approx(
+        tc.confidence_error(y, models["true"], n_bins=20)
+    )
+    assert "ECE would have put" in result.verdict.ece
+
+
+def test_rankings_stability_dominance_and_chain(data, comparison):
+    y, models = data
+    table, counts = comparison.values("confidence_l1")
+    assert counts == (3, 5, 20)
+    assert table.shape == (3, 3)
+    ranking = next(r for r in comparison.rankings if r.error == "confidence_l1" and r.n_bins == 5)
+    assert ranking.order == tuple(np.array(comparison.names)[np.argsort(table[1])])
+    assert comparison.stability["confidence_l1"].kendall.shape == (3, 3)
+    assert "classwise_two_bin" not in comparison.stability
+    losses = {name: [loss(y, p) for loss in tc.LOSSES.values()] for name, p in models.items()}
+    assert comparison.dominance.chain == tc.dominance(losses).chain
+    assert {(c.error, c.n_bins) for c in comparison.chain} == {(r.error, r.n_bins) for r in comparison.rankings}
+
+
+def test_flips_are_pairs_that_change_places_and_l1_has_no_paired_interval():
+    z, y = world(seed=5)
+    rng = np.random.default_rng(6)
+    models = {f"m{i}": softmax((z + 0.3 * rng.normal(size=z.shape)) * (1 + 0.05 * i)) for i in range(5)}
+    result = compare(y, models, n_bins=(5, 20, 100), errors=["classwise", "confidence_l1"], resamples=19)
+    assert {flip.error for flip in result.flips} == {"classwise", "confidence_l1"}
+    for flip in result.flips:
+        table, counts = result.values(flip.error)
+        i, j = result.names.index(flip.first), result.names.index(flip.second)
+        assert flip.first_lower_at == tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
+        assert flip.second_lower_at == tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
+        assert flip.first_lower_at and flip.second_lower_at
+        assert (flip.beyond_noise is None) == (flip.error == "confidence_l1")
+        if flip.beyond_noise is not None:
+            parts = [result.pair(flip.first, flip.second, "classwise", m).D for m in counts]
+            assert flip.beyond_noise == (any(d.high < 0 for d in parts) and any(d.low > 0 for d in parts))
+    assert len(result.to_pandas("flips")) == len(result.flips)
+
+
+def test_a_flip_of_a_squared_error_can_be_beyond_noise():
+    """One model predicts better and is miscalibrated everywhere alike: few bins see that, many bins see the loss."""
+    rng = np.random.default_rng(0)
+    mu = rng.uniform(0.05, 0.95, size=4000)
+    y = (rng.random(4000) < mu).astype(int)
+    result = compare(
+        y,
+        {"coarse": np.full(4000, 0.5), "sharp": np.clip(mu + 0.1, 0, 1)},
+        n_bins=(5, 1600),
+        errors=["binary"],
+        resamples=99,
+    )
+    (flip,) = result.flips
+    assert (flip.first_lower_at, flip.second_lower_at, flip.beyond_noise) == ((5,), (1600,), True)
+    assert result.pair("coarse", "sharp", "binary", 5).condition == "fails"
+
+
+def part(value, half):
+    return Part(value, value - half, value + half, half / 2, 0.5)
+
+
+def error_row(u, half, m=10):
+    return ErrorValue("binary", "LinCE_binary", True, m, 1.0, 1.0, 1.0, u, u - half, u + half)
+
+
+@pytest.mark.parametrize(
+    ("gap", "first", "second", "expected"),
+    [
+        (part(-0.10, 0.01), error_row(0.0, 0.02), error_row(0.0, 0.02), "holds"),
+        (part(-0.10, 0.01), error_row(0.01, 0.2), error_row(0.0, 0.02), "plausible"),
+        (part(-0.10, 0.01), error_row(0.9, 0.2), error_row(0.0, 0.02), "fails"),
+        (part(+0.10, 0.01), error_row(0.9, 0.2), error_row(0.0, 0.02), "holds"),  # only U of the better one matters
+        (part(-0.10, 0.20), error_row(0.0, 0.02), error_row(0.0, 0.02), "undecided"),
+        (part(-0.10, 0.01), error_row(0.15, 0.2), error_row(0.0, 0.02), "undecided"),
+        (
+            part(-0.10, 0.01),
+            error_row(0.0, 0.02, 900),
+            error_row(5.0, 0.1, 900),
+            "fails",
+        ),  # the other could recalibrate
+    ],
+)
+def test_the_condition_of_the_theorem(gap, first, second, expected):
+    assert _condition(gap, first, second, 1000) == expected
+
+
+def test_the_condition_speaks_of_truthful_errors_only(comparison):
+    by_error = {pair.error: pair.condition for pair in comparison.pairs}
+    assert by_error["confidence_uncorrected"] is None
+    assert by_error["confidence"] is not None
+
+
+# -- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def test_a_distorted_model_is_worse_calibrated_and_the_words_are_two_sentences():
+    z, y = world(n=2000)
+    verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, resamples=99, errors=["classwise"]).verdict
+    assert verdict.predictive.startswith("Predictive value: true predicts better than sharp (by 0.")
+    assert "calibrated" not in verdict.predictive
+    assert verdict.calibration.startswith("Calibration: it is rejected for sharp (U +")
+    assert "over-confident by 0." in verdict.calibration
+    assert "true is better calibrated than sharp (U smaller by" in verdict.calibration
+    assert verdict.rejected == ("sharp",)
+    assert [(c.better, c.worse) for c in verdict.better_calibrated] == [("true", "sharp")]
+    assert verdict.best == ("true",)
+
+
+def test_a_better_predictor_is_not_called_better_calibrated():
+    """Both are calibrated, one knows more: its error is lower at every bin count, and that is the loss alone."""
+    rng = np.random.default_rng(2)
+    mu = rng.uniform(size=2000)
+    y = (rng.random(2000) < mu).astype(int)
+    flat = np.full(2000, 0.5)
+    result = compare(y, {"flat": flat, "sharp": mu}, n_bins=(5, 20, 800), errors=["binary"], resamples=199)
+    table, _ = result.values("binary")
+    assert (table[:, 1] < table[:, 0])[1:].all()
+    assert "sharp predicts better than flat" in result.verdict.predictive
+    assert "better calibrated than" not in result.verdict.calibration
+    assert (
+        "the data cannot tell which is better calibrated: to be seen, U would have to differ by"
+        in result.verdict.calibration
+    )
+    assert "800 bins could" in result.verdict.calibration
+    assert result.verdict.better_calibrated == ()
+
+
+def test_equal_models_cannot_be_told_apart():
+    z, y = world()
+    p = softmax(z)
+    verdict = compare(y, {"one": p, "two": p}, resamples=19, errors=["classwise", "confidence_l1"]).verdict
+    assert "the data cannot tell one, which has the smallest Brier/k loss, from two" in verdict.predictive
+    assert verdict.best == ("one", "two")
+    assert "no bin count could with 400 samples" in verdict.calibration
+    assert verdict.ece == "ECE would have put one and two first at 5, 20 and 160 bins."
+
+
+def test_claims_of_better_calibration_are_rarely_false():
+    """Two calibrated models with independent garbling: a claim in at most the nominal share of 60 worlds, and slack."""
+    claims = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        mu = rng.choice([0.1, 0.3, 0.7, 0.9], size=300)
+        y = (rng.random(300) < mu).astype(int)
+        models = {"fine": mu, "coarse": np.where(mu < 0.5, 0.2, 0.8)}
+        found = compare(y, models, n_bins=(5, 20), errors=["binary"], resamples=99, diagram_bins=2)
+        claims += bool(found.verdict.better_calibrated)
+    assert claims <= 6  # P(Binomial(60, .05) > 6) < 2%, and the two guards make each claim rarer than 5%
+
+
+def test_what_ece_would_have_said_depends_on_the_bins():
+    confidence = np.repeat([0.55, 0.95], 50)
+    correct = np.concatenate([np.arange(50) < 40, np.arange(50) < 35])  # .80 and .70: gaps that cancel in one bin
+    steady = np.full(100, 0.79)
+    models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
+    verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
+    assert verdict.ece == (
+        "ECE would have put cancels first at 1 bin and steady first at 10 bins: "
+        "its answer depends on the number of bins."
+    )
+
+
+def test_many_models_are_named_in_part_and_counted(data):
+    y, models = data
+    z = np.log(models["true"])
+    many = {f"m{i}": softmax(z * (1 + 0.5 * i)) for i in range(9)}
+    verdict = compare(y, many, n_bins=(5, 20), resamples=39, errors=["classwise", "confidence_l1"]).verdict
+    assert "intervals hold jointly for 36 pairs" in verdict.predictive
+    assert " more" in verdict.calibration
+    assert len(verdict.sentences) == 3
+
+
+def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
+    y, models = data
+    one = compare(y, {"true": models["true"]}, resamples=19, errors=["classwise"]).verdict
+    assert one.predictive.startswith("Predictive value: true has a Brier/k loss of 0.")
+    assert one.ece == ""
+    l1 = compare(y, models, resamples=19, errors=["confidence_l1"])
+    assert l1.verdict.predictive == "Predictive value: no truthful error was measured."
+    assert "3 models" in repr(l1) and "<table>" in l1._repr_html_()
+
+
+# -- what is shown and exported ---------------------------------------------------------------------------------------
+
+
+def test_results_are_plain_json_even_with_an_infinite_loss():
+    p = np.array([[1.0, 0.0], [0.0, 1.0], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7]])
+    result = compare([1, 1, 1, 0, 1], {"certain": p, "half": np.full((5, 2), 0.5)}, resamples=19)
+    text = json.dumps(result.to_dict(), allow_nan=False)
+    read = json.loads(text)
+    losses = {v["name"]: v["value"] for v in read["evaluations"]["certain"]["losses"]}
+    assert losses["cross_entropy"] is None
+    assert any("cross_entropy is infinite" in note for note in read["notes"])
+    assert read["verdict"]["predictive"] == result.verdict.predictive
+
+
+def test_names_are_escaped_in_html_and_shown_as_they_are_in_text(data):
+    y, models = data
+    name = "<script>alert(1)</script>"
+    result = compare(y, {name: models["true"], "b": models["sharp"]}, resamples=19, errors=["classwise"])
+    for html in (result._repr_html_(), result.evaluations[name]._repr_html_(), result.dominance._repr_html_()):
+        assert "<script>" not in html
+        assert "&lt;script&gt;" in html
+    assert name in repr(result)
+
+
+def test_text_shows_loss_and_U_first(comparison):
+    first, *rest = repr(comparison).splitlines()
+    assert first == "3 models, 400 samples, LinCE^cw: loss + U"
+    assert rest[0].startswith("  true ")
+    text = repr(comparison.evaluations["true"])
+    assert text.splitlines()[1].split()[:4] == ["error", "bins", "loss", "U"]
+    assert "if calibrated" in text
+
+
+def test_frames_have_a_row_per_entry(comparison):
+    errors = comparison.to_pandas()
+    assert len(errors) == sum(len(e.errors) for e in comparison.evaluations.values())
+    assert len(comparison.to_pandas("pairs")) == len(comparison.pairs)
+    assert list(comparison.to_pandas("rankings").columns) == ["error", "n_bins", *comparison.names]
+    assert len(comparison.to_pandas("losses")) == 15
+    with pytest.raises(ValueError, match="what must be errors, losses"):
+        comparison.to_pandas("verdict")
+
+
+def test_the_same_call_gives_the_same_result(data, comparison):
+    again = compare(*data, n_bins=(3, 5, 20), resamples=59)
+    assert again.to_dict() == comparison.to_dict()
+
+
+# -- defaults and plans -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "bins"), [(5000, (5, 20, 2000)), (100000, (5, 20, 2000)), (100, (5, 20, 40)), (20, (5, 8)), (1, (1,))]
+)
+def test_default_bins(n, bins):
+    assert default_bins(n) == bins
+
+
+def test_full_errors_keep_the_bin_counts_with_fewer_cells_than_rows(data):
+    y, models = data
+    found = evaluate(y, models["true"], n_bins=(5, 20, 150), errors=["full", "full_l1"], resamples=19)
+    assert [row.n_bins for row in found.rows("full")] == [5, 20]
+    assert any("full errors use 5 and 20 bins" in note for note in found.notes)
+    assert vector_bins((500,), read_inputs(y, models["true"])) == (100,)
+
+
+def test_plans_drop_large_bin_counts_first_and_then_all_draws(data):
+    y, models = data
+    sample = tc.Classwise().read(y, models["true"])
+    assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), sample) == ((5, 20), 999)
+    assert Plan(None, 0.01).simulation(tc.Quantile((5, 20, 2000)), sample) == (
+        (5, 20),
+        120,
+    )  # .01/(400·2e-7 + 4·25·3e-8)
+    assert Plan(None, 1e-6).simulation(tc.Quantile((5, 20, 2000)), sample) == ((5,), 0)
+    assert Plan(None, 1e-6).simulation(tc.TwoBin(), sample) == (None, 0)
+    assert Plan(7, 1e-6).simulation(tc.Quantile((5, 2000)), sample) == ((5, 2000), 7)
+    assert Plan(None, 1e-9).bands(sample) == 0
+    assert Plan(None, 1e3).bands(sample) == 999
+
+
+def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
+    y, models = data
+    monkeypatch.setattr("truecal.comparison._SECONDS", 0.0)
+    monkeypatch.setattr("truecal.comparison._LEAST_SECONDS", 1e-6)
+    result = compare(y, models, n_bins=(5, 20))
+    assert result.evaluations["true"].tests == {}
+    assert result.evaluations["true"].reliability["classwise"].low is None
+    notes = " ".join(result.notes)
+    for words in (
+        "no calibration test of classwise",
+        "confidence_l1 has no null band at 5 and 20 bins",
+        "no consistency",
+    ):
+        assert words in notes
+    assert "it is untested for true (U" in result.verdict.calibration
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y, m: (y, {}), "models is empty"),
+        (lambda y, m: (y, {"a": m["true"], "b": m["true"][:-1]}), "model 'b': numbers of rows disagree"),
+        (
+            lambda y, m: (y % 2, {"a": m["true"], "b": m["true"][:, :2] / m["true"][:, :2].sum(1, keepdims=True)}),
+            "same classes",
+        ),
+        (lambda y, m: (y, {"a": m["true"], "b": m["true"] * 2}), "model 'b': y_proba must hold probabilities"),
+        (lambda y, m: (None, {"a": ([1, 0], [0.5, 0.6]), "b": ([1], [0.5])}), "'a' has 2 rows, 'b' 1"),
+        (lambda y, m: (y, {1: m["true"], "1": m["true"]}), "two models are called '1'"),
+    ],
+)
+def test_compare_refuses(data, change, words):
+    with pytest.raises(ValueError, match=words):
+        compare(*change(*data))
+
+
+def test_options_that_cannot_apply_are_refused(data):
+    y, models = data
+    p = models["true"]
+    with pytest.raises(TypeError, match="models must map names to predictions"):
+        compare(y, [p])
+    with pytest.raises(ValueError, match="'binary' cannot apply to multiclass predictions"):
+        evaluate(y, p, errors=["binary"])
+    with pytest.raises(TypeError, match="errors must be a sequence of names"):
+        evaluate(y, p, errors="classwise")
+    with pytest.raises(TypeError, match="y_true is None"):
+        evaluate(None, p)
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        evaluate(y, p, level=95)
+    with pytest.raises(ValueError, match="resamples must be at least 1"):
+        evaluate(y, p, resamples=0)
+    with pytest.raises(ValueError, match="was not measured here"):
+        evaluate(y, p, errors=["classwise"], resamples=9).rows("confidence")
+    with pytest.raises(ValueError, match="at least three clusters"):
+        evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], resamples=9)

@@ -1,0 +1,133 @@
+"""Pictures draw the numbers of their results, on the Axes they are given, and survive odd names."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from truecal import plots
+from truecal.comparison import compare
+from truecal.evaluation import evaluate
+from truecal.ranking import ranks
+from truecal.smoothing import kernel_regression
+
+
+def softmax(z):
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 4))
+    y = (softmax(z).cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+    models = {"true": softmax(z), "$hot$": softmax(z / 2), "_cold": softmax(2 * z), "<b>": softmax(3 * z)}
+    return compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence", "confidence_l1"], resamples=19)
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    figure.canvas.draw()  # a bad formula or glyph would raise here, where warnings are errors
+    plt.close(figure)
+
+
+def test_reliability_draws_the_table_and_its_bands(comparison, ax):
+    found = comparison.evaluations["_cold"]
+    assert plots.reliability(found, ax=ax, label="_cold") is ax
+    table = found.reliability["confidence"].table
+    line = ax.get_lines()[-1]
+    np.testing.assert_allclose(line.get_xdata(), table.mean_report[0])
+    np.testing.assert_allclose(line.get_ydata(), table.mean_outcome[0])
+    band = ax.collections[-1].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(np.nanmax(found.reliability["confidence"].high))
+    assert ax.texts[0].get_text() == "15 bins of 20"
+
+
+def test_reliability_of_one_class_and_without_bands(comparison, ax):
+    diagram = comparison.evaluations["true"].reliability["classwise"]
+    plots.reliability(diagram, view=2, ax=ax)
+    np.testing.assert_allclose(ax.get_lines()[-1].get_ydata(), diagram.table.mean_outcome[2])
+
+
+def test_reliability_refuses_an_evaluation_without_tables(comparison, ax):
+    rng = np.random.default_rng(0)
+    found = evaluate(rng.integers(0, 2, 30), rng.random(30), errors=["binary_l1"], resamples=9)
+    with pytest.raises(ValueError, match="no reliability table"):
+        plots.reliability(found, ax=ax)
+
+
+def test_classwise_grid_shows_the_classes_that_came_most(comparison):
+    axes = plots.classwise_grid(comparison.evaluations["true"], names=["north", "east", "south", "west"])
+    came = comparison.evaluations["true"].reliability["classwise"].table.outcome.sum(axis=1)
+    order = np.argsort(-came, kind="stable")
+    titles = [a.get_title() for a in axes.flat if a.axison]
+    assert titles == [["north", "east", "south", "west"][j] for j in order]
+    axes[0, 0].figure.canvas.draw()
+    plt.close(axes[0, 0].figure)
+
+
+def test_classwise_grid_needs_classes(ax):
+    rng = np.random.default_rng(0)
+    found = evaluate(rng.integers(0, 2, 30), rng.random(30), errors=["binary"], resamples=9)
+    with pytest.raises(ValueError, match="probabilities of all classes"):
+        plots.classwise_grid(found)
+
+
+def test_error_against_bins_draws_scores(comparison, ax):
+    plots.error_against_bins(comparison, "classwise", ax=ax)
+    rows = comparison.evaluations["true"].rows("classwise")
+    assert ax.get_lines()[0].get_ydata().tolist() == [row.score for row in rows]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["5", "20"]
+    assert len(ax.get_legend().get_texts()) == 4  # a name with a leading underscore is not lost
+
+
+def test_error_against_bins_of_l1_draws_no_interval(comparison, ax):
+    plots.error_against_bins(comparison, "confidence_l1", ax=ax)
+    assert not ax.collections
+    assert ax.get_ylabel() == "ConfECE"
+
+
+def test_bump_chart_draws_ranks(comparison, ax):
+    plots.ranking_bump(comparison, "confidence_l1", ax=ax)
+    place = ranks(comparison.values("confidence_l1")[0])
+    for i, line in enumerate(ax.get_lines()):
+        assert line.get_ydata().tolist() == place[:, i].tolist()
+    assert ax.yaxis_inverted()
+
+
+def test_trend_draws_the_kernel_regression(ax):
+    rng = np.random.default_rng(1)
+    x, y = rng.random(40), rng.random(40)
+    plots.trend(x, {"5 bins": y}, ax=ax)
+    curve = kernel_regression(x, y)
+    np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), curve.y)
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.column_stack([x, y]))
+
+
+def test_dominance_chain_draws_errors_along_the_chain(comparison, ax):
+    plots.dominance_chain(comparison, "classwise", ax=ax)
+    table, counts = comparison.values("classwise")
+    chain = list(comparison.dominance.chain)
+    assert len(ax.get_lines()) == len(counts)
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), table[0][chain] / table[0][chain].max())
+    agreement = next(c for c in comparison.chain if (c.error, c.n_bins) == ("classwise", 5))
+    assert ax.get_legend().get_texts()[0].get_text() == f"5 bins: ρ = {agreement.spearman:.2f}"
+
+
+def test_many_series_stay_distinct():
+    styles = {tuple(plots._style(i).values()) for i in range(32)}
+    assert len(styles) == 32
+
+
+def test_a_figure_is_made_when_none_is_given(comparison):
+    ax = plots.ranking_bump(comparison, "classwise")
+    ax.figure.canvas.draw()
+    plt.close(ax.figure)
