@@ -23,6 +23,7 @@ from truecal.inference import (
     paired_difference,
 )
 from truecal.inference import null as null_module
+from truecal.inference.bands import poisson_binomial
 from truecal.inference.frozen import frozen_pieces
 from truecal.inference.null import calibrated_world, draw_labels, simulate
 from truecal.table import resolve_ties
@@ -235,6 +236,33 @@ def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weight
             outcome = np.where(outcome, top, (top + 1) % 4)
         sample = error.read(outcome.astype(int), p, sample_weight=w)
         expected = error.of(sample) if error.norm == "l1" else error.split(sample)[2]
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("prop", "rule"),
+    [
+        (tc.Classwise(), tc.Poisson(0.2)),
+        (tc.Classwise(), tc.Exact()),
+        (tc.Classwise(), tc.Quantile((2, 5), ties="together")),
+        (tc.Classwise(), tc.Quantile((2, 5), ties="row")),
+        (tc.Confidence(), tc.Poisson(0.2)),
+        (tc.Full(), tc.KdTree((2, 4))),
+        (tc.Full(), tc.Exact()),
+    ],
+    ids=repr,
+)
+def test_draws_under_other_rules(prop, rule, weighted):
+    error = tc.CalibrationError(prop, rule)
+    y, p = rows_of(4, 30, 8)
+    w = np.random.default_rng(0).random(30) if weighted else None
+    world = calibrated_world(error, error.read(y, p, sample_weight=w), p, None)
+    drawn = simulate(world, 4, seed=3).drawn
+    for values, outcome in zip(drawn, world.draw(np.random.default_rng(3), 4), strict=True):
+        top = p.argmax(axis=1)
+        labels = np.where(outcome, top, (top + 1) % 4) if isinstance(prop, tc.Confidence) else outcome
+        expected = error.split(error.read(labels, p, sample_weight=w))[2]
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
@@ -604,10 +632,28 @@ def test_mean_gap_weights_are_means_of_weighted_rows():
 
 def test_bands_of_equal_reports_are_binomial_quantiles():
     n = 60
-    bands = consistency_bands([0, 1] * 30, [0.3] * n, error="binary", n_bins=1, resamples=20_000)
+    bands = consistency_bands([0, 1] * 30, [0.3] * n, error="binary", n_bins=1)
     low, high = stats.binom.ppf([0.025, 0.975], n, 0.3) / n
-    assert bands.low[0, 0] == pytest.approx(low, abs=1.01 / n) and bands.high[0, 0] == pytest.approx(high, abs=1.01 / n)
+    assert (bands.low[0, 0], bands.high[0, 0]) == pytest.approx((low, high))
     assert bands.mean_outcome[0, 0] == 0.5 and bands.outside.all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 10])
+def test_the_law_of_a_bin_count_is_that_of_all_outcomes(n):
+    u = np.random.default_rng(n).random(n)
+    law = np.zeros(n + 1)
+    for y in product((0, 1), repeat=n):
+        law[sum(y)] += np.prod(np.where(y, u, 1 - u))
+    np.testing.assert_allclose(poisson_binomial(u), law, atol=1e-14)
+
+
+def test_drawn_bands_agree_with_exact_ones():
+    """Equal weights change nothing but the method: the drawn quantiles lie within one outcome of the exact ones."""
+    y, u = rows_of(2, 90, 3, tied=False)
+    exact = consistency_bands(y, u[:, 1], error="binary", n_bins=3)
+    drawn = consistency_bands(y, u[:, 1], error="binary", n_bins=3, sample_weight=np.full(90, 2.0), resamples=9999)
+    assert np.abs(exact.low - drawn.low).max() <= 1.01 / 30 and np.abs(exact.high - drawn.high).max() <= 1.01 / 30
+    np.testing.assert_allclose(exact.mean_outcome, drawn.mean_outcome)
 
 
 def test_bands_share_the_bins_of_the_error():
@@ -617,6 +663,10 @@ def test_bands_share_the_bins_of_the_error():
     np.testing.assert_allclose(bands.mean_report, table.mean_report)
     np.testing.assert_allclose(bands.mean_outcome, table.mean_outcome, atol=1e-12)
     assert bands.classes == (0, 1, 2) and (bands.low <= bands.mean_report + 1e-12).all()
+    fixed = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(9))  # its low bins are empty
+    shared = consistency_bands(y, p, error=fixed)
+    np.testing.assert_allclose(shared.mean_report, fixed.tables(y, p)[0].mean_report)
+    np.testing.assert_allclose(shared.count, fixed.tables(y, p)[0].count)
     one = consistency_bands(y, p, error="classwise", n_bins=4, classes=[2])
     np.testing.assert_allclose(one.mean_report[0], table.mean_report[2])
     assert one.classes == (2,)

@@ -26,8 +26,8 @@ _BLOCK = 1 << 22
 class ConsistencyBands(Result):
     """Per view and bin: rows, mean report, mean outcome, and the interval of the mean outcome under calibration.
 
-    Arrays have shape (views, bins), in the order of the reports; views with fewer bins are padded with NaN. `classes`
-    names the column of each view, or is None for a single view.
+    Arrays have shape (views, bins), bin by bin those of the error's table; empty bins have NaN. `classes` names the
+    column of each view, or is None for a single view.
     """
 
     count: Array
@@ -70,9 +70,10 @@ def consistency_bands(
 ) -> ConsistencyBands:
     """Per bin, the range of the mean outcome if the reports were right; each bin on its own, at the given level.
 
-    Outcomes are drawn with the reports as their chances and the bins stay as they are. Classwise errors give one row of
-    bins per class, or for the columns in `classes` only. Where equal reports straddle a boundary their outcomes are
-    shared out between the bins, as in the error itself.
+    The number of outcomes in a bin is then a sum of independent 0/1 draws with the reports as chances, and the band
+    lies between the exact quantiles of that sum. Classwise errors give one row of bins per class, or for the columns in
+    `classes` only. Where equal reports straddle a boundary their outcomes are shared out between the bins, as in the
+    error itself; there, and with weights, quantiles are those of `resamples` draws.
 
     >>> import truecal as tc
     >>> bands = tc.consistency_bands([1, 0, 1, 1], [.9, .2, .7, .8], error="binary", n_bins=2)
@@ -126,16 +127,47 @@ def _view_band(
     bins = form.bins[0]
     outcome = sample.outcome(slice(j, j + 1))[0]
     count, report, observed = bins.sums(form.atom_sums(np.stack([w, w * u, w * outcome]))).T
-    step = max(1, _BLOCK // sample.rows)
-    drawn = np.concatenate(
-        [
+    if bins.split or sample.weights is not None:
+        step = max(1, _BLOCK // sample.rows)
+        drawn = [
             bins.sums(form.atom_sums(w * (rng.random((min(step, draws - start), sample.rows)) < u))).T
             for start in range(0, draws, step)
         ]
-    )
-    low, high = null_quantiles(drawn, level)
+        low, high = null_quantiles(np.concatenate(drawn), level)
+    else:
+        ends = np.cumsum(count.round().astype(np.int64))
+        chances = np.split(u[form.order], ends[:-1])
+        low, high = np.array([_count_quantiles(part, level) for part in chances]).T
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
-        return count, *(np.where(count > 0, x / count, np.nan) for x in (report, observed, low, high))
+        means = [np.where(count > 0, x / count, np.nan) for x in (report, observed, low, high)]
+    filled = np.full((5, bins.total), np.nan)
+    filled[0] = 0.0
+    filled[:, bins.occupied] = [count, *means]
+    return tuple(filled)
+
+
+def _count_quantiles(chances: Array, level: float) -> tuple[float, float]:
+    """Quantiles of the number of ones among independent 0/1 draws."""
+    cdf = np.cumsum(poisson_binomial(chances))
+    tail = (1 - level) / 2
+    slack = 1e-12  # the convolutions are exact to about this much
+    low, high = np.searchsorted(cdf, [tail - slack, 1 - tail - slack])
+    return float(low), float(min(high, len(chances)))
+
+
+def poisson_binomial(chances: Array) -> Array:
+    """The distribution of the number of ones among independent 0/1 draws, by convolving neighbours, then theirs."""
+    from scipy import fft
+
+    laws = np.stack([1 - chances, chances], axis=1)
+    while len(laws) > 1:
+        if len(laws) % 2:
+            laws = np.concatenate([laws, np.eye(1, laws.shape[1])])
+        width = 2 * laws.shape[1] - 1
+        size = fft.next_fast_len(width, real=True)
+        transformed = fft.rfft(laws, size, axis=1)
+        laws = fft.irfft(transformed[::2] * transformed[1::2], size, axis=1)[:, :width]
+    return np.asarray(laws[0, : len(chances) + 1].clip(0.0))
 
 
 def _padded(rows: list[Array]) -> Array:

@@ -46,14 +46,22 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins of one bin count: M as a sparse (bins, atoms) matrix (None: each atom is a bin), g and d per atom."""
+    """The non-empty bins of one bin count: M as a sparse (bins, atoms) matrix (None: each atom is a bin), g and d."""
 
     share: Any
     together: Array
     extra: Array
-    number: int
+    occupied: Array
+    """The place of each non-empty bin among all bins."""
+    total: int
+    """The number of all bins, empty ones too."""
     alone: bool = False
     """No bin holds two rows: there are no pairs, and every pair sum is exactly 0 rather than a rounding error."""
+
+    @property
+    def number(self) -> int:
+        """How many bins hold rows."""
+        return len(self.occupied)
 
     @property
     def split(self) -> bool:
@@ -170,36 +178,39 @@ class KernelForm:
 
     def influence(self, residuals: Array) -> Array:
         """(1, v, n): r_i Σ_{j≠i} G_ij r_j."""
-        ordered = residuals[:, self.order]
-        field = np.empty_like(residuals)
-        field[:, self.order] = self._others(ordered)
-        return (residuals * field)[None]
+        return (residuals * self.others(residuals))[None]
 
-    def _others(self, r: Array) -> Array:
-        """Σ_{j≠i} G_ij r_j in sorted order: a sum over the rows before and one over the rows after."""
+    def others(self, residuals: Array) -> Array:
+        """(v, n): Σ_{j≠i} G_ij r_j, a sum over the rows before and one over the rows after."""
+        r, u = residuals[:, self.order], self.unit_points
+        field = np.empty_like(residuals)
         if isinstance(self.rule, Poisson):
-            decay = np.exp(-np.diff(self.points, prepend=self.points[0]) / self.rule.theta)
-            before = _decayed_prefix(decay, r)
+            decay = np.exp(-np.diff(u, prepend=u[0]))
             after = _decayed_prefix(np.append(1.0, decay[:0:-1]), r[:, ::-1])[:, ::-1]
-            return np.asarray(before + after)
-        assert self.bounds is not None
-        u = (self.points - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
-        mass, moment = np.cumsum(r, axis=1), np.cumsum(u * r, axis=1)
-        distance = u * (2 * mass - mass[:, -1:]) - (2 * moment - moment[:, -1:])
-        return np.asarray(mass[:, -1:] - distance - r)
+            field[:, self.order] = _decayed_prefix(decay, r) + after
+        else:
+            mass, moment = np.cumsum(r, axis=1), np.cumsum(u * r, axis=1)
+            distance = u * (2 * mass - mass[:, -1:]) - (2 * moment - moment[:, -1:])
+            field[:, self.order] = mass[:, -1:] - distance - r
+        return field
+
+    @property
+    def unit_points(self) -> Array:
+        """The sorted keys in units of the kernel: the range for two bins, θ for Poisson cuts."""
+        if isinstance(self.rule, Poisson):
+            return np.asarray(self.points / self.rule.theta)
+        if self.bounds is None:
+            raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
+        return np.asarray((self.points - self.bounds[0]) / (self.bounds[1] - self.bounds[0]))
 
     def within(self, residuals: Array, group: Array, groups: int) -> Array:
         """(1, groups): Σ_{i≠j} G_ij r_i r_j over pairs inside each group, summed over the rows of residuals."""
-        by_group = self.order[np.argsort(group[self.order], kind="stable")]
-        point = np.empty(len(self.order))
-        point[self.order] = self.points
-        ends = np.cumsum(np.bincount(group, minlength=groups))
-        out = np.zeros((1, groups))
-        for g, rows in enumerate(np.split(by_group, ends[:-1])):
-            if len(rows) > 1:
-                r = residuals[:, rows]
-                out[0, g] = self.rule.form(point[rows], r, self.bounds).sum() - np.square(r).sum()
-        return out
+        place = np.argsort(group[self.order], kind="stable")
+        rows = self.order[place]
+        each = np.zeros(len(rows))
+        for r in residuals:
+            each += pairs_in_runs(self.rule, group[rows], self.unit_points[place], r[rows])
+        return np.bincount(group[rows], weights=each, minlength=groups)[None, :]
 
     def pairs_of_squares(self, s: Array) -> Array:
         """(1,): Σ_{i≠j} G_ij² s_i s_j, from (1 − d)² = 1 − 2d + d² or from the kernel at half the scale."""
@@ -207,12 +218,23 @@ class KernelForm:
         own = float(np.square(s).sum())
         if isinstance(self.rule, Poisson):
             return np.asarray(Poisson(self.rule.theta / 2).form(self.points, ordered, None) - own)
-        assert self.bounds is not None
-        total = float(s.sum())
-        near = float(self.rule.form(self.points, ordered, self.bounds)[0])
-        u = (self.points - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+        total, u = float(s.sum()), self.unit_points
+        near = float(self.rule.form(u, ordered, (0.0, 1.0))[0])
         centred = u - (ordered[0] @ u) / total if total > 0 else u  # Σ s_i s_j d² is twice total times a variance
         return np.array([2 * near - total**2 + 2 * total * (ordered[0] @ np.square(centred)) - own])
+
+
+def pairs_in_runs(rule: TwoBin | Poisson, run: Array, points: Array, r: Array) -> Array:
+    """Per row, 2 r_i Σ_j G_ij r_j over the rows j before it in its run; runs are sorted, and points within runs."""
+    first = np.concatenate([[True], run[1:] != run[:-1]])
+    if isinstance(rule, Poisson):
+        with np.errstate(over="ignore"):  # the step back from one run to the next is masked
+            decay = np.where(first, 0.0, np.exp(-np.diff(points, prepend=points[0])))
+        return np.asarray(2 * r * _decayed_prefix(decay, r[None, :])[0])
+    start = np.maximum.accumulate(np.where(first, np.arange(len(r)), 0))
+    mass, moment = (np.concatenate([[0.0], np.cumsum(x)[:-1]]) for x in (r, points * r))
+    before, moment_before = mass - mass[start], moment - moment[start]
+    return np.asarray(2 * r * ((1 - points) * before + moment_before))
 
 
 Form = BinsForm | KernelForm
@@ -279,8 +301,9 @@ def _bins_form(partition: Partition, ties: str) -> BinsForm:
 
 def _bins(starts: Array, cuts: Array, n: int) -> Bins:
     """M, g and d of the bins between `cuts`, for atoms at `starts`: overlaps of two divisions of the places 0..n."""
-    inner = np.unique(cuts[(cuts > 0) & (cuts < n)]).astype(np.int64)
-    lower = np.append(0, inner)
+    every = np.concatenate([[0], cuts, [n]]).astype(np.int64)
+    occupied = np.flatnonzero(every[1:] > every[:-1])
+    lower = every[occupied]
     places = np.union1d(starts, lower)
     overlap = np.diff(np.append(places, n)).astype(np.float64)
     atom = np.searchsorted(starts, places, side="right") - 1
@@ -293,10 +316,10 @@ def _bins(starts: Array, cuts: Array, n: int) -> Bins:
     extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
     alone = bool(np.diff(np.append(lower, n)).max() <= 1)
     if len(places) == atoms and len(lower) == atoms:
-        return Bins(None, chance, extra, atoms, alone)
+        return Bins(None, chance, extra, occupied, len(cuts) + 1, alone)
     cell = np.searchsorted(lower, places, side="right") - 1
     matrix = sparse.csr_array((share, (cell, atom)), shape=(len(lower), atoms))
-    return Bins(matrix, chance, extra, len(lower), alone)
+    return Bins(matrix, chance, extra, occupied, len(cuts) + 1, alone)
 
 
 def residuals(sample: Sample, columns: slice) -> Array:

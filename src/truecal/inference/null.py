@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..data import check_probabilities
 from ..errors import CalibrationError
 from ..properties import Linear, Sample
 from ..table import resolve_ties
-from .frozen import Bins, BinsForm, Piece, column_tiles, frozen_pieces
+from .counting import LabelCounts, LabelKernels
+from .frozen import BinsForm, Piece, column_tiles, frozen_pieces
 
 Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
@@ -149,18 +149,21 @@ def _statistic(world: World, pieces: list[Piece]) -> Callable[[Array], Array]:
     """A function of a block of draws that gives (draws, counts) statistics."""
     scale = world.sample.total_weight if world.error.norm == "l1" else world.sample.total_weight_sq
     if world.indices and all(isinstance(p.form, BinsForm) for p in pieces):
-        count = _LabelCounts.of(world.sample, pieces, world.error.norm)
+        count = LabelCounts.of(world.sample, pieces, world.error.norm)
         return lambda drawn: count.statistic(drawn) / scale
+    if world.indices:
+        kernels = LabelKernels.of(world.sample, pieces)
+        return lambda drawn: kernels.statistic(drawn) / scale
     return lambda drawn: _dense(world, pieces, drawn) / scale
 
 
 def _dense(world: World, pieces: list[Piece], drawn: Array) -> Array:
-    """Any rule, any outcome: residuals written out, a few views at a time."""
+    """Outcomes that are not class labels: residuals written out, a few views at a time."""
     sample, l1 = world.sample, world.error.norm == "l1"
     total: Array | float = 0.0
     for piece in pieces:
         for tile in column_tiles(piece.columns, sample.rows * len(drawn)):
-            r = _drawn_residuals(sample, world.indices, drawn, tile)
+            r = _drawn_residuals(sample, drawn, tile)
             views = r.shape[1]
             form: Any = piece.form
             values = (form.absolute if l1 else form.pairs)(r.reshape(-1, sample.rows))
@@ -168,116 +171,10 @@ def _dense(world: World, pieces: list[Piece], drawn: Array) -> Array:
     return np.asarray(total).T
 
 
-def _drawn_residuals(sample: Sample, indices: bool, drawn: Array, columns: slice) -> Array:
-    """(draws, views, n) residuals of some views."""
+def _drawn_residuals(sample: Sample, drawn: Array, columns: slice) -> Array:
+    """(draws, views, n) residuals of some views, of 0/1 outcomes or of values."""
     if sample.reports.ndim == 1:
         r = (sample.reports.astype(np.float64) - drawn)[:, None, :]
     else:
-        reports = sample.reports[:, columns].T.astype(np.float64)
-        if indices:
-            r = reports - (drawn[:, None, :] == np.arange(columns.start, columns.stop)[:, None])
-        else:
-            r = reports - np.moveaxis(drawn[:, :, columns], 1, 2)
+        r = sample.reports[:, columns].T.astype(np.float64) - np.moveaxis(drawn[:, :, columns], 1, 2)
     return r if sample.weights is None else r * sample.weights
-
-
-@dataclass(frozen=True)
-class _LabelCounts:
-    """Class labels and bins: the residual sum of an atom is Σ w·p minus the weight of its rows that drew the class.
-
-    One flat index runs over (view, atom); `code` says where a row with label y is counted. The own terms Σ_i g_i r_i²
-    need only p_{i, y_i}: |p − e_y|² = |p|² + 1 − 2 p_y.
-    """
-
-    sample: Sample
-    atoms: Array
-    offset: Array
-    stride: int
-    base: Array
-    together: tuple[Array, ...]
-    own: tuple[float, ...]
-    bins: tuple[Any, ...]
-    weight: float
-    l1: bool
-
-    @staticmethod
-    def of(sample: Sample, pieces: list[Piece], norm: str) -> _LabelCounts:
-        forms: list[BinsForm] = [p.form for p in pieces]  # type: ignore[misc]
-        joint = sample.joint
-        views = sample.views
-        atoms = np.stack([form.atom for form in forms], axis=1)
-        sizes = np.array([len(form.starts) for form in forms])
-        offset = np.arange(views) if joint else np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        counts = len(forms[0].bins)
-        w = np.ones(sample.rows) if sample.weights is None else sample.weights
-        base, own = _report_sums(sample, pieces, w)
-        together = tuple(np.concatenate([f.bins[c].together for f in forms]) for c in range(counts))
-        if joint:
-            together = tuple(np.repeat(g, views) for g in together)
-        bins = tuple(_flat_bins([f.bins[c] for f in forms], views if joint else 1) for c in range(counts))
-        stride = views if joint else 1
-        return _LabelCounts(
-            sample, atoms, offset, stride, base, together, tuple(own), bins, pieces[0].weight, norm == "l1"
-        )
-
-    def code(self, labels: Array) -> Array:
-        """The flat index at which each row is counted."""
-        if self.sample.joint:
-            return np.asarray(self.atoms[:, 0].astype(np.int64) * self.stride + labels)
-        flat = np.arange(len(labels)) * self.atoms.shape[1] + labels
-        return np.asarray(self.atoms.reshape(-1)[flat] + self.offset[labels])
-
-    def statistic(self, drawn: Array) -> Array:
-        """(draws, counts) values of pairs, or of absolute sums, times the weight of a view."""
-        w = self.sample.weights
-        sums = np.empty((len(self.base), len(drawn)))
-        own = np.empty((len(self.bins), len(drawn)))
-        rows = np.arange(self.sample.rows) * self.sample.views
-        flat_reports = self.sample.reports.reshape(-1)
-        for place, labels in enumerate(drawn):
-            code = self.code(labels)
-            sums[:, place] = np.bincount(code, weights=w, minlength=len(self.base))
-            if self.l1:
-                continue
-            change = 1.0 - 2.0 * flat_reports[rows + labels].astype(np.float64)
-            if w is not None:
-                change *= w * w
-            for c, (g, flat) in enumerate(zip(self.together, self.bins, strict=True)):
-                own[c, place] = self.own[c] + (change @ g[code] if flat.split else change.sum())
-        np.subtract(self.base[:, None], sums, out=sums)
-        if self.l1:
-            values = np.stack([np.abs(b.sums(sums)).sum(axis=0) for b in self.bins])
-        else:
-            values = np.stack([b.pairs(sums, q) for b, q in zip(self.bins, own, strict=True)])
-        return np.asarray(values.T * self.weight)
-
-
-def _report_sums(sample: Sample, pieces: list[Piece], w: Array) -> tuple[Array, Array]:
-    """Flat atom sums of w·p, and per bin count Σ_i g_i w_i² p_i² over all views."""
-    base, own = [], np.zeros(len(pieces[0].form.bins))  # type: ignore[union-attr]
-    for piece in pieces:
-        form = piece.form
-        assert isinstance(form, BinsForm)
-        parts = []
-        for tile in column_tiles(piece.columns, sample.rows):
-            weighted = sample.reports[:, tile].T.astype(np.float64) * w
-            parts.append(form.atom_sums(weighted))
-            squares = form.atom_sums(np.square(weighted)).sum(axis=1)
-            own += [b.together @ squares for b in form.bins]
-        base.append(np.concatenate(parts, axis=1).reshape(-1))
-    return np.concatenate(base), own
-
-
-def _flat_bins(parts: list[Any], repeat: int) -> Any:
-    """Bins of several views as one block, or the bins of a vector repeated for each of its coordinates."""
-    together = np.repeat(np.concatenate([b.together for b in parts]), repeat)
-    extra = np.repeat(np.concatenate([b.extra for b in parts]), repeat)
-    number = sum(b.number for b in parts) * repeat
-    alone = all(b.alone for b in parts)
-    if all(b.share is None for b in parts):
-        return Bins(None, together, extra, number, alone)
-    blocks = [sparse.eye_array(b.number) if b.share is None else b.share for b in parts]
-    share = sparse.block_diag(blocks, format="csr") if len(blocks) > 1 else blocks[0]
-    if repeat > 1:
-        share = sparse.kron(share, sparse.eye_array(repeat), format="csr")
-    return Bins(sparse.csr_array(share), together, extra, number, alone)
