@@ -51,7 +51,7 @@ class ConsistencyBands(Result):
         bins = int(np.isfinite(self.mean_report).sum())
         return (
             f"{self.level:.0%} consistency bands, {self.name}: {int(self.outside.sum())} of {bins} bins outside, "
-            f"{(1 - self.level) * bins:.2g} expected if calibrated"
+            f"at most {(1 - self.level) * bins:.2g} expected if calibrated"
         )
 
 

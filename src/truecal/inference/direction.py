@@ -64,7 +64,7 @@ def mean_gap(
 
     >>> import truecal as tc
     >>> tc.mean_gap([1, 0, 1, 1], [[.2, .8], [.9, .1], [.4, .6], [.7, .3]])
-    no clear direction: gap +0 ± 0.25 (mean confidence 0.75, accuracy 0.75)
+    no clear direction: gap +0 ± 0.24 (mean confidence 0.75, accuracy 0.75)
     """
     metric = get_error(error)
     if not isinstance(metric.property, (Binary, Outcomes, TopLabel)):
