@@ -40,7 +40,6 @@ STYLE: Any = {
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
     "axes.formatter.limits": (-3, 4),
-    "axes.formatter.use_mathtext": True,
     "pdf.fonttype": 42,
     "savefig.dpi": 200,
 }
@@ -56,6 +55,8 @@ def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequen
     with mpl.rc_context(STYLE):
         for name, draw in drawn.items():
             figure = draw(table, experiment)
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # laid out once, for all formats alike
             for kind in formats:
                 path = folder / f"{experiment}_{name}.{kind}"
                 with atomic_path(path) as temporary:
@@ -92,6 +93,7 @@ def assumption(table: pd.DataFrame, experiment: str) -> Figure:
         _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)] for bins in BINS])
         ends = np.linspace(float(loss.min()), float(loss.max()), 100)
         axis.plot(ends, ends, color="black", lw=1.2, ls=":", label="calibrated: n · error = loss")
+        axis.locator_params(axis="x", nbins=6)
         axis.set_xlabel("confidence loss" if family == "ConfCE_corr" else "Brier loss / number of classes")
         axis.set_ylabel(f"n · {FAMILIES[family].label}")
         axis.set_title("confidence" if family == "ConfCE_corr" else "classwise")
@@ -113,7 +115,7 @@ def dominance(table: pd.DataFrame, experiment: str) -> Figure:
             notes.append(f"{bins} bins: r = {chain_correlation(values, chain)[1]:.3f}")
         _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)].iloc[list(chain)] for bins in BINS])
         axis.set_title(f"{FAMILIES[family].label} along the chain")
-        axis.set_xlabel("place in the dominance order (1 = best on all five losses)")
+        axis.set_xlabel("place in the dominance order (1 = best)")
         axis.set_ylabel(FAMILIES[family].label)
         axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8,
                   bbox={"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"})  # fmt: skip
@@ -146,7 +148,21 @@ def _spread_out(axis: Axes, series: Sequence[Any]) -> None:
     """A logarithmic scale where one bin count's errors would flatten another's to a line."""
     middles = [float(np.median(values)) for values in series]
     if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter(FuncFormatter(_small_number if max(middles) < 0.01 else lambda v, _: f"{v:g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _small_number(value: float, _: object = None) -> str:
+    """A number such as 2e-5, without the zero that Python puts into its exponent.
+
+    >>> _small_number(2e-5)
+    '2e-5'
+    """
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def _grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,22 @@ def letter(
 
 def tiny(*, seed: int = 42, quick: bool = False) -> Preset:
     """The whole pipeline in seconds: a few short traces of small perceptrons, for trying things out."""
-    small = letter(seed=seed, epochs=3, fractions=(0.1, 0.4, 1.0), models=("mlp-8", "mlp-32"), within_model="mlp-16",
-                   cross_fractions=(0.2, 1.0))  # fmt: skip
-    notes = ("A toy run that shows the pipeline; its numbers mean nothing.",)
-    return Preset("tiny", "Toy run on Letter Recognition", small.experiments, small.open, small.settings, notes)
+    small = letter(
+        seed=seed,
+        epochs=3,
+        fractions=(0.1, 0.4, 1.0),
+        cross_fractions=(0.2, 1.0),
+        models=("mlp-8", "mlp-32"),
+        within_model="mlp-16",
+    )
+    return replace(
+        small,
+        name="tiny",
+        title="Toy run on Letter Recognition",
+        notes=("A toy run that shows the pipeline; its numbers mean nothing.",),
+        warm_up=0.9,
+        processes=1,
+    )
 
 
 def cifar100(

@@ -137,7 +137,8 @@ def _counts(run: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], kept: Ma
         missing = f" ({planned - traces} planned traces are missing)" if planned > traces else ""
         lines.append(
             f"- {_heading(name)}: {traces} traces{missing}, {len(table)} checkpoints, of which {len(used)} from "
-            f"{used['trace'].nunique()} traces are kept; test classification error {error.min():.3f} to {error.max():.3f}."
+            f"{used['trace'].nunique()} traces are kept; their test classification error runs from {error.min():.3f} "
+            f"to {error.max():.3f}."
         )
     return "\n".join(lines)
 
@@ -268,8 +269,8 @@ def _reason(part: UPart, measured: float, twin: float) -> str:
     """What made the correlation: a small U, sampling noise, or miscalibration that does or does not follow the loss."""
     ratio, noise = part.spread_u / part.spread_loss, part.twin_spread_u / part.spread_loss
     first = (
-        f"U spreads {ratio:.2f} times as wide as the loss ({noise:.2f} for calibrated twins); r with the classification "
-        f"error {measured:.3f} ({twin:.3f} for the twins)."
+        f"U spreads {ratio:.2f} times as wide as the loss ({noise:.2f} for calibrated twins); r with the "
+        f"classification error {measured:.3f} ({twin:.3f} for the twins)."
     )
     if ratio <= SMALL_U:
         return f"{first} U is small against the gaps in loss, so the error ranks by loss."
@@ -277,8 +278,8 @@ def _reason(part: UPart, measured: float, twin: float) -> str:
         return f"{first} U is about what sampling noise gives exactly calibrated predictors: the noise blurs the order."
     if part.with_loss >= WEAK:
         return (
-            f"{first} U is miscalibration, and it grows with the loss (r = {part.with_loss:+.2f}): the error follows the "
-            "loss because worse predictors are also further from calibrated here, not because U is small."
+            f"{first} U is miscalibration, and it grows with the loss (r = {part.with_loss:+.2f}): the error follows "
+            "the loss because worse predictors are also further from calibrated here, not because U is small."
         )
     return (
         f"{first} U is miscalibration that does not follow the loss (r = {part.with_loss:+.2f}) and overturns "
