@@ -670,6 +670,15 @@ INAPPLICABLE = {
 EDGES = "weights never move a bin edge: a bin holds equally many rows, whatever they weigh"
 
 
+def run_check(estimator, check, listed):
+    """A listed check must fail, so that the list cannot grow stale (xfail would say the same, twenty times slower)."""
+    if check.func.__name__ in listed:
+        with pytest.raises((AssertionError, TypeError, ValueError)):
+            check(estimator)
+    else:
+        check(estimator)
+
+
 def inapplicable(estimator):
     listed = dict(INAPPLICABLE)
     if isinstance(estimator, (TemperatureScaling, Identity, ScalingBinning)):
@@ -682,9 +691,9 @@ def inapplicable(estimator):
 @pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::sklearn.exceptions.SkipTestWarning"
 )
-@parametrize_with_checks([cls() for cls in MAPS], expected_failed_checks=inapplicable)
+@parametrize_with_checks([cls() for cls in MAPS])
 def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+    run_check(estimator, check, inapplicable(estimator))
 
 
 class AnyFeatures:
@@ -736,9 +745,9 @@ def inapplicable_with_model(estimator):
 @pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::sklearn.exceptions.SkipTestWarning"
 )
-@parametrize_with_checks(WITH_MODEL, expected_failed_checks=inapplicable_with_model)
+@parametrize_with_checks(WITH_MODEL)
 def test_scikit_learn_checks_on_data_of_any_width(estimator, check):
-    check(estimator)
+    run_check(estimator, check, inapplicable_with_model(estimator))
 
 
 def test_warnings_point_at_the_call():
