@@ -130,9 +130,12 @@ class TestScores:
         np.testing.assert_allclose(p, scaled / scaled.sum(axis=1, keepdims=True), rtol=1e-9)
         assert row["validation_error"] == pytest.approx(np.mean(validation.argmax(axis=1) != y_validation))
         assert row["cross_entropy"] == pytest.approx(-np.mean(np.log(p[np.arange(300), y])))
-        assert row["ConfECE_fix_20"] == tc.confidence_error(y, p, n_bins=20, strategy="uniform", norm="l1")
-        assert row["ConfCE_qua_5"] == tc.confidence_error(y, p, n_bins=5, corrected=False)
-        assert row["LinECE_cw_qua_20"] == tc.classwise_error(y, p, n_bins=20, norm="l1")
+        expected = {
+            "ConfECE_fix_20": tc.confidence_error(y, p, n_bins=20, strategy="uniform", norm="l1"),
+            "ConfCE_qua_5": tc.confidence_error(y, p, n_bins=5, corrected=False),
+            "LinECE_cw_qua_20": tc.classwise_error(y, p, n_bins=20, norm="l1"),
+        }
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
 
     @pytest.mark.parametrize(("family", "error"), [("LinCE_cw", "classwise"), ("ConfCE_corr", "confidence")])
     def test_u_is_that_of_decompose(self, case: tuple[np.ndarray, ...], family: str, error: str) -> None:

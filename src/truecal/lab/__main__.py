@@ -10,8 +10,6 @@ from typing import Any
 from truecal.lab.presets import PRESETS
 from truecal.lab.run import EXPERIMENTS, print_progress, reproduce
 
-SHARED = ("out", "quick", "from_dir", "keep_logits", "seed", "experiments", "processes", "time_limit", "summary")
-
 
 def _texts(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
@@ -21,10 +19,10 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in _texts(text))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str) -> argparse.ArgumentParser:
     """Options left out are not passed on, so a preset's own defaults stay its own."""
     made = argparse.ArgumentParser(
-        prog="python -m truecal.lab",
+        prog=prog,
         description="Train traces, score every checkpoint, draw every figure and table of the paper.",
         argument_default=argparse.SUPPRESS,
     )
@@ -62,9 +60,9 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.lab") -> int:
     """Exit status 0 when all is done, 3 when the time limit came first, 2 for bad arguments."""
-    command = parser()
+    command = parser(prog)
     given: dict[str, Any] = vars(command.parse_args(arguments))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
     try:

@@ -41,8 +41,8 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "axes.formatter.limits": (-3, 4),
     "pdf.fonttype": 42,
-    "savefig.dpi": 200,
 }
+RESOLUTION = {"png": 130, "pdf": 300}  # for screens; in print only the points are pixels
 
 
 def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
@@ -61,7 +61,8 @@ def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequen
                 path = folder / f"{experiment}_{name}.{kind}"
                 with atomic_path(path) as temporary:
                     # No date in the file: the same table gives the same bytes.
-                    figure.savefig(temporary, metadata={"CreationDate": None} if kind == "pdf" else None)
+                    undated = {"CreationDate": None} if kind == "pdf" else None
+                    figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(kind, 200))
                 written.append(path)
     return written
 
