@@ -285,7 +285,7 @@ def test_a_distorted_model_is_worse_calibrated_and_the_words_are_two_sentences()
     assert verdict.predictive.startswith("Predictive value: true predicts better than sharp (by 0.")
     assert "calibrated" not in verdict.predictive
     assert verdict.calibration.startswith("Calibration: it is rejected for sharp (U +")
-    assert "over-confident by 0." in verdict.calibration
+    assert "over-confident by 0.1" in verdict.calibration
     assert "true is better calibrated than sharp (U smaller by" in verdict.calibration
     assert verdict.rejected == ("sharp",)
     assert [(c.better, c.worse) for c in verdict.better_calibrated] == [("true", "sharp")]
@@ -432,7 +432,7 @@ def test_full_errors_keep_the_bin_counts_with_fewer_cells_than_rows(data):
     assert vector_bins((500,), read_inputs(y, models["true"])) == (100,)
 
 
-def test_plans_drop_large_bin_counts_first_and_then_all_draws(data):
+def test_plans_drop_large_bin_counts_first_and_then_all_draws(data, monkeypatch):
     y, models = data
     sample = tc.Classwise().read(y, models["true"])
     assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), sample) == ((5, 20), 999)
@@ -444,6 +444,10 @@ def test_plans_drop_large_bin_counts_first_and_then_all_draws(data):
     assert Plan(None, 1e-6).simulation(tc.TwoBin(), sample) == (None, 0)
     assert Plan(7, 1e-6).simulation(tc.Quantile((5, 2000)), sample) == ((5, 2000), 7)
     assert Plan(None, 1e-9).bands(sample) == 0
+    monkeypatch.setattr("truecal.resampling.MOST_REPORTS", 1599)
+    assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), sample) == ((5, 20), 0)
+    top = tc.Confidence().read(y, models["true"])
+    assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), top) == ((5, 20), 999)  # one view needs one order
     assert Plan(None, 1e3).bands(sample) == 999
 
 
@@ -462,6 +466,15 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
     ):
         assert words in notes
     assert "it is untested for true (U" in result.verdict.calibration
+
+
+def test_a_headline_too_large_to_resample_borrows_the_test_of_confidence(data, monkeypatch):
+    y, models = data
+    monkeypatch.setattr("truecal.resampling.MOST_REPORTS", 100)
+    result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence"])
+    assert list(result.evaluations["sharp"].tests) == ["confidence"]
+    assert "p = 0.001 for ConfCE^corr, over-confident" in result.verdict.calibration
+    assert "sharp" in result.verdict.rejected
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------

@@ -11,6 +11,9 @@ MOST_DRAWS = 999
 FEWEST_DRAWS = 99
 """A p-value from fewer draws could not reach 1%, and a 95% band would rest on the two most extreme draws."""
 
+MOST_REPORTS = 1 << 23
+"""Resampling several views holds an order of the rows per view; with more reports than this that is too much memory."""
+
 _LABEL, _CELL, _KERNEL, _BAND = 2e-7, 3e-8, 1.5e-8, 9e-9  # seconds per row, cell, report of a kernel, report of a band
 
 
@@ -30,6 +33,8 @@ class Plan:
         if self.draws is not None:
             return counts, self.draws
         kept = None if counts is None else tuple(sorted(counts))
+        if sample.views > 1 and sample.reports.size > MOST_REPORTS:
+            return kept, 0
         while True:
             draws = min(MOST_DRAWS, int(self.seconds / draw_cost(rule, sample, kept)))
             if draws >= FEWEST_DRAWS:

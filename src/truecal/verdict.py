@@ -14,7 +14,7 @@ from .measuring import bins_text
 if TYPE_CHECKING:
     from .comparison import Flip, Ranking
     from .evaluation import Evaluation
-    from .inference import Part
+    from .inference import CalibrationTest, Part
     from .inference.intervals import LeftOut
 
 _SHOWN = 4  # models named in one breath; the rest are counted
@@ -99,8 +99,13 @@ class _Facts:
         looks = self.pairs * (len(self.counts) if what == "U" else 1)
         return _part(self.left[a], self.left[b], c, what, 1 - (1 - self.level) / looks)
 
+    def test(self, name: str) -> CalibrationTest | None:
+        """The test of the headline error, or where that was too large to resample, another one."""
+        tests = self.evaluations[name].tests
+        return tests.get(self.error) or next(iter(tests.values()), None)
+
     def rejects(self, name: str) -> bool | None:
-        test = self.evaluations[name].tests.get(self.error)
+        test = self.test(name)
         return None if test is None else test.pvalue <= 1 - self.level + 1e-12
 
 
@@ -204,16 +209,17 @@ def _calibration(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
 def _state(facts: _Facts, name: str) -> str:
     """U at the bin count where it stands out most, the p-value of the joint test, and the direction."""
     found = facts.evaluations[name]
-    test = found.tests.get(facts.error)
+    test = facts.test(name)
+    own = test is not None and facts.error in found.tests
     c = 0
-    if test is not None:
+    if test is not None and own:
         spread = [d.U / d.null_sd if d.null_sd > 0 else 0.0 for d in test.details]
         c = facts.counts.index(test.details[spread.index(max(spread))].n_bins)
     bins = facts.counts[c]
     where = "" if bins is None else f" at {bins_text(bins)}"
-    pvalue = "" if test is None else f", p = {test.pvalue:.2g}"
+    pvalue = "" if test is None else f", p = {test.pvalue:.2g}" + ("" if own else f" for {test.name}")
     gap = found.direction
-    size = "" if gap.word == "no clear direction" else f" by {abs(gap.gap):.2g}"
+    size = "" if gap.word == "no clear direction" else f" by {abs(gap.gap):.2g} on average"
     return f"U {facts.u(name, c):+.3g}{where}{pvalue}, {gap.word}{size}"
 
 
