@@ -399,6 +399,15 @@ def test_as_many_bins_as_rows_have_no_pairs_and_say_nothing():
     assert (found.low, found.estimate, found.high) == (0.0, 0.0, 0.0)
 
 
+def test_a_single_row_with_weight_has_no_pairs_and_pvalue_one():
+    y, p = rows_of(3, 20, 0)
+    w = np.eye(1, 20)[0]
+    for n_bins in (4, (2, 4)):
+        assert calibration_test(y, p, n_bins=n_bins, sample_weight=w, resamples=19).pvalue == 1.0
+    assert calibration_test([1], [[0.2, 0.8]], resamples=19).pvalue == 1.0
+    assert mean_gap([1], [[0.2, 0.8]]).word == "no clear direction"
+
+
 def test_several_bin_counts_are_one_test():
     y, p = rows_of(3, 50, 1)
     test = calibration_test(y, p, n_bins=(2, 5, 10), resamples=199)

@@ -34,7 +34,7 @@ class MeanGap(Result):
     @property
     def word(self) -> str:
         """over-confident, under-confident, too high, too low, or that no direction is visible."""
-        if abs(self.gap) <= 2 * self.se:
+        if not abs(self.gap) > 2 * self.se:  # also where a single row has no standard error
             return "no clear direction"
         if self.confidence:
             return "over-confident" if self.gap > 0 else "under-confident"
@@ -87,5 +87,5 @@ def gap_of(sample: Sample, groups: tuple[Array, int] | None = None) -> MeanGap:
     if groups is not None:
         score = np.bincount(groups[0], weights=score, minlength=groups[1])
     units = len(score)
-    se = float(np.sqrt(units / max(units - 1, 1) * np.square(score).sum()) / total)
+    se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total) if units > 1 else float("nan")
     return MeanGap(gap, se, float(w @ u / total), float(w @ outcome / total), sample.wrong is not None, sample.rows)

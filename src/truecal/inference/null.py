@@ -24,6 +24,7 @@ Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
 
 _BLOCK = 1 << 22  # numbers held at once per array of a block of draws
+_NOTHING = 1e-13  # U this small beside the largest loss of a row is a rounding error
 _CDF_ENTRIES = 1 << 15  # cumulative probabilities searched at once: they stay in cache
 
 BERNOULLI = (
@@ -133,7 +134,13 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     assert observed is not None
     first = statistic(observed[None])
     rest = [statistic(world.draw(rng, size)) for size in _block_sizes(world, pieces, resamples)]
-    return Draws(first[0], np.concatenate(rest))
+    floor = 0.0 if world.error.norm == "l1" else _NOTHING * float(world.sample.loss().max())
+    return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
+
+
+def _snap(values: Array, floor: float) -> Array:
+    """U below `floor` is what rounding leaves of 0, and must tie with other zeros."""
+    return np.where(np.abs(values) <= floor, 0.0, values)
 
 
 def _block_sizes(world: World, pieces: list[Piece], resamples: int) -> Iterator[int]:
