@@ -156,26 +156,30 @@ def cifar100(
         return Trace(model, fraction, epochs, cost=(variant.image_size / 224) ** 2 * (fraction * backward + 0.07))
 
     machine_only = {"weights", "device", "cuda_graphs", "channels_last"}
-    recorded = {key: value for key, value in asdict(settings).items() if key not in machine_only}
+    recorded = {key: value for key, value in asdict(settings).items() if key not in machine_only} | {"epochs": epochs}
+    paper = asdict(CifarSettings()) | {"epochs": 100}
+    unlike = [f"{key.replace('_', ' ')} {value} (paper: {paper[key]})" for key, value in recorded.items()
+              if key != "seed" and value != paper[key]]  # fmt: skip
+    if within_model != "mobilenetv3_small_100":
+        unlike.insert(0, f"within-model network {within_model} (paper: mobilenetv3_small_100)")
+    if unlike:
+        notes = (f"The paper's protocol, except for: {', '.join(unlike)}.", *notes)
     return Preset(
         name,
         f"CIFAR-100, {within_model} within, {len(models)} models across",
         _experiments(trace, within_model, fractions, tuple(models), cross_fractions),
         partial(_open_cifar, str(data), settings),
-        {**recorded, "epochs": epochs},
+        recorded,
         notes=notes,
         processes=5 if device.startswith("cuda") else 1,
         beside_paper=True,
     )
 
 
-LITE0_NOTES = (
-    "Within-model: tf_efficientnet_lite0 fine-tuned from ImageNet weights, where the paper uses mobilenetv3_small_100; "
-    "128-pixel inputs instead of 224, 10 epochs instead of 100, learning rate 0.01 instead of 0.001; the rest follows "
-    "the paper.",
+LITE0_NOTE = (
     "Cross-model is a SUBSTITUTE for the paper's nine architectures: nine variants of tf_efficientnet_lite0, input "
-    "sizes 64, 96 and 128 by frozen depth (nothing, the stem and the first four stages, all but the last stage and "
-    "the head). They share one set of ImageNet weights, so they differ less from one another than nine architectures.",
+    "sizes 64, 96 and 128 by frozen depth (nothing; the stem and the first four stages; all but the last stage and the "
+    "head). They share one set of ImageNet weights, so they differ less from one another than nine architectures."
 )
 
 
@@ -201,7 +205,7 @@ def cifar100_lite0(
         image_size=image_size,
         learning_rate=learning_rate,
         name="cifar100-lite0",
-        notes=LITE0_NOTES,
+        notes=(LITE0_NOTE,) if tuple(models) == LITE0_VARIANTS else (),
         **options,
     )
 

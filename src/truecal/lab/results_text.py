@@ -52,7 +52,7 @@ class UPart:
     @property
     def bias(self) -> float:
         """Mean U as a share of the mean loss: what calibrated predictors would have near zero."""
-        return self.mean_u / self.mean_loss
+        return _ratio(self.mean_u, self.mean_loss)
 
 
 def u_part(table: pd.DataFrame, family: str, bins: int) -> UPart:
@@ -176,8 +176,7 @@ def _near_calibrated(parts: Sequence[UPart]) -> str:
 
 def _times(part: UPart) -> str:
     rms, twin = math.hypot(part.mean_u, part.spread_u), math.hypot(part.twin_mean_u, part.twin_spread_u)
-    ratio = rms / twin if twin else math.nan
-    return f"its root mean square is {ratio:.1f} times that of calibrated twins (same reports, labels drawn from them)"
+    return f"its root mean square is {_ratio(rms, twin):.1f} times that of calibrated twins (same reports, labels drawn from them)"
 
 
 def _u_table(parts: Sequence[UPart]) -> str:
@@ -267,7 +266,7 @@ def _why(name: str, parts: Sequence[UPart], main: pd.DataFrame) -> str:
 
 def _reason(part: UPart, measured: float, twin: float) -> str:
     """What made the correlation: a small U, sampling noise, or miscalibration that does or does not follow the loss."""
-    ratio, noise = part.spread_u / part.spread_loss, part.twin_spread_u / part.spread_loss
+    ratio, noise = _ratio(part.spread_u, part.spread_loss), _ratio(part.twin_spread_u, part.spread_loss)
     first = (
         f"U spreads {ratio:.2f} times as wide as the loss ({noise:.2f} for calibrated twins); r with the "
         f"classification error {measured:.3f} ({twin:.3f} for the twins)."
@@ -355,6 +354,10 @@ def _verdict(lowest: float) -> str:
     if lowest >= WEAK:
         return f"holds in part (lowest {lowest:.2f})"
     return f"does not hold throughout (lowest {lowest:.2f})"
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
 
 
 def _list(values: Sequence[float]) -> str:
