@@ -306,6 +306,15 @@ def test_labels_are_drawn_from_the_rows():
     assert (share[p == 0] == 0).all()
 
 
+def test_a_class_without_chance_is_not_drawn_even_at_the_edge():
+    class Zeros:
+        def random(self, shape):
+            return np.zeros(shape)
+
+    p = np.array([[0.0, 0.0, 1.0], [0.0, 0.4, 0.6]])
+    assert draw_labels(Zeros(), p, 1).tolist() == [[2, 1]]
+
+
 # -- null moments: every outcome listed -------------------------------------------------------------------------------
 
 
