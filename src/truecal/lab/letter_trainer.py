@@ -24,7 +24,7 @@ class MLPTrainer:
     def train(self, trace: Trace, state: Path | None = None) -> Iterator[Checkpoint]:
         """Yield each epoch; a trace takes seconds, so nothing is saved in between."""
         from sklearn.neural_network import MLPClassifier
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
 
         rows = nested_subset(len(self.data.train), trace.fraction, self.seed)
         X, y = self.data.train.X[rows], self.data.train.y[rows]

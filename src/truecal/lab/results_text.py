@@ -176,7 +176,8 @@ def _near_calibrated(parts: Sequence[UPart]) -> str:
 
 def _times(part: UPart) -> str:
     rms, twin = math.hypot(part.mean_u, part.spread_u), math.hypot(part.twin_mean_u, part.twin_spread_u)
-    return f"its root mean square is {_ratio(rms, twin):.1f} times that of calibrated twins (same reports, labels drawn from them)"
+    times = f"its root mean square is {_ratio(rms, twin):.1f} times that of calibrated twins"
+    return f"{times} (same reports, labels drawn from them)"
 
 
 def _u_table(parts: Sequence[UPart]) -> str:
