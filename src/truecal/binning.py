@@ -236,11 +236,11 @@ class Poisson(AveragedRule):
             raise ValueError(f"theta must be a positive number, got {self.theta!r}")
 
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        carried = _decayed_prefix(np.exp(-np.diff(points, prepend=points[0]) / self.theta), sums)
+        carried = decayed_prefix(np.exp(-np.diff(points, prepend=points[0]) / self.theta), sums)
         return np.asarray(np.einsum("vj,vj->v", sums, sums + 2 * carried))
 
 
-def _decayed_prefix(decay: Array, sums: Array) -> Array:
+def decayed_prefix(decay: Array, sums: Array) -> Array:
     """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
     factor = decay.copy()
     carried = np.zeros_like(sums)

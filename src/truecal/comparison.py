@@ -415,13 +415,14 @@ def _pairs(
     evaluations: Mapping[str, Evaluation], left_out: Mapping[str, Mapping[str, LeftOut]], level: float
 ) -> Iterator[Pair]:
     """Paired differences of every squared error, from the leave-one-out values of the models."""
-    from .inference.intervals import _part
+    from .inference.intervals import paired_part
 
     for error in next(iter(left_out.values())):
         for a, b in combinations(evaluations, 2):
             for c, row in enumerate(evaluations[a].rows(error)):
                 loss, u, total = (
-                    _part(left_out[a][error], left_out[b][error], c, what, level) for what in ("loss", "U", "score")
+                    paired_part(left_out[a][error], left_out[b][error], c, what, level)
+                    for what in ("loss", "U", "score")
                 )
                 other = evaluations[b].rows(error)[c]
                 condition = _condition(loss, row, other, evaluations[a].n_samples) if row.truthful else None

@@ -91,13 +91,11 @@ def _fit(model: DemoModel, data: Any) -> Any:
 
 
 def _probabilities(model: DemoModel, fitted: Any, data: Any) -> NDArray[Any]:
+    from .kernels.cpu import softmax
     from .recalibration import TemperatureScaling
 
     scores = np.log(np.maximum(fitted.predict_proba(data.test.X), 1e-12))
     if model.temperature is None:
         validation = np.log(np.maximum(fitted.predict_proba(data.validation.X), 1e-12))
         return np.asarray(TemperatureScaling().fit(validation, data.validation.y).predict_proba(scores))
-    scores /= model.temperature
-    scores -= scores.max(axis=1, keepdims=True)
-    proba = np.exp(scores)
-    return np.asarray(proba / proba.sum(axis=1, keepdims=True))
+    return softmax(scores / model.temperature)

@@ -146,6 +146,7 @@ class Settings:
     seed: int
     plan: Plan
     diagram_bins: int
+    notes: tuple[str, ...] = ()
 
 
 def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measured:
@@ -154,7 +155,7 @@ def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measure
     from .inference.results import check_groups
 
     clusters = None
-    notes = []
+    notes = list(settings.notes)
     if groups is not None:
         if len(np.unique(groups)) >= 3:
             clusters = check_groups(groups, inputs.n_samples)
@@ -261,12 +262,12 @@ def _intervals(
     notes: list[str],
 ) -> list[tuple[Any, Any]]:
     """For each bin count, the intervals of U and of the score; none where they would need draws beyond the plan."""
-    from .inference.intervals import _few, _interval
+    from .inference.intervals import few_bins, interval_of
     from .inference.null import calibrated_world, simulate
 
     clustered = clusters is not None and clusters[0] is not None
     counts = _counts(metric)
-    few = [_few(metric, m) for m in counts]
+    few = [few_bins(metric, m) for m in counts]
     null = None
     if any(few) and not clustered:
         draws = settings.plan.simulation(metric.binning, sample)[1]
@@ -281,8 +282,8 @@ def _intervals(
         common = (clustered, null if needs else None, needs)
         found.append(
             (
-                _interval(metric, sample, left, c, "U", settings.level, *common),
-                _interval(metric, sample, left, c, "score", settings.level, *common),
+                interval_of(metric, sample, left, c, "U", settings.level, *common),
+                interval_of(metric, sample, left, c, "score", settings.level, *common),
             )
         )
     return found

@@ -177,7 +177,7 @@ def map_tables(
 
     Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views.
     """
-    _refuse_misfit(sample, rule)
+    refuse_misfit(sample, rule)
     plain = sample.marks is not None and sample.weights is None and not sample.joint and not squares
     if plain and isinstance(rule, FixedRule):
         return [reduce(_fixed_tables(sample, rule))]
@@ -196,7 +196,7 @@ def map_tables(
         return [item for items in pool.map(work, tiles) for item in items]
 
 
-def _refuse_misfit(sample: Sample, rule: BinningRule) -> None:
+def refuse_misfit(sample: Sample, rule: BinningRule) -> None:
     """Vector reports need cells for vectors, scalar reports need cells on the line."""
     if isinstance(rule, Halfspaces) and not sample.distributions:
         raise ValueError("half-spaces need reports that are distributions over classes; use KdTree for other vectors")
@@ -263,7 +263,7 @@ def _plain_tables(
             yield _shared_cut_tables(sample, row[None, :], [own], rule.cuts(row), ties)
 
 
-def _refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> None:
+def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> None:
     if not isinstance(rule, Edges):
         return
     low, high = (reports.dtype.type(rule.values[i]) for i in (0, -1))
@@ -341,7 +341,7 @@ def _coarsen(sample: Sample, segments: cpu.Segments, union: Array, cuts: Array) 
 def _fixed_tables(sample: Sample, rule: FixedRule) -> tuple[BinTable, ...]:
     """All views over fixed intervals: row blocks, in parallel, over the union of all edges."""
     assert sample.marks is not None
-    _refuse_outside_edges(sample, rule, sample.reports)
+    refuse_outside_edges(sample, rule, sample.reports)
     every = rule.edges(sample.bounds, working_dtype(sample.reports))
     union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
     kernel = cpu.fixed_cells if sample.reports.ndim == 2 else cpu.fixed_view
@@ -377,7 +377,7 @@ def _general_tables(
             order = np.argsort(reports, kind="stable")
             yield (_ordered_points_table(sample, order, reports[order].astype(np.float64), one),)
         elif isinstance(rule, FixedRule):
-            _refuse_outside_edges(sample, rule, reports)
+            refuse_outside_edges(sample, rule, reports)
             edges = rule.edges(sample.bounds, reports.dtype)
             order = np.argsort(reports, kind="stable")
             cuts = tuple(np.searchsorted(reports[order], e[1:-1], side="right") for e in edges)
@@ -398,13 +398,13 @@ def _partition_tables(
     tables = []
     for cuts in partition.cuts:
         if ties == "together" and partition.tied is not None:
-            cuts = _whole_blocks(cuts, partition.tied)
+            cuts = whole_blocks(cuts, partition.tied)
         sums, variance = cpu.weighted_segments(x, cuts, partition.tied if ties == "average" else None)
         tables.append(_table(sample, sums[:3], variance, residual_sq=sums[3]))
     return tuple(tables)
 
 
-def _whole_blocks(cuts: Array, tied: Array) -> Array:
+def whole_blocks(cuts: Array, tied: Array) -> Array:
     """Move every cut inside a tie block to the block's end: the block stays with the bin of its first place."""
     ends = np.append(np.flatnonzero(~tied), len(tied))
     return np.asarray(ends[np.searchsorted(ends, cuts)])

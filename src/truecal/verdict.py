@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .inference.intervals import LeftOut
 
 _SHOWN = 4  # models named in one breath; the rest are counted
+_ROUNDING = 1e-12
 ECE = ("confidence_l1", "top_label_l1")
 
 
@@ -92,12 +93,12 @@ class _Facts:
 
     def difference(self, a: str, b: str, c: int, what: Any) -> Part | None:
         """a − b with an interval that holds for all pairs (and bin counts) at once; None where there is no interval."""
-        from .inference.intervals import _part
+        from .inference.intervals import paired_part
 
         if a not in self.left or b not in self.left:
             return None
         looks = self.pairs * (len(self.counts) if what == "U" else 1)
-        return _part(self.left[a], self.left[b], c, what, 1 - (1 - self.level) / looks)
+        return paired_part(self.left[a], self.left[b], c, what, 1 - (1 - self.level) / looks)
 
     def test(self, name: str) -> CalibrationTest | None:
         """The test of the headline error, or where that was too large to resample, another one."""
@@ -197,13 +198,13 @@ def _claims(facts: _Facts) -> list[CalibrationClaim]:
 
 
 def _calibration(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
-    groups: dict[str, list[tuple[str, str]]] = {"is rejected for": [], "is not rejected for": [], "is untested for": []}
+    groups: dict[str, list[tuple[str, str]]] = {"rejected for": [], "not rejected for": [], "untested for": []}
     for name in facts.names:
         verdict = facts.rejects(name)
-        key = "is untested for" if verdict is None else ("is rejected for" if verdict else "is not rejected for")
+        key = "untested for" if verdict is None else ("rejected for" if verdict else "not rejected for")
         groups[key].append((name, _state(facts, name)))
-    states = ", and ".join(f"{key} {_named(items)}" for key, items in groups.items() if items)
-    return f"Calibration: it {states}{_better(facts, claims)}."
+    states = ", ".join(f"{key} {_named(items)}" for key, items in groups.items() if items)
+    return f"Calibration: {states}{_better(facts, claims)}."
 
 
 def _state(facts: _Facts, name: str) -> str:
@@ -213,7 +214,8 @@ def _state(facts: _Facts, name: str) -> str:
     own = test is not None and facts.error in found.tests
     c = 0
     if test is not None and own:
-        spread = [d.U / d.null_sd if d.null_sd > 0 else 0.0 for d in test.details]
+        least = _ROUNDING * facts.loss(name)  # at n bins and more U is 0 but for rounding
+        spread = [d.U / d.null_sd if d.null_sd > least else float("-inf") for d in test.details]
         c = facts.counts.index(test.details[spread.index(max(spread))].n_bins)
     bins = facts.counts[c]
     where = "" if bins is None else f" at {bins_text(bins)}"
@@ -275,13 +277,15 @@ def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
     if pair is None:
         return ""
     parts = [(m, facts.difference(*pair, c, "U")) for c, m in enumerate(facts.counts)]
+    least = _ROUNDING * facts.loss(pair[0])
     widths = [(m, part.high - part.estimate) for m, part in parts if part is not None and m is not None]
+    widths = [(m, width) for m, width in widths if width > least]
     if not widths:
         return ""
     gap = abs(facts.loss(pair[0]) - facts.loss(pair[1]))
     which = "" if facts.pairs == 1 else f" for {pair[0]} and {pair[1]}"
     sizes = ", ".join(f"{width:.2g} at {bins_text(m)}" for m, width in widths)
-    able = tuple(m for m, width in widths if 0 < width <= gap)
+    able = tuple(m for m, width in widths if width <= gap)
     return f": to be seen, U would have to differ by {sizes}{which}, and {_able(facts, able, widths, gap)}"
 
 
@@ -291,7 +295,7 @@ def _able(facts: _Facts, able: tuple[int, ...], widths: Sequence[tuple[int, floa
         return f"against {against} {bins_text(able)} could"
     n = next(iter(facts.evaluations.values())).n_samples
     m, width = widths[-1]
-    needed = ceil(m * (width / gap) ** 2) if gap > 0 and width > 0 else n  # the noise of U falls like 1/√m
+    needed = ceil(m * (width / gap) ** 2) if gap > 0 else n  # the noise of U falls like 1/√m
     if needed <= n // 2:
         return f"against {against} none of these could, about {needed} bins would"
     return f"against {against} no bin count could with {n} samples"

@@ -34,12 +34,12 @@ from ..binning import (
     RankRule,
     TwoBin,
     VectorRule,
-    _decayed_prefix,
+    decayed_prefix,
 )
 from ..data import working_dtype
 from ..kernels.cpu import run_sums
 from ..properties import Sample
-from ..table import _refuse_misfit, _refuse_outside_edges, _whole_blocks
+from ..table import refuse_misfit, refuse_outside_edges, whole_blocks
 
 Array = NDArray[Any]
 
@@ -186,8 +186,8 @@ class KernelForm:
         field = np.empty_like(residuals)
         if isinstance(self.rule, Poisson):
             decay = np.exp(-np.diff(u, prepend=u[0]))
-            after = _decayed_prefix(np.append(1.0, decay[:0:-1]), r[:, ::-1])[:, ::-1]
-            field[:, self.order] = _decayed_prefix(decay, r) + after
+            after = decayed_prefix(np.append(1.0, decay[:0:-1]), r[:, ::-1])[:, ::-1]
+            field[:, self.order] = decayed_prefix(decay, r) + after
         else:
             mass, moment = np.cumsum(r, axis=1), np.cumsum(u * r, axis=1)
             distance = u * (2 * mass - mass[:, -1:]) - (2 * moment - moment[:, -1:])
@@ -230,7 +230,7 @@ def pairs_in_runs(rule: TwoBin | Poisson, run: Array, points: Array, r: Array) -
     if isinstance(rule, Poisson):
         with np.errstate(over="ignore"):  # the step back from one run to the next is masked
             decay = np.where(first, 0.0, np.exp(-np.diff(points, prepend=points[0])))
-        return np.asarray(2 * r * _decayed_prefix(decay, r[None, :])[0])
+        return np.asarray(2 * r * decayed_prefix(decay, r[None, :])[0])
     start = np.maximum.accumulate(np.where(first, np.arange(len(r)), 0))
     mass, moment = (np.concatenate([[0.0], np.cumsum(x)[:-1]]) for x in (r, points * r))
     before, moment_before = mass - mass[start], moment - moment[start]
@@ -251,7 +251,7 @@ class Piece:
 
 def frozen_pieces(sample: Sample, rule: BinningRule, ties: str) -> Iterator[Piece]:
     """The error's form as a weighted sum: one piece per view, one for all views of a vector, one per direction."""
-    _refuse_misfit(sample, rule)
+    refuse_misfit(sample, rule)
     every = slice(0, sample.views)
     if isinstance(rule, Halfspaces):
         for key in rule.keys(sample.reports):
@@ -274,7 +274,7 @@ def _view_form(sample: Sample, rule: BinningRule, ties: str, j: int) -> Form:
             raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
         return KernelForm(rule, order, ordered.astype(np.float64), sample.bounds)
     if isinstance(rule, FixedRule):
-        _refuse_outside_edges(sample, rule, reports)
+        refuse_outside_edges(sample, rule, reports)
         edges = rule.edges(sample.bounds, reports.dtype)
         cuts = tuple(np.searchsorted(ordered, e[1:-1], side="right") for e in edges)
         return _bins_form(Partition(order, cuts), "row")
@@ -286,7 +286,7 @@ def _view_form(sample: Sample, rule: BinningRule, ties: str, j: int) -> Form:
 def _bins_form(partition: Partition, ties: str) -> BinsForm:
     n, tied, every = len(partition.order), partition.tied, partition.cuts
     if ties == "together" and tied is not None:
-        every = tuple(_whole_blocks(cuts, tied) for cuts in every)
+        every = tuple(whole_blocks(cuts, tied) for cuts in every)
     union = np.unique(np.concatenate([*every, [0]]).astype(np.int64))
     union = union[union < n]
     if ties != "average" or tied is None or not tied[union].any():

@@ -227,25 +227,25 @@ def confidence_interval(
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     clusters = check_groups(groups, sample.rows)
     left = leave_out(metric, sample, clusters)
-    few = [what != "loss" and _few(metric, m) for m in counts_of(metric.binning)]
+    few = [what != "loss" and few_bins(metric, m) for m in counts_of(metric.binning)]
     null: Array | None = None
     if any(few) and clusters is None and (sampler is not None or not isinstance(metric.property, Outcomes)):
         null = simulate(calibrated_world(metric, sample, y_proba, sampler), draws, seed).drawn
     found = tuple(
-        _interval(metric, sample, left, c, what, level, clusters is not None, null if few[c] else None, few[c])
+        interval_of(metric, sample, left, c, what, level, clusters is not None, null if few[c] else None, few[c])
         for c in range(len(few))
     )
     return found if metric.binning.several else found[0]
 
 
-def _few(metric: CalibrationError, m: int | None) -> bool:
+def few_bins(metric: CalibrationError, m: int | None) -> bool:
     """Whether the jackknife alone is not enough: few bins, or a kernel, which acts like one or two bins."""
     if isinstance(metric.binning, (AveragedRule, Halfspaces)):
         return True
     return m is not None and m < FEW_BINS and not isinstance(metric.binning, Exact)
 
 
-def _interval(
+def interval_of(
     metric: CalibrationError,
     sample: Sample,
     left: LeftOut,
@@ -464,9 +464,9 @@ def paired_difference(
     method = "jackknife over rows" if clusters is None else "jackknife over clusters"
     found = []
     for c, m in enumerate(counts_of(metric.binning)):
-        loss, u, both = (_part(first, second, c, what, level) for what in WHOLE)
+        loss, u, both = (paired_part(first, second, c, what, level) for what in WHOLE)
         note = ""
-        if _few(metric, m):
+        if few_bins(metric, m):
             note = "few bins: the U part is nearly all noise, and its interval covers too seldom near calibration"
         found.append(
             PairedDifference(
@@ -476,7 +476,7 @@ def paired_difference(
     return tuple(found) if metric.binning.several else found[0]
 
 
-def _part(first: LeftOut, second: LeftOut, c: int, what: What, level: float) -> Part:
+def paired_part(first: LeftOut, second: LeftOut, c: int, what: What, level: float) -> Part:
     (values_a, a), (values_b, b) = (_target(left, c, what) for left in (first, second))
     se = jackknife_se(values_a - values_b)
     freedom = first.units - 1

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from truecal.io.failures import failure, quote
+from truecal.kernels.cpu import softmax
 
 Kind = Literal["probabilities", "logits", "top_label", "choices"]
 KINDS: tuple[Kind, ...] = ("probabilities", "logits", "top_label", "choices")
 
 Floats = npt.NDArray[np.floating[Any]]
 Indices = npt.NDArray[np.intp]
-
-ROWS_AT_ONCE = 4096  # rows turned from logits to probabilities at a time: bounds the temporary memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +90,6 @@ class Predictions:
         width = "" if self.n_classes is None else f" x {self.n_classes}"
         labels = "labelled" if self.y_true is not None or self.correct is not None else "no labels"
         return f"<Predictions {self.name!r}: {self.kind}, {self.n}{width}, {labels}>"
-
-
-def softmax(logits: Floats) -> Floats:
-    """Softmax over columns, a block of rows at a time so that large inputs need little beside the result."""
-    from scipy.special import softmax as scipy_softmax
-
-    result = np.empty_like(logits)
-    for start in range(0, len(logits), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        result[rows] = scipy_softmax(logits[rows], axis=1)
-    return result
 
 
 def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:

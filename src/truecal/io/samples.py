@@ -12,7 +12,8 @@ import numpy as np
 
 from truecal.io.columns import Request
 from truecal.io.failures import failure, listing, parsing, quote
-from truecal.io.predictions import Floats, Indices, Predictions, softmax
+from truecal.io.predictions import Floats, Indices, Predictions
+from truecal.kernels.cpu import softmax
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000

@@ -18,6 +18,7 @@ Array = NDArray[Any]
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
 _COLUMN_ROWS = 16384
 _BUCKETS = 1 << 16
+_SOFTMAX_ROWS = 4096
 _LONG_VIEW = 1 << 17  # from here on, looking up buckets beats looking up every value
 _SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
 
@@ -324,3 +325,15 @@ def _running_maximum(columns: Array, above: Array, index: Array, value: Array) -
         np.multiply(step, np.uint8(j), out=step)
         np.maximum(index, step, out=index)
         np.maximum(value, columns[j], out=value)
+
+
+def softmax(logits: Array) -> Array:
+    """p_r = exp z_r / Σ_s exp z_s per row, a block of rows at a time: one new array and little beside it."""
+    proba = np.empty_like(logits)
+    for start in range(0, len(logits), _SOFTMAX_ROWS):
+        rows = slice(start, start + _SOFTMAX_ROWS)
+        block = proba[rows]
+        np.subtract(logits[rows], logits[rows].max(axis=1, keepdims=True), out=block)
+        np.exp(block, out=block)
+        block /= block.sum(axis=1, keepdims=True)
+    return proba

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
-from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+from sklearn.exceptions import ConvergenceWarning
 
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, softmax
+from truecal.kernels.cpu import softmax
+from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap
 from truecal.recalibration.temperature import best_temperature
 
 

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (  # type: ignore[import-untyped]
+from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     OneToOneFeatureMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
+from sklearn.utils.validation import (
     check_is_fitted,
     column_or_1d,
     validate_data,
@@ -29,6 +29,7 @@ from truecal.data import (
     check_weights,
     row_blocks,
 )
+from truecal.kernels.cpu import softmax
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
@@ -69,14 +70,6 @@ def read_logits(values: Floats) -> Logits:
     if not np.isfinite(top).all():
         check_logits(values, "X")  # raises, naming the place
     return Logits(values, top, bottom)
-
-
-def softmax(logits: Floats) -> Floats:
-    """Row-wise softmax in one new array; scipy.special.softmax holds three."""
-    p: Floats = logits - logits.max(axis=1, keepdims=True)
-    np.exp(p, out=p)
-    p /= p.sum(axis=1, keepdims=True)
-    return p
 
 
 def reports(logits: Logits) -> Float64s:

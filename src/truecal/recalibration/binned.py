@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from sklearn.base import clone  # type: ignore[import-untyped]
+from sklearn.base import clone
 
 from truecal.data import check_positive_int
 from truecal.recalibration.base import Codes, Float64s, Logits, ProbabilityMap, Recalibrator, normalise, reports

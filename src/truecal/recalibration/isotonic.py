@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
+from sklearn.isotonic import IsotonicRegression
 
 from truecal.recalibration.base import Codes, Float64s, Logits, ProbabilityMap, normalise, reports
 

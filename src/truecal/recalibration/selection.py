@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone  # type: ignore[import-untyped]
+from sklearn.base import clone
 
 from truecal.data import as_array
 from truecal.errors import CalibrationError, get_error

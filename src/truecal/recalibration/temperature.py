@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+from sklearn.exceptions import ConvergenceWarning
 
 from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, blocks
 
