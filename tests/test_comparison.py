@@ -9,7 +9,7 @@ import pytest
 
 import truecal as tc
 from truecal.comparison import _condition, compare
-from truecal.evaluation import evaluate
+from truecal.evaluation import HEAVY, evaluate
 from truecal.inference import (
     Part,
     calibration_test,
@@ -23,6 +23,7 @@ from truecal.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
 from truecal.measuring import ErrorValue, vector_bins
 from truecal.properties import Outcomes
 from truecal.resampling import Plan
+from truecal.verdict import _claims
 
 
 def softmax(z):
@@ -284,12 +285,54 @@ def test_a_distorted_model_is_worse_calibrated_and_the_words_are_two_sentences()
     verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, resamples=99, errors=["classwise"]).verdict
     assert verdict.predictive.startswith("Predictive value: true predicts better than sharp (by 0.")
     assert "calibrated" not in verdict.predictive
-    assert verdict.calibration.startswith("Calibration: it is rejected for sharp (U +")
+    assert verdict.calibration.startswith("Calibration: rejected for sharp (U +")
     assert "over-confident by 0.1" in verdict.calibration
     assert "true is better calibrated than sharp (U smaller by" in verdict.calibration
     assert verdict.rejected == ("sharp",)
     assert [(c.better, c.worse) for c in verdict.better_calibrated] == [("true", "sharp")]
     assert verdict.best == ("true",)
+
+
+class StubFacts:
+    """Two models whose U parts differ by given intervals at two bin counts, and what the test says of each."""
+
+    names = ("a", "b")
+    counts = (5, 20)
+
+    def __init__(self, parts, rejected):
+        self.parts, self.rejected = parts, rejected
+
+    def difference(self, a, b, c, what):
+        assert (a, b, what) == ("a", "b", "U")
+        return self.parts[c]
+
+    def rejects(self, name):
+        return self.rejected[name]
+
+
+@pytest.mark.parametrize(
+    ("parts", "rejected", "expected"),
+    [
+        ((part(-1.0, 0.5), part(0.0, 0.5)), {"a": False, "b": True}, [("a", "b", 5)]),
+        ((part(0.0, 0.5), part(1.0, 0.5)), {"a": True, "b": False}, [("b", "a", 20)]),
+        ((part(-1.0, 0.5), part(0.0, 0.5)), {"a": False, "b": False}, []),  # the test does not reject the worse one
+        ((part(-1.0, 0.5), part(1.0, 0.5)), {"a": True, "b": True}, []),  # the bin counts disagree
+        ((part(-1.0, 1.5), part(0.0, 0.5)), {"a": False, "b": True}, []),  # within noise
+        ((part(-1.0, 0.5), part(0.0, 0.5)), {"a": None, "b": None}, [("a", "b", 5)]),  # untested: intervals alone
+        ((None, None), {"a": True, "b": True}, []),
+    ],
+)
+def test_what_a_claim_of_better_calibration_needs(parts, rejected, expected):
+    claims = _claims(StubFacts(parts, rejected))
+    assert [(c.better, c.worse, c.n_bins) for c in claims] == expected
+    assert all(c.low <= c.difference <= c.high < 0 for c in claims)
+
+
+def test_each_part_of_the_verdict_is_one_sentence(comparison):
+    for sentence in comparison.verdict.sentences:
+        assert sentence.endswith(".") and ". " not in sentence
+    assert len(comparison.verdict.sentences) == 3
+    assert str(comparison.verdict) == "\n".join(comparison.verdict.sentences)
 
 
 def test_a_better_predictor_is_not_called_better_calibrated():
@@ -317,7 +360,7 @@ def test_equal_models_cannot_be_told_apart():
     verdict = compare(y, {"one": p, "two": p}, resamples=19, errors=["classwise", "confidence_l1"]).verdict
     assert "the data cannot tell one, which has the smallest Brier/k loss, from two" in verdict.predictive
     assert verdict.best == ("one", "two")
-    assert "no bin count could with 400 samples" in verdict.calibration
+    assert verdict.calibration.endswith("; the data cannot tell which is better calibrated.")
     assert verdict.ece == "ECE would have put one and two first at 5, 20 and 160 bins."
 
 
@@ -442,6 +485,7 @@ def test_plans_drop_large_bin_counts_first_and_then_all_draws(data, monkeypatch)
     )  # .01/(400·2e-7 + 4·25·3e-8)
     assert Plan(None, 1e-6).simulation(tc.Quantile((5, 20, 2000)), sample) == ((5,), 0)
     assert Plan(None, 1e-6).simulation(tc.TwoBin(), sample) == (None, 0)
+    assert Plan(None, 0.001).simulation(tc.TwoBin(), tc.Confidence().read(y, models["true"])) == (None, 99)
     assert Plan(7, 1e-6).simulation(tc.Quantile((5, 2000)), sample) == ((5, 2000), 7)
     assert Plan(None, 1e-9).bands(sample) == 0
     monkeypatch.setattr("truecal.resampling.MOST_REPORTS", 1599)
@@ -465,7 +509,7 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
         "no consistency",
     ):
         assert words in notes
-    assert "it is untested for true (U" in result.verdict.calibration
+    assert "untested for true (U" in result.verdict.calibration
 
 
 def test_a_headline_too_large_to_resample_borrows_the_test_of_confidence(data, monkeypatch):
@@ -475,6 +519,23 @@ def test_a_headline_too_large_to_resample_borrows_the_test_of_confidence(data, m
     assert list(result.evaluations["sharp"].tests) == ["confidence"]
     assert "p = 0.001 for ConfCE^corr, over-confident" in result.verdict.calibration
     assert "sharp" in result.verdict.rejected
+
+
+def test_costly_errors_of_large_inputs_wait_to_be_named(data, monkeypatch):
+    y, models = data
+    monkeypatch.setitem(HEAVY, "full_halfspace", 3 * 1600 - 1)
+    result = compare(y, models, n_bins=5, resamples=9)
+    assert "full_halfspace" not in result.error_names and "full" in result.error_names
+    assert any("unless named in errors" in note and "full_halfspace" in note for note in result.notes)
+    named = compare(y, models, n_bins=5, resamples=9, errors=["full_halfspace"])
+    assert named.error_names == ("full_halfspace",)
+
+
+def test_bins_that_hold_one_row_each_say_nothing_about_calibration(data):
+    y, models = data
+    verdict = compare(y, models, n_bins=(5, 400), errors=["classwise"], resamples=39).verdict
+    assert "at 400 bins" not in verdict.calibration
+    assert "at 5 bins" in verdict.calibration
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from .binning import read_bins
 from .data import check_positive_int
 from .inputs import Inputs, check_errors, check_groups, default_bins, read_inputs
 from .measuring import TESTED, ErrorValue, LossValue, Measured, Reliability, Settings, bins_text, measure, plain
-from .resampling import Plan
+from .resampling import MOST_REPORTS, Plan
 
 if TYPE_CHECKING:
     from .inference import CalibrationTest, MeanGap
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 DIAGRAM_BINS = 15
-HEAVY_ENTRIES = 500_000  # reports above which random half-spaces, 64 sorts of everything, are left out unless named
+
+# Errors left out unless they are named, by the number of reports above which they would dominate the work.
+HEAVY = {"full_halfspace": 500_000, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -187,8 +189,8 @@ def evaluate(
     `y_proba` is (n, k), or (n,) for the probability of `pos_label`, or TopPredictions(correct, confidence) with
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well;
     `groups` gives each row a cluster, left out as a whole in the intervals. n_bins defaults to 5, 20 and 2000, none
-    above 2n/5. `errors` defaults to every member of ERRORS that applies (random half-spaces only up to 500,000
-    probabilities). `resamples=None` plans up to 999 draws within about a second per error and says in `notes` what
+    above 2n/5. `errors` defaults to every member of ERRORS that applies, less the costliest ones for very
+    large inputs. `resamples=None` plans up to 999 draws within about a second per error and says in `notes` what
     it left out; a number is used everywhere.
 
     >>> import truecal as tc
@@ -223,8 +225,13 @@ def read_settings(
 
     counts = default_bins(inputs.n_samples) if n_bins is None else _sorted_bins(n_bins)
     names = check_errors(errors, inputs)
-    if errors is None and inputs.reports.size * models > HEAVY_ENTRIES:
-        names = tuple(name for name in names if name != "full_halfspace")
+    notes: tuple[str, ...] = ()
+    if errors is None:
+        size = inputs.reports.size * models
+        heavy = [name for name in names if size > HEAVY.get(name, size)]
+        names = tuple(name for name in names if name not in heavy)
+        if heavy:
+            notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(heavy)}",)
     check_draws(1 if resamples is None else resamples, seed)
     return Settings(
         names=names,
@@ -233,6 +240,7 @@ def read_settings(
         seed=int(seed),
         plan=Plan(resamples, seconds),
         diagram_bins=check_positive_int(diagram_bins, "diagram_bins"),
+        notes=notes,
     )
 
 

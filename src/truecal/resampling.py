@@ -14,7 +14,9 @@ FEWEST_DRAWS = 99
 MOST_REPORTS = 1 << 23
 """Resampling several views holds an order of the rows per view; with more reports than this that is too much memory."""
 
-_LABEL, _CELL, _KERNEL, _BAND = 2e-7, 3e-8, 1.5e-8, 9e-9  # seconds per row, cell, report of a kernel, report of a band
+# Seconds per draw and: row with several views, row with one, cell, report of a kernel, report of a band.
+_LABEL, _COIN, _CELL, _KERNEL, _BAND = 2e-7, 7e-8, 3e-8, 1.5e-8, 9e-9
+_PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is: one view, and bands
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Plan:
             draws = min(MOST_DRAWS, int(self.seconds / draw_cost(rule, sample, kept)))
             if draws >= FEWEST_DRAWS:
                 return kept, draws
+            if sample.views == 1 and _PATIENCE * draws >= FEWEST_DRAWS:
+                return kept, FEWEST_DRAWS
             if kept is None or len(kept) <= 1:
                 return kept, 0
             kept = kept[:-1]
@@ -50,14 +54,15 @@ class Plan:
         draws = int(self.seconds / (_BAND * sample.rows * sample.views))
         if draws >= FEWEST_DRAWS:
             return min(MOST_DRAWS, draws)
-        return FEWEST_DRAWS if 10 * draws >= FEWEST_DRAWS else 0
+        return FEWEST_DRAWS if _PATIENCE * draws >= FEWEST_DRAWS else 0
 
 
 def draw_cost(rule: BinningRule, sample: Sample, counts: tuple[int, ...] | None) -> float:
     """About how many seconds one draw of outcomes and its statistic take."""
     n, views = sample.rows, sample.views
+    rows = n * (_COIN if views == 1 else _LABEL)
     if counts is None:
         directions = rule.n_directions if isinstance(rule, Halfspaces) else 1
-        return _LABEL * n + _KERNEL * n * views * directions
+        return rows + _KERNEL * n * views * directions
     per_bin = views if isinstance(rule, ArgmaxQuantile) else 1  # its bins are counted within each class
-    return _LABEL * n + _CELL * views * sum(min(n, m * per_bin) for m in counts)
+    return rows + _CELL * views * sum(min(n, m * per_bin) for m in counts)
