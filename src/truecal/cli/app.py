@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,7 +81,9 @@ def _read(files: list[Path], **options: Any) -> Loaded:
         return load(files, **options)
 
 
-def _write(result: Any, html: Path | None, json: Path | None, csv: Path | None) -> None:
+def _write(
+    result: Any, html: Path | None, json: Path | None, csv: Path | None, classes: Sequence[str] | None = None
+) -> None:
     """Each file appears whole or not at all."""
     from truecal.io import write_atomic
 
@@ -94,7 +96,7 @@ def _write(result: Any, html: Path | None, json: Path | None, csv: Path | None) 
     if html is not None:
         from truecal.report import write_report
 
-        write_report(result, html)
+        write_report(result, html, classes=classes)
     for path in (html, json, csv):
         if path is not None:
             Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path}", markup=False)
@@ -151,7 +153,7 @@ def evaluate(
             level=level,
         )
     render.evaluation(result, loaded.notes)
-    _write(result, html, json, csv)
+    _write(result, html, json, csv, loaded.classes)
 
 
 @app.command()
@@ -204,7 +206,7 @@ def compare(
             level=level,
         )
     render.comparison(result, loaded.notes)
-    _write(result, html, json, csv)
+    _write(result, html, json, csv, loaded.classes)
 
 
 @app.command("test")
@@ -251,12 +253,13 @@ def demo(
 ) -> None:
     """Train small models on the bundled Letter data, compare them, and write a report."""
     from truecal.demo import MODELS, run_demo
+    from truecal.lab.datasets import letter
 
     with _waiting(f"training {len(MODELS)} models on Letter Recognition"):
         result = run_demo(out)
     render.comparison(result, (f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}",))
     render.flips(result)
-    _write(result, out / "report.html", out / "results.json", out / "results.csv")
+    _write(result, out / "report.html", out / "results.json", out / "results.csv", letter().classes)
 
 
 @app.command(

@@ -26,6 +26,7 @@ class Loaded:
     models: dict[str, Any]
     errors: tuple[str, ...] | None
     notes: tuple[str, ...]
+    classes: tuple[str, ...] | None = None
 
     def test(self, error: str | None, **options: Any) -> CalibrationTest:
         """The calibration test of the only model, by the error that fits it unless one is named."""
@@ -65,7 +66,9 @@ def load(
             models[name] = _model(predictions)
     ragged = any("classwise" not in p.supports for p in read)
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
-    return Loaded(_labels(read), models, CONFIDENCE_ERRORS if ragged and not top_only else None, tuple(notes))
+    errors = CONFIDENCE_ERRORS if ragged and not top_only else None
+    classes = next((p.classes for p in read if p.classes is not None), None)
+    return Loaded(_labels(read), models, errors, tuple(notes), classes)
 
 
 def _labels(read: Sequence[Predictions]) -> Any:
