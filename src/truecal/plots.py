@@ -24,6 +24,7 @@ MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
 
 _BAND = "#999999"
+_FEW = 6  # series up to which intervals are shaded and the legend fits inside
 
 
 def _axes(ax: Any, **figure: Any) -> Any:
@@ -137,7 +138,7 @@ def classwise_grid(
 
 
 def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: Any = None) -> Any:
-    """The error of each model against the number of bins, with its interval (l1: with no interval).
+    """The error of each model against the number of bins, with intervals for up to six models (l1: with none).
 
     A truthful error is drawn as n·error = loss + U, so that heights mean the same at every bin count.
     """
@@ -148,7 +149,7 @@ def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: 
         if x == [None]:
             raise ValueError(f"{error!r} has no bin count to draw against")
         ax.plot(x, [row.score for row in rows], label=_plain(name), markersize=4, **_style(i))
-        if all(row.low is not None for row in rows):
+        if len(comparison.names) <= _FEW and all(row.low is not None for row in rows):
             bounds = ([row.low for row in rows], [row.high for row in rows])
             ax.fill_between(x, *bounds, color=COLORS[i % len(COLORS)], alpha=0.12, linewidth=0)
     first = comparison.evaluations[comparison.names[0]].rows(error)[0]
@@ -170,7 +171,7 @@ def _bin_ticks(ax: Any, rows: Sequence[Any]) -> None:
 
 def _legend(ax: Any, entries: int) -> None:
     """Inside for a few models, beside the axes for many."""
-    if entries <= 6:
+    if entries <= _FEW:
         ax.legend(fontsize="small", frameon=False)
     else:
         ax.legend(fontsize="x-small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1), ncols=-(-entries // 20))
