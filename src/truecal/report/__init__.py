@@ -1,0 +1,61 @@
+"""One self-contained HTML page about a comparison or an evaluation: it opens offline and asks no network for anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from truecal.comparison import Comparison
+    from truecal.evaluation import Evaluation
+
+
+def render_report(
+    result: Comparison | Evaluation, *, title: str | None = None, classes: Sequence[object] | None = None
+) -> str:
+    """The page as text: the verdict, loss + U with intervals, rankings by bin count, diagrams, and what it all means.
+
+    `classes` names the columns, in order; without it a class is called by its number. Everything that came from
+    outside (names of models, files, classes, the title) is shown as text and never as markup. n·error = loss + U.
+
+    >>> import truecal as tc
+    >>> from truecal.report import render_report
+    >>> y, a, b = [0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, [.4, .6, .6, .4] * 10
+    >>> page = render_report(tc.compare(y, {"a": a, "<b>": b}, n_bins=(2, 5), resamples=19), title="Two models")
+    >>> page.startswith("<!doctype html>"), "<b>" in page, "&lt;b&gt;" in page
+    (True, False, True)
+    """
+    try:
+        from truecal.report.page import render
+    except ImportError as error:
+        raise ImportError(
+            f'the report needs altair, vl-convert-python and jinja2 ({error}): pip install "truecal[report]"'
+        ) from error
+    return render(result, title, classes)
+
+
+def write_report(
+    result: Comparison | Evaluation,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    classes: Sequence[object] | None = None,
+) -> None:
+    """Write the page of `render_report` to `path`, whole or not at all.
+
+    >>> import pathlib, tempfile
+    >>> import truecal as tc
+    >>> from truecal.report import write_report
+    >>> result = tc.evaluate([0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, n_bins=(2, 5), resamples=19)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(result, pathlib.Path(folder, "report.html"))
+    ...     print([file.name for file in pathlib.Path(folder).iterdir()])
+    ['report.html']
+    """
+    from truecal.io import write_atomic
+
+    write_atomic(path, render_report(result, title=title, classes=classes))
+
+
+__all__ = ["render_report", "write_report"]

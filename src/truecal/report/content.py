@@ -1,0 +1,448 @@
+"""What the page shows, taken from a Comparison or an Evaluation and measured nowhere else: words, tables, chart data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from truecal.comparison import Comparison, Flip, Pair
+from truecal.evaluation import Evaluation
+from truecal.measuring import ErrorValue, Reliability
+from truecal.report.charts import COLORS
+from truecal.report.measures import ECE, letters, measure
+from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, interval, number, rounded, shorten, signed
+from truecal.verdict import Verdict, give_verdict
+
+MOST_FLIPS = 300
+MOST_POINTS = 40_000
+"""Points of all reliability diagrams together (20 models, 100 classes and 15 bins make 30,000): keeps the page small."""
+SCALE = 100_000
+"""Probabilities of diagrams are stored as whole numbers of this part."""
+
+CONDITIONS = {
+    "holds": "holds: even at the unfavourable ends of the intervals",
+    "plausible": "plausible: the gap is beyond noise and the estimates satisfy it",
+    "undecided": "undecided: the intervals are too wide",
+    "fails": "fails: U is larger than the loss gap",
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as the page calls it, and how it is drawn."""
+
+    key: str
+    name: str
+    label: str
+    c: int
+    s: int
+    d: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Either kind of result under one set of names."""
+
+    evaluations: dict[str, Evaluation]
+    models: tuple[Model, ...]
+    verdict: Verdict
+    comparison: Comparison | None
+    classes: tuple[str, ...] | None
+
+    @property
+    def first(self) -> Evaluation:
+        return next(iter(self.evaluations.values()))
+
+    @property
+    def headline(self) -> str:
+        return self.first.headline
+
+    def model(self, key: str) -> Model:
+        return next(model for model in self.models if model.key == key)
+
+    def by_loss(self) -> list[Model]:
+        """Models by the loss of the headline error, best first."""
+
+        def loss(model: Model) -> float:
+            row = self.evaluations[model.key].rows(self.headline)[0]
+            return row.score if row.loss is None else row.loss
+
+        return sorted(self.models, key=loss)
+
+
+def read(result: Any, classes: Sequence[object] | None) -> Source:
+    """Bring a Comparison or an Evaluation to one shape; names are made readable and told apart."""
+    if isinstance(result, Comparison):
+        evaluations, comparison, verdict = result.evaluations, result, result.verdict
+    elif isinstance(result, Evaluation):
+        evaluations, comparison = {result.name: result}, None
+        verdict = give_verdict(evaluations, {}, (), ())
+    else:
+        raise TypeError(f"a report needs a Comparison or an Evaluation, got {type(result).__name__}")
+    first = next(iter(evaluations.values()))
+    return Source(evaluations, _models(list(evaluations)), verdict, comparison, _class_names(first, classes))
+
+
+def _models(keys: Sequence[str]) -> tuple[Model, ...]:
+    names = distinct(shorten(clean(key), LONGEST_NAME) or "(no name)" for key in keys)
+    labels = distinct(shorten(name, LABEL) for name in names)
+    return tuple(
+        Model(key, name, label, i % COLORS, (i + i // COLORS) % COLORS, i // COLORS % 4)
+        for i, (key, name, label) in enumerate(zip(keys, names, labels, strict=True))
+    )
+
+
+def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[str, ...] | None:
+    if classes is None:
+        return None
+    if first.n_classes is None:
+        raise ValueError("classes cannot apply: only the top class of these predictions is known")
+    if len(classes) != first.n_classes:
+        raise ValueError(f"classes must name all {first.n_classes} classes, got {len(classes)} names")
+    return tuple(distinct(shorten(clean(name), 80) for name in classes))
+
+
+# -- words and tables -------------------------------------------------------------------------------------------------
+
+
+def summary(source: Source, title: str | None) -> dict[str, Any]:
+    """Everything that the template writes as text."""
+    first, comparison = source.first, source.comparison
+    counts = first.n_bins
+    default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
+    headline = measure(source.headline)
+    return {
+        "title": default if title is None else shorten(clean(title), LONGEST_NAME),
+        "facts": _facts(source),
+        "verdict": {
+            part: _sentence(source, getattr(source.verdict, part)) for part in ("predictive", "calibration", "ece")
+        },
+        "headline": headline,
+        "loss_name": headline.associated_loss,
+        "level": f"{first.level:.0%}",
+        "counts": counts,
+        "start": _start(counts),
+        "several": comparison is not None and len(source.models) > 1,
+        "models": source.models,
+        "best_known": [source.model(key) for key in source.verdict.best],
+        "rejected": [model for model in source.by_loss() if model.key in source.verdict.rejected],
+        "accepted": [model for model in source.by_loss() if _accepted(source, model)],
+        "boards": [_board(source, m) for m in _headline_counts(source)],
+        "losses": _losses(source),
+        "numbers": [
+            (model, [_numbers(row) for row in source.evaluations[model.key].errors]) for model in source.models
+        ],
+        "subgroups": list(_subgroups(source)),
+        "flips": _flips(source),
+        "dominance": _dominance(source),
+        "measures": [(measure(name), letters(name)) for name in first.error_names],
+        "notes": [clean(note) for note in (comparison or first).notes],
+        "conditions": CONDITIONS,
+        "has_parts": any(row.loss is not None for row in first.errors),
+        "has_diagrams": bool(first.reliability),
+    }
+
+
+def _accepted(source: Source, model: Model) -> bool:
+    return source.evaluations[model.key].test is not None and model.key not in source.verdict.rejected
+
+
+def _start(counts: Sequence[int]) -> int:
+    """The bin count shown first: the one nearest to the usual 15."""
+    return min(range(len(counts)), key=lambda i: abs(np.log(counts[i] / 15)))
+
+
+def _facts(source: Source) -> str:
+    first = source.first
+    classes = "top class only" if first.n_classes is None else f"{first.n_classes} classes"
+    models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
+    return f"{models} · {first.n_samples:,} samples · {classes}".replace(",", "\u202f")
+
+
+def _sentence(source: Source, text: str) -> str:
+    """A sentence of the verdict without its heading, long names shortened."""
+    for model in source.models:
+        if len(model.key) > LONGEST_NAME:
+            text = text.replace(model.key, shorten(model.key, 60))
+    text = clean(text)
+    if text.startswith("Calibration: it "):
+        return "Calibration " + text.removeprefix("Calibration: it ")
+    return text.removeprefix("Predictive value: ")
+
+
+def _headline_counts(source: Source) -> tuple[int | None, ...]:
+    return tuple(row.n_bins for row in source.first.rows(source.headline))
+
+
+def _row(source: Source, key: str, error: str, m: int | None) -> ErrorValue:
+    return next(row for row in source.evaluations[key].rows(error) if row.n_bins == m)
+
+
+def _board(source: Source, m: int | None) -> dict[str, Any]:
+    """The leaderboard at one bin count: loss first, then U with its interval, the test and the direction."""
+    best = source.by_loss()[0]
+    rows = []
+    for place, model in enumerate(source.by_loss(), start=1):
+        found = source.evaluations[model.key]
+        row = _row(source, model.key, source.headline, m)
+        pair = None if model is best else _pair(source, best.key, model.key, m)
+        rows.append(
+            {
+                "place": place,
+                "model": model,
+                "loss": number(row.loss),
+                "behind": "" if pair is None else _behind(pair, best.key)[0],
+                "behind_interval": "" if pair is None else _behind(pair, best.key)[1],
+                "told": pair is None or pair.lower_loss is not None,
+                "U": signed(row.U),
+                "U_interval": interval(row.U_low, row.U_high),
+                "score": number(row.score),
+                "score_interval": interval(row.low, row.high, sign=False),
+                "pvalue": "" if found.test is None else _equals(found.test.pvalue),
+                "rejected": model.key in source.verdict.rejected,
+                "tested": found.test is not None,
+                "direction": _direction(found),
+                "condition": None if pair is None else pair.condition,
+            }
+        )
+    return {"m": m, "rows": rows}
+
+
+def _pvalue(p: float) -> str:
+    return "< 0.001" if p < 0.001 else number(p, 2)
+
+
+def _direction(found: Evaluation) -> str:
+    word = found.direction.word
+    return word if word == "no clear direction" else f"{word} by {number(abs(found.direction.gap), 2)}"
+
+
+def _pair(source: Source, a: str, b: str, m: int | None) -> Pair | None:
+    pairs = () if source.comparison is None else source.comparison.pairs
+    for pair in pairs:
+        if pair.error == source.headline and pair.n_bins == m and {pair.first, pair.second} == {a, b}:
+            return pair
+    return None
+
+
+def _behind(pair: Pair, best: str) -> tuple[str, str]:
+    """The loss gap to the best model with its paired interval, as a positive number where the best is better."""
+    low, high = (-pair.loss.high, -pair.loss.low) if pair.first == best else (pair.loss.low, pair.loss.high)
+    gap = -pair.loss.estimate if pair.first == best else pair.loss.estimate
+    return signed(gap), interval(low, high)
+
+
+def _losses(source: Source) -> dict[str, Any]:
+    titles = [value.name.replace("_", " ") for value in source.first.losses]
+    rows = []
+    for model in source.by_loss():
+        found = source.evaluations[model.key].losses
+        rows.append((model, [(number(v.value), interval(v.low, v.high, sign=False)) for v in found]))
+    return {"titles": titles, "rows": rows}
+
+
+def _numbers(row: ErrorValue) -> dict[str, str]:
+    return {
+        "symbol": measure(row.error).symbol,
+        "rule": measure(row.error).rule,
+        "bins": "–" if row.n_bins is None else str(row.n_bins),
+        "loss": number(row.loss),
+        "U": signed(row.U) if row.U is not None else "–",
+        "U_interval": interval(row.U_low, row.U_high),
+        "score": number(row.score) if row.loss is not None else "–",
+        "value": number(row.value),
+        "null": interval(row.null_low, row.null_high, sign=False),
+    }
+
+
+def _subgroups(source: Source) -> Iterator[tuple[Model, list[dict[str, Any]]]]:
+    for model in source.models:
+        parts = source.evaluations[model.key].subgroups
+        rows = []
+        for name, part in parts.items():
+            row = part.rows(part.headline)[0]
+            rows.append(
+                {
+                    "name": shorten(clean(name), LONGEST_NAME),
+                    "n": part.n_samples,
+                    "loss": number(row.loss),
+                    "bins": row.n_bins,
+                    "U": signed(row.U),
+                    "U_interval": interval(row.U_low, row.U_high),
+                    "pvalue": "–" if part.test is None else _pvalue(part.test.pvalue),
+                    "direction": _direction(part),
+                }
+            )
+        if rows:
+            yield model, rows
+
+
+def _flips(source: Source) -> dict[str, Any]:
+    """Per error: how many pairs change places and how many beyond noise; and the pairs themselves."""
+    comparison = source.comparison
+    if comparison is None:
+        return {"summary": [], "rows": [], "left_out": 0}
+    pairs = len(source.models) * (len(source.models) - 1) // 2
+    rows = []
+    for error in comparison.error_names:
+        found = [flip for flip in comparison.flips if flip.error == error]
+        stability = comparison.stability.get(error)
+        if stability is None:
+            continue
+        known = [flip.beyond_noise for flip in found if flip.beyond_noise is not None]
+        l1 = comparison.evaluations[comparison.names[0]].rows(error)[0].loss is None
+        rows.append(
+            {
+                "measure": measure(error),
+                "flips": len(found),
+                "pairs": pairs,
+                "beyond": "no interval" if l1 else str(sum(known)),
+                "kendall": number(stability.lowest[0], 2),
+                "spearman": number(stability.lowest[1], 2),
+            }
+        )
+    ordered = sorted(comparison.flips, key=_flip_order)
+    return {
+        "summary": rows,
+        "rows": [_flip(source, flip) for flip in ordered[:MOST_FLIPS]],
+        "left_out": max(0, len(ordered) - MOST_FLIPS),
+    }
+
+
+def _flip_order(flip: Flip) -> tuple[bool, bool]:
+    """ECE first, then what is beyond noise."""
+    return flip.error not in ECE, not flip.beyond_noise
+
+
+def _flip(source: Source, flip: Flip) -> dict[str, Any]:
+    words = {True: "beyond noise", False: "within noise", None: "no interval"}
+    return {
+        "measure": measure(flip.error),
+        "first": source.model(flip.first),
+        "second": source.model(flip.second),
+        "first_at": ", ".join(map(str, flip.first_lower_at)),
+        "second_at": ", ".join(map(str, flip.second_lower_at)),
+        "beyond": words[flip.beyond_noise],
+        "beyond_noise": bool(flip.beyond_noise),
+    }
+
+
+def _dominance(source: Source) -> dict[str, Any] | None:
+    comparison = source.comparison
+    if comparison is None or len(source.models) < 2:
+        return None
+    counts: list[int | None] = [m for m in comparison.n_bins]
+    rows = []
+    for error in comparison.error_names:
+        found = {a.n_bins: a for a in comparison.chain if a.error == error}
+        cells = [number(found[m].spearman, 2) if m in found else "" for m in counts]
+        alone = number(found[None].spearman, 2) if None in found else None
+        rows.append({"measure": measure(error), "cells": cells, "alone": alone})
+    return {
+        "chain": [source.models[i] for i in comparison.dominance.chain],
+        "comparable": f"{comparison.dominance.comparable:.0%}",
+        "n_losses": len(source.first.losses),
+        "agreement": rows,
+    }
+
+
+# -- data of the charts -----------------------------------------------------------------------------------------------
+
+
+def payload(source: Source) -> dict[str, Any]:
+    """The data that the scripts of the page read: plain lists of rounded numbers."""
+    first = source.first
+    order = [source.models.index(model) for model in source.by_loss()]
+    return {
+        "counts": list(first.n_bins),
+        "start": _start(first.n_bins),
+        "models": [
+            {"name": m.name, "label": m.label, "c": m.c, "s": m.s, "d": m.d, "test": _test_words(source, m)}
+            | {"direction": _direction(source.evaluations[m.key])}
+            for m in source.models
+        ],
+        "order": order,
+        "headline": source.headline,
+        "ece": next((name for name in ECE if name in first.error_names), None),
+        "errors": {name: _error(source, name) for name in first.error_names},
+        "chain": [] if source.comparison is None else list(source.comparison.dominance.chain),
+        "classes": source.classes,
+        "scale": SCALE,
+        "level": first.level,
+        "reliability": _reliabilities(source),
+    }
+
+
+def _test_words(source: Source, model: Model) -> str:
+    test = source.evaluations[model.key].test
+    if test is None:
+        return "not tested"
+    return ("rejected" if model.key in source.verdict.rejected else "not rejected") + f", p {_equals(test.pvalue)}"
+
+
+def _equals(p: float) -> str:
+    shown = _pvalue(p)
+    return shown if shown.startswith("<") else f"= {shown}"
+
+
+def _error(source: Source, name: str) -> dict[str, Any]:
+    """One error: its bin counts, and per count the order of the models, their ranks and values."""
+    columns = [source.evaluations[model.key].rows(name) for model in source.models]
+    said = measure(name)
+    found: dict[str, Any] = {
+        "symbol": "ECE" if name in ECE else said.symbol,
+        "label": said.label,
+        "truthful": said.truthful,
+        "counts": [row.n_bins for row in columns[0]],
+    }
+    for key in ("score", "loss", "U", "U_low", "U_high", "low", "high"):
+        if getattr(columns[0][0], key) is not None:
+            found[key] = [
+                list(row) for row in zip(*([rounded(getattr(r, key)) for r in c] for c in columns), strict=True)
+            ]
+    if source.comparison is not None:
+        index = {key: i for i, key in enumerate(source.comparison.names)}
+        rankings = {r.n_bins: r for r in source.comparison.rankings if r.error == name}
+        found["ranks"] = [list(rankings[m].ranks) for m in found["counts"]]
+        found["order"] = [[index[key] for key in rankings[m].order] for m in found["counts"]]
+    return found
+
+
+def _reliabilities(source: Source) -> dict[str, Any]:
+    """Per error the diagrams of all models: columns of whole numbers, one list per class; the most telling classes."""
+    found: dict[str, Any] = {}
+    for name, first in source.first.reliability.items():
+        diagrams = [source.evaluations[model.key].reliability[name] for model in source.models]
+        views = list(range(len(first.count)))
+        kept = views[: max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))]
+        if len(kept) < len(views):
+            kept = _most_frequent(first, len(kept))
+        found[name] = {
+            "symbol": measure(name).symbol,
+            "by_class": name == "classwise",
+            "views": kept,
+            "left_out": len(views) - len(kept),
+            "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],
+        }
+    return found
+
+
+def _most_frequent(diagram: Reliability, most: int) -> list[int]:
+    """The classes that came most often, in their own order."""
+    came = np.nansum(diagram.count * np.nan_to_num(diagram.mean_outcome), axis=1)
+    return sorted(int(j) for j in np.argsort(-came, kind="stable")[:most])
+
+
+def _view(diagram: Reliability, j: int) -> list[list[int] | None]:
+    """x, y, low, high (or None without bands) and count of the bins that hold something."""
+    full = np.flatnonzero(np.nan_to_num(diagram.count[j]) > 0)
+
+    def parts(values: Any) -> list[int]:
+        return [round(float(v) * SCALE) for v in values[j][full]]
+
+    bands = (None, None) if diagram.low is None or diagram.high is None else (parts(diagram.low), parts(diagram.high))
+    counts = [round(float(v)) for v in diagram.count[j][full]]
+    return [parts(diagram.mean_report), parts(diagram.mean_outcome), *bands, counts]

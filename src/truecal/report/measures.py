@@ -1,0 +1,168 @@
+"""What each error measures, in plain words and as a formula (MathML), from its property, norm and binning rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from truecal.binning import ArgmaxQuantile, BinningRule, EqualWidth, Halfspaces, Quantile, TwoBin
+from truecal.errors import ERRORS, CalibrationError
+from truecal.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
+
+ECE = ("confidence_l1", "top_label_l1")
+"""The errors that people call ECE."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One error, explained."""
+
+    name: str
+    symbol: str
+    rule: str
+    label: str
+    """What it is called in a list of choices."""
+    truthful: bool
+    reason: str
+    associated_loss: str
+    asks: str
+    bins: str
+    formula: str
+    """A MathML element."""
+
+
+def measure(name: str) -> Measure:
+    """The explanation of a member of ERRORS.
+
+    >>> from truecal.report.measures import measure
+    >>> measure("confidence_l1").label
+    'ECE: ConfECE, equal-width bins'
+    """
+    error = ERRORS[name]
+    symbol = pretty(error.symbol)
+    return Measure(
+        name=name,
+        symbol=symbol,
+        rule=_RULES[type(error.binning)][0],
+        label=("ECE: " if name in ECE else "") + f"{symbol}, {_RULES[type(error.binning)][0]}",
+        truthful=error.truthful,
+        reason=error.reason,
+        associated_loss=error.associated_loss if error.norm == "l2" else "",
+        asks=_PROPERTIES[_kind(error.property)][0],
+        bins=_RULES[type(error.binning)][1],
+        formula=_formula(error),
+    )
+
+
+def pretty(symbol: str) -> str:
+    """A symbol of the paper with raised letters instead of a caret.
+
+    >>> from truecal.report.measures import pretty
+    >>> pretty("LinCE^cw"), pretty("LinCE_full")
+    ('LinCEᶜʷ', 'LinCE (full)')
+    """
+    base, _, raised = symbol.partition("^")
+    if raised:
+        return base + raised.translate(str.maketrans("cworr", "ᶜʷᵒʳʳ"))
+    base, _, lowered = symbol.partition("_")
+    return f"{base} ({lowered})" if lowered else base
+
+
+_RULES: dict[type[BinningRule], tuple[str, str]] = {
+    Quantile: ("quantile bins", "Bins hold equal numbers of samples."),
+    EqualWidth: ("equal-width bins", "Bins have equal width: 0 to 1 is cut into equal pieces."),
+    TwoBin: (
+        "all single cuts",
+        "One cut makes two bins, averaged over every place of the cut: no bin count to choose.",
+    ),
+    ArgmaxQuantile: (
+        "quantile bins per top class",
+        "Within each predicted class, bins by confidence hold equal numbers of samples.",
+    ),
+    Halfspaces: (
+        "random half-spaces",
+        "The reports are projected on random directions, and each direction is cut at every place.",
+    ),
+}
+
+_PROPERTIES: dict[str, tuple[str, str]] = {
+    "classwise": (
+        "When a class is given 30 %, does it come in 30 % of those cases? Asked of every class by itself, then averaged.",
+        "<msubsup><mi>p</mi><mi>i</mi><mrow><mo>(</mo><mi>r</mi><mo>)</mo></mrow></msubsup><mo>−</mo>"
+        "<mn>1</mn><mo>[</mo><msub><mi>y</mi><mi>i</mi></msub><mo>=</mo><mi>r</mi><mo>]</mo>",
+    ),
+    "confidence": (
+        "When the top class is given 80 %, is it right in 80 % of those cases? Only the top class is looked at.",
+        "<msub><mi>c</mi><mi>i</mi></msub><mo>−</mo><msub><mi>z</mi><mi>i</mi></msub>",
+    ),
+    "full": (
+        "Among samples with like reports, do all classes come as often as the whole report says?",
+        "<msub><mi>p</mi><mi>i</mi></msub><mo>−</mo><msub><mi>e</mi><msub><mi>y</mi><mi>i</mi></msub></msub>",
+    ),
+    "binary": (
+        "When the positive class is given 30 %, does it come in 30 % of those cases?",
+        "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><msub><mi>y</mi><mi>i</mi></msub>",
+    ),
+    "linear": (
+        "Among samples with like reports, is the mean of the outcome what the reports say?",
+        "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><mi>φ</mi><mo>(</mo><msub><mi>y</mi><mi>i</mi></msub><mo>)</mo>",
+    ),
+}
+
+_WHERE: dict[str, str] = {
+    "classwise": "p: the probability of class r; y: the label; k classes, n samples, B the bins.",
+    "confidence": "c: the confidence in the top class; z: 1 if it was right, else 0; n samples, B the bins.",
+    "full": "p: the vector of all probabilities; e: 1 at the label and 0 elsewhere; n samples, B the cells.",
+    "binary": "u: the probability of the positive class; y: 1 if it came, else 0; n samples, B the bins.",
+    "linear": "u: the report; φ(y): the outcome it speaks of; n samples, B the bins.",
+}
+
+
+def letters(name: str) -> str:
+    """What the letters of an error's formula stand for."""
+    return _WHERE[_kind(ERRORS[name].property)]
+
+
+def _kind(prop: Property) -> str:
+    kinds: dict[type[Property], str] = {
+        Classwise: "classwise",
+        Confidence: "confidence",
+        TopLabel: "confidence",
+        Full: "full",
+        Binary: "binary",
+    }
+    return kinds.get(type(prop), "linear")
+
+
+def _formula(error: CalibrationError) -> str:
+    residual = _PROPERTIES[_kind(error.property)][1]
+    members = "<munder><mo>∑</mo><mrow><mi>i</mi><mo>∈</mo><mi>B</mi></mrow></munder>"
+    inner = f"{members}<mrow><mo>(</mo>{residual}<mo>)</mo></mrow>"
+    vector = isinstance(error.property, Full)
+    if error.norm == "l1":
+        size = f"<msub>{_fenced('‖', inner, '‖')}<mn>1</mn></msub>" if vector else _fenced("|", inner, "|")
+        scale = _fraction("<mi>n</mi>")
+    else:
+        size = f"<msup>{_fenced('‖', inner, '‖') if vector else _fenced('(', inner, ')')}<mn>2</mn></msup>"
+        scale = _fraction("<msup><mi>n</mi><mn>2</mn></msup>")
+    body = f"<munder><mo>∑</mo><mi>B</mi></munder>{size}"
+    if isinstance(error.binning, (TwoBin, Halfspaces)):
+        body = f"<msubsup><mo>∫</mo><mn>0</mn><mn>1</mn></msubsup>{body}<mi>d</mi><mi>q</mi>"
+    if isinstance(error.binning, Halfspaces):
+        body = f"<munder><mi>mean</mi><mi>w</mi></munder>{body}"
+    if isinstance(error.property, Classwise):
+        body = f"{_fraction('<mi>k</mi>')}<munder><mo>∑</mo><mi>r</mi></munder>{scale}{body}"
+    else:
+        body = scale + body
+    if error.corrected:
+        mean = "<mover><mi>z</mi><mo>¯</mo></mover>"
+        body += f"<mo>+</mo>{_fraction('<mi>n</mi>')}{_fenced('(', f'<mn>1</mn><mo>−</mo>{mean}', ')')}"
+    return f'<math display="block"><mi>{pretty(error.symbol)}</mi><mo>=</mo>{body}</math>'
+
+
+def _fraction(below: str) -> str:
+    return f"<mfrac><mn>1</mn>{below}</mfrac>"
+
+
+def _fenced(left: str, inside: str, right: str) -> str:
+    mark = '<mo fence="true" stretchy="true">'
+    return f"<mrow>{mark}{left}</mo>{inside}{mark}{right}</mo></mrow>"

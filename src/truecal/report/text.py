@@ -1,0 +1,125 @@
+"""Words and numbers as the page shows them: names made safe to read, values rounded, signs written out."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+LONGEST_NAME = 240
+LABEL = 26
+
+_SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def clean(text: object) -> str:
+    """Text in which nothing is hidden: controls, direction overrides and lone surrogates become U+FFFD.
+
+    A direction override in a file name could turn the words around it back to front, and a lone surrogate cannot be
+    written as UTF-8.
+
+    >>> from truecal.report.text import clean
+    >>> clean("a\\u202eb\\x00c") == "a\\ufffdb\\ufffdc"
+    True
+    """
+    return "".join(_visible(c) for c in str(text))
+
+
+def _visible(c: str) -> str:
+    if c in "\n\t\r":
+        return " "
+    hidden = unicodedata.category(c) in ("Cc", "Cs") or c in "\u061c\u200e\u200f\u2028\u2029"
+    return "\ufffd" if hidden or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069" else c
+
+
+def shorten(text: str, most: int) -> str:
+    """The text, or its beginning and its end, which is where file names differ.
+
+    >>> from truecal.report.text import shorten
+    >>> shorten("checkpoint-0123456789-final", 15)
+    'checkpo…9-final'
+    """
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return text[:head] + "…" + text[len(text) - (most - 1 - head) :]
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """The texts, those that came before with a number behind them.
+
+    >>> from truecal.report.text import distinct
+    >>> distinct(["a", "a", "b"])
+    ['a', 'a (2)', 'b']
+    """
+    found: list[str] = []
+    for text in texts:
+        name, number = text, 1
+        while name in found:
+            number += 1
+            name = f"{text} ({number})"
+        found.append(name)
+    return found
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A value with so many significant digits; a dash where there is none.
+
+    >>> from truecal.report.text import number
+    >>> number(0.0123456), number(-3e-7), number(None), number(0.0)
+    ('0.01235', '−3×10⁻⁷', '–', '0')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:.{digits}g}"
+    if "e" in text:
+        base, power = text.split("e")
+        text = f"{base}×10{str(int(power)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return text.replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """A value with its sign, zero without.
+
+    >>> from truecal.report.text import signed
+    >>> signed(0.5), signed(-0.5), signed(0.0)
+    ('+0.5', '−0.5', '0')
+    """
+    return ("+" if value is not None and value > 0 else "") + number(value, digits)
+
+
+def interval(low: float | None, high: float | None, sign: bool = True) -> str:
+    """Both ends, or nothing where one is missing.
+
+    >>> from truecal.report.text import interval
+    >>> interval(-0.1, 0.2), interval(None, 0.2)
+    ('−0.1 to +0.2', '')
+    """
+    if low is None or high is None:
+        return ""
+    shown = signed if sign else number
+    return f"{shown(low, 3)} to {shown(high, 3)}"
+
+
+def rounded(value: float | None, digits: int = 5) -> float | None:
+    """A number with so many significant digits for the data inside the page; None where JSON has no number."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}")
+
+
+def script_json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in, nor start another.
+
+    >>> from truecal.report.text import script_json
+    >>> print(script_json("</script>"))
+    "\\u003c/script\\u003e"
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, escaped in _SCRIPT_ESCAPES.items():
+        text = text.replace(character, escaped)
+    return text

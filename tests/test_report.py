@@ -1,0 +1,314 @@
+"""The report as a text: everything in it comes from the result, nothing from outside is markup, nothing is loaded."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import report_cases as cases
+
+import truecal as tc
+from truecal.comparison import TopPredictions
+from truecal.io import FileError
+from truecal.report import render_report, write_report
+from truecal.report.content import MOST_POINTS, SCALE
+from truecal.report.measures import measure
+from truecal.report.text import clean, distinct, script_json, shorten
+
+MEGABYTE = 1_000_000
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, text outside of scripts, and the content of each script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self._open: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._open = tag
+            if tag == "script":
+                self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag):
+        if tag == self._open:
+            self._open = None
+
+    def handle_data(self, data):
+        if self._open == "script":
+            attrs, text = self.scripts[-1]
+            self.scripts[-1] = (attrs, text + data)
+        elif self._open is None:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.words))
+
+    @property
+    def data(self):
+        return json.loads(next(text for attrs, text in self.scripts if attrs.get("id") == "data"))
+
+    @property
+    def policy(self) -> str:
+        return next(a["content"] for tag, a in self.elements if a.get("http-equiv") == "Content-Security-Policy")
+
+
+@pytest.fixture(scope="module")
+def page():
+    return Page(render_report(cases.flipping(), title="Five models"))
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    return Page(render_report(cases.hostile(), title=cases.HOSTILE[1], classes=cases.HOSTILE[:5]))
+
+
+def test_says_the_verdict_in_its_three_parts(page):
+    verdict = cases.flipping().verdict
+    said = page.text
+    for sentence in verdict.sentences:
+        assert sentence.removeprefix("Predictive value: ").removeprefix("Calibration: it ") in said
+
+
+def test_rankings_are_those_of_the_comparison(page):
+    comparison = cases.flipping()
+    for ranking in comparison.rankings:
+        found = page.data["errors"][ranking.error]
+        k = found["counts"].index(ranking.n_bins)
+        assert [comparison.names[i] for i in found["order"][k]] == list(ranking.order)
+        assert found["ranks"][k] == list(ranking.ranks)
+        assert found["truthful"] == ranking.truthful
+
+
+def test_parts_and_intervals_are_those_of_the_evaluations(page):
+    comparison = cases.flipping()
+    for name, found in page.data["errors"].items():
+        for i, model in enumerate(comparison.names):
+            for k, row in enumerate(comparison.evaluations[model].rows(name)):
+                for key in ("score", "loss", "U", "U_low", "U_high", "low", "high"):
+                    value = getattr(row, key)
+                    if value is None:
+                        assert key not in found or found[key][k][i] is None
+                    else:
+                        assert found[key][k][i] == pytest.approx(value, rel=1e-4)
+
+
+def test_diagrams_are_those_of_the_evaluations(page):
+    comparison = cases.flipping()
+    for name, found in page.data["reliability"].items():
+        for i, model in enumerate(comparison.names):
+            table = comparison.evaluations[model].reliability[name]
+            for j, (x, y, low, high, count) in zip(found["views"], found["models"][i], strict=True):
+                full = table.count[j] > 0
+                for stored, true in (
+                    (x, table.mean_report),
+                    (y, table.mean_outcome),
+                    (low, table.low),
+                    (high, table.high),
+                ):
+                    assert np.asarray(stored) / SCALE == pytest.approx(true[j][full], abs=0.51 / SCALE)
+                assert sum(count) == comparison.n_samples
+
+
+def test_every_flip_is_listed_with_its_noise(page):
+    comparison = cases.flipping()
+    assert f"Every flip: {len(comparison.flips)} pairs" in page.text
+    beyond = sum(bool(flip.beyond_noise) for flip in comparison.flips)
+    assert beyond > 0
+    assert page.text.count("✗ beyond noise") == beyond
+
+
+def test_chain_and_leaderboard_are_in_order(page):
+    comparison = cases.flipping()
+    assert [comparison.names[i] for i in page.data["chain"]] == list(comparison.dominance.chain_names)
+    board = [row["model"] for row in comparison.leaderboard()]
+    assert [comparison.names[i] for i in page.data["order"]] == board
+
+
+@pytest.mark.parametrize("name", tc.ERRORS)
+def test_every_error_is_explained(name):
+    error, said = tc.ERRORS[name], measure(name)
+    assert (said.truthful, said.reason) == (error.truthful, error.reason)
+    formula = ElementTree.fromstring(said.formula)
+    letters = "".join(formula.itertext())
+    assert ("|" in letters or "‖" in letters) == (error.norm == "l1" or "full" in error.symbol)
+    assert ("z¯" in letters) == bool(error.corrected)
+    assert ("∫" in letters) == (error.binning.counts is None)
+    assert said.asks.endswith((".", "?")) and said.bins.endswith(".")
+
+
+def test_labels_tell_the_errors_of_one_page_apart():
+    for kind in ("classwise", "binary", "top_label"):
+        result = {
+            "classwise": lambda: cases.flipping().evaluations["honest"],
+            "binary": lambda: tc.evaluate([0, 1] * 10, [0.3, 0.6] * 10, resamples=9),
+            "top_label": lambda: tc.evaluate(None, TopPredictions([True, False] * 10, [0.3, 0.6] * 10), resamples=9),
+        }[kind]()
+        labels = [measure(name).label for name in result.error_names]
+        assert len(set(labels)) == len(labels)
+
+
+def test_measured_errors_are_explained_on_the_page(page):
+    articles = [a["id"] for tag, a in page.elements if tag == "article"]
+    assert articles == [f"m-{name}" for name in cases.flipping().error_names]
+
+
+@pytest.mark.parametrize("which", ["page", "hostile"])
+def test_loads_nothing_and_runs_only_its_own_scripts(which, request):
+    found = request.getfixturevalue(which)
+    for tag, attrs in found.elements:
+        assert tag not in ("img", "iframe", "object", "embed", "link", "base", "form", "audio", "video"), (tag, attrs)
+        for key, value in attrs.items():
+            assert not key.startswith("on"), (tag, key)
+            if key in ("src", "href"):
+                assert value.startswith("#")
+    running = [text for attrs, text in found.scripts if attrs.get("type") is None]
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(t.encode()).digest()).decode()}'" for t in running}
+    rules = dict(rule.split(" ", 1) for rule in found.policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert set(rules["script-src"].split()) == hashes and len(hashes) == 2
+
+
+def test_names_are_text_and_stay_whole_in_the_data(hostile):
+    shown = [model["name"] for model in hostile.data["models"]]
+    assert shown == [shorten(clean(name), 240) for name in cases.HOSTILE]
+    assert hostile.data["classes"] == [shorten(clean(name), 80) for name in cases.HOSTILE[:5]]
+    for name in shown:
+        assert re.sub(r"\s+", " ", name) in hostile.text
+    assert "49" not in shown
+    for attrs, text in hostile.scripts:
+        if attrs.get("type") == "application/json":
+            assert not set("<>&\u2028\u2029") & set(text)
+    assert next(a for tag, a in hostile.elements if tag == "html") == {"lang": "en"}
+
+
+def test_title_is_text(hostile):
+    assert clean(cases.HOSTILE[1]) in hostile.text
+
+
+def test_names_that_look_alike_are_told_apart():
+    y, p = [0, 1] * 10, [0.3, 0.6] * 10
+    result = tc.compare(y, {"a\x00": p, "a\x01": p, "b" * 300: p, "b" * 301: p}, n_bins=(2, 5), resamples=9)
+    models = Page(render_report(result)).data["models"]
+    for key in ("name", "label"):
+        assert len({model[key] for model in models}) == 4
+
+
+def test_models_are_drawn_apart_by_more_than_colour():
+    y = [0, 1] * 10
+    result = tc.compare(y, {f"m{i}": [0.3, 0.6] * 10 for i in range(30)}, n_bins=(2,), errors=["binary"], resamples=9)
+    models = Page(render_report(result)).data["models"]
+    assert len({(model["c"], model["s"]) for model in models}) == 30
+    for a, b in ((a, b) for a in models for b in models if a is not b and a["c"] == b["c"]):
+        assert a["s"] != b["s"]
+
+
+def test_twenty_models_of_a_hundred_classes_stay_below_three_megabytes():
+    rng = np.random.default_rng(0)
+    n, k = 150, 100
+    y = rng.integers(0, k, n)
+    models = {f"a rather long name of a model, number {i:02d}.parquet": rng.dirichlet(np.ones(k), n) for i in range(20)}
+    errors = ("classwise", "confidence", "confidence_l1")
+    result = tc.compare(y, models, n_bins=(2, 5, 20), errors=errors, resamples=2)
+    text = render_report(result, classes=[f"class {j}" for j in range(k)])
+    assert 1 * MEGABYTE < len(text.encode()) < 3 * MEGABYTE
+    found = Page(text).data["reliability"]["classwise"]
+    assert (len(found["views"]), found["left_out"]) == (k, 0)
+
+
+def test_the_largest_diagrams_allowed_fit_as_well(monkeypatch):
+    point = [SCALE - 1] * 4 + [10_000]
+    assert MOST_POINTS * len(script_json(point)) < 2 * MEGABYTE  # beside Vega and the tables, which take one
+    monkeypatch.setattr("truecal.report.content.MOST_POINTS", 5 * 15 * 2)
+    comparison = cases.flipping()
+    found = Page(render_report(comparison)).data["reliability"]["classwise"]
+    assert (len(found["views"]), found["left_out"]) == (2, 4)
+    table = comparison.evaluations[comparison.names[0]].reliability["classwise"]
+    came = (table.count * table.mean_outcome).sum(axis=1)
+    assert sorted(came[found["views"]]) == pytest.approx(sorted(came)[-2:])
+
+
+def test_an_evaluation_has_a_page_of_its_own():
+    y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
+    by = ["<i>left</i>", "right"] * 20
+    found = Page(render_report(tc.evaluate(y, p, n_bins=(2, 5), resamples=19, by=by, name="<b>one")))
+    assert "Calibration of <b>one" in found.text
+    assert "<i>left</i>" in found.text
+    for words in ("Leaderboard", "Flips", "Who dominates whom", "What ECE would have said"):
+        assert words not in found.text
+    assert "ranks" not in found.data["errors"]["binary"]
+
+
+def test_top_class_only_and_absolute_errors_only():
+    top = TopPredictions([True, False, True, True] * 10, [0.9, 0.6, 0.7, 0.8] * 10)
+    found = Page(render_report(tc.compare(None, {"a": top, "b": top}, n_bins=(2, 5), resamples=9)))
+    assert "top class only" in found.text and found.data["ece"] == "top_label_l1"
+    y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
+    absolute = tc.compare(y, {"a": p, "b": p}, n_bins=(2, 5), errors=["binary_l1"], resamples=9)
+    assert "The two parts" not in Page(render_report(absolute)).text
+
+
+def test_infinite_losses_are_shown():
+    y, p = [0, 1, 1, 0] * 10, [0.0, 1.0, 0.0, 0.5] * 10
+    found = Page(render_report(tc.compare(y, {"a": p, "b": [0.5] * 40}, n_bins=(2, 5), resamples=9)))
+    assert "∞" in found.text
+
+
+def test_the_same_result_gives_the_same_page():
+    assert render_report(cases.flipping()) == render_report(cases.flipping())
+
+
+def test_other_things_are_refused():
+    with pytest.raises(TypeError, match="needs a Comparison or an Evaluation, got dict"):
+        render_report({})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must name all 6 classes, got 2"):
+        render_report(cases.flipping(), classes=["a", "b"])
+
+
+def test_a_failed_page_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    monkeypatch.setattr("truecal.report.page.script_json", lambda value: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(cases.flipping(), path)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileError, match="does not exist"):
+        monkeypatch.undo()
+        write_report(cases.flipping(), tmp_path / "no" / "report.html")
+
+
+@pytest.mark.parametrize("missing", ["altair", "vl_convert", "jinja2"])
+def test_a_missing_extra_says_what_to_install(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    for name in [name for name in sys.modules if name.startswith("truecal.report.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r'pip install "truecal\[report\]"'):
+        render_report(cases.flipping())
+
+
+def test_json_cannot_leave_its_script():
+    text = "</script><!--&\u2028"
+    assert "<" not in script_json(text) and "&" not in script_json(text) and json.loads(script_json(text)) == text
+    with pytest.raises(ValueError, match="JSON"):
+        script_json(float("nan"))
+
+
+def test_shortened_names_keep_both_ends():
+    assert shorten("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijk", 5) == "ab…jk"
+    assert distinct(["a", "a", "a (2)"]) == ["a", "a (2)", "a (2) (2)"]
