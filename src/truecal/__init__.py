@@ -69,6 +69,7 @@ _LAZY: dict[str, str] = {
             "null_band",
             "paired_difference",
         ),
+        "inputs": ("TopPredictions",),
         "ranking": ("Dominance", "dominance"),
         "recalibration": (
             "CanonicalRecalibration",
