@@ -91,7 +91,7 @@ def assumption(table: pd.DataFrame, experiment: str) -> Figure:
             axis.scatter(
                 loss, scaled, s=7, color=BIN_COLOURS[bins], alpha=0.5, lw=0, label=f"{bins} bins", rasterized=True
             )
-        _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)] for bins in BINS])
+        _spread_out(axis, [np.asarray(cloud.get_offsets())[:, 1] for cloud in axis.collections])
         ends = np.linspace(float(loss.min()), float(loss.max()), 100)
         axis.plot(ends, ends, color="black", lw=1.2, ls=":", label="calibrated: n · error = loss")
         axis.locator_params(axis="x", nbins=6)
