@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a comparison or an evaluation: it opens offline and asks no network for anything."""
+"""One self-contained HTML page about a comparison or an evaluation: it opens offline and loads nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def render_report(
     >>> import truecal as tc
     >>> from truecal.report import render_report
     >>> y, a, b = [0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, [.4, .6, .6, .4] * 10
-    >>> page = render_report(tc.compare(y, {"a": a, "<b>": b}, n_bins=(2, 5), resamples=19), title="Two models")
-    >>> page.startswith("<!doctype html>"), "<b>" in page, "&lt;b&gt;" in page
+    >>> page = render_report(tc.compare(y, {"a": a, "<u>b": b}, n_bins=(2, 5), resamples=19), title="Two models")
+    >>> page.startswith("<!doctype html>"), "<u>b" in page, "&lt;u&gt;b" in page
     (True, False, True)
     """
     try:

@@ -1,12 +1,12 @@
 """The charts of the page as Vega-Lite specifications through Altair: named data, no values, no colours of their own.
 
-The page puts the data in and sets widths and the theme. Models are told apart by colour and shape (fields c and s, small
-numbers), never by their names, which only appear as text.
+The page puts the data in and sets widths and the theme. Models are told apart by colour and shape (fields c and s,
+small numbers), never by their names, which only appear as text.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 
@@ -32,7 +32,8 @@ def _spec(chart: alt.Chart | alt.LayerChart, description: str) -> dict[str, Any]
     found: dict[str, Any] = chart.properties(
         description=description, autosize=alt.AutoSizeParams(type="fit", contains="padding")
     ).to_dict()
-    found.pop("config", None)  # the page brings its own, light or dark
+    for key in ("config", "$schema"):  # the page brings its own theme, and the library that draws is inside
+        found.pop(key, None)
     return found
 
 
@@ -145,7 +146,7 @@ def distance() -> dict[str, Any]:
     return _spec(zero + whisker + point, "U of every model with its interval; calibrated models lie around zero.")
 
 
-def reliability(scale: str) -> dict[str, Any]:
+def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
     """How often it came against how likely it was said to be, with the band where calibrated points fall."""
     unit = alt.Scale(domain=[0, 1], type=scale, nice=False, clamp=True)
     values = [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1] if scale == "sqrt" else [0, 0.2, 0.4, 0.6, 0.8, 1]

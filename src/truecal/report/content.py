@@ -1,4 +1,4 @@
-"""What the page shows, taken from a Comparison or an Evaluation and measured nowhere else: words, tables, chart data."""
+"""What the page shows, read from a Comparison or an Evaluation, recomputing nothing: words, tables, data of charts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from truecal.verdict import Verdict, give_verdict
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000
-"""Points of all reliability diagrams together (20 models, 100 classes and 15 bins make 30,000): keeps the page small."""
+"""Points of all reliability diagrams together: 20 models, 100 classes and 15 bins make 30,000."""
 SCALE = 100_000
 """Probabilities of diagrams are stored as whole numbers of this part."""
 
@@ -334,7 +334,7 @@ def _dominance(source: Source) -> dict[str, Any] | None:
     comparison = source.comparison
     if comparison is None or len(source.models) < 2:
         return None
-    counts: list[int | None] = [m for m in comparison.n_bins]
+    counts: list[int | None] = list(comparison.n_bins)
     rows = []
     for error in comparison.error_names:
         found = {a.n_bins: a for a in comparison.chain if a.error == error}

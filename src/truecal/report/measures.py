@@ -86,7 +86,7 @@ _RULES: dict[type[BinningRule], tuple[str, str]] = {
 
 _PROPERTIES: dict[str, tuple[str, str]] = {
     "classwise": (
-        "When a class is given 30 %, does it come in 30 % of those cases? Asked of every class by itself, then averaged.",
+        "When a class is given 30 %, does it come in 30 % of those cases? Asked of each class, then averaged.",
         "<msubsup><mi>p</mi><mi>i</mi><mrow><mo>(</mo><mi>r</mi><mo>)</mo></mrow></msubsup><mo>−</mo>"
         "<mn>1</mn><mo>[</mo><msub><mi>y</mi><mi>i</mi></msub><mo>=</mo><mi>r</mi><mo>]</mo>",
     ),

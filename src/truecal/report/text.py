@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 LONGEST_NAME = 240
-LABEL = 26
+LABEL = 22
 
 _SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
