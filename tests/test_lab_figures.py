@@ -177,6 +177,7 @@ class TestWords:
         text = self.write(made_up_table(), paper=True)
         assert "6 traces (1 planned traces are missing)" in text
         assert text.count("**Beside the paper's table**") == 2
+        assert "in the paper -0.277: in this run miscalibration itself falls along with" in text
         assert "Beside the paper" not in self.write(made_up_table())
 
     def test_nobody_is_called_better_calibrated(self) -> None:
