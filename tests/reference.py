@@ -159,10 +159,8 @@ def argmax_quantile(rows, m: int, ties: str) -> list[list[Fraction]]:
         if not members:
             continue
         confidence = [rows[i][top(rows[i])] for i in members]
-        if ties == "average":
-            inner = quantile_average(confidence, m)
-        else:
-            inner = same_bin(quantile_bins(confidence, m, ties))
+        averaged = ties == "average"
+        inner = quantile_average(confidence, m) if averaged else same_bin(quantile_bins(confidence, m, ties))
         for a, i in enumerate(members):
             for b, j in enumerate(members):
                 chance[i][j] = inner[a][b]

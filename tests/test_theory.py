@@ -177,7 +177,7 @@ def test_confidence_without_correction_is_truthful_for_two_classes():
             assert expected(plain, truth, truth) <= expected(plain, truth, rng.dirichlet([1, 1], 3)) + TINY
 
 
-# -- 3 to 6. predictors on a finite space, samples drawn from it --------------------------------------------------------
+# -- 3 to 6. predictors on a finite space, samples drawn from it -------------------------------------------------------
 
 
 class Space:
@@ -327,7 +327,7 @@ def test_limits_need_the_factor_of_bins():
 
 
 def test_the_introductory_example():
-    """p_i = i/n. One bin per value: truth scores a constant under l1; 1/2 scores 1/√n; with m bins truth scores √(m/n)."""
+    """p_i = i/n under l1. One bin per value: truth scores a constant, 1/2 scores 1/√n; with m bins truth has √(m/n)."""
     rng = np.random.default_rng(4)
 
     def mean_error(n, report, repeats=200, **options):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 SEED = 0
+BINS = (5, 10, 20, 50, 200, 2000)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def run_demo(out: Path) -> Comparison:
         models[model.name] = _probabilities(model, fitted[key], data)
         with atomic_path(out / f"{model.name}.npz") as path, open(path, "wb") as stream:
             np.savez_compressed(stream, probs=models[model.name].astype(np.float32), labels=data.test.y)
-    return compare(data.test.y, models)
+    return compare(data.test.y, models, n_bins=BINS)
 
 
 def _fit(model: DemoModel, data: Any) -> Any:
