@@ -270,7 +270,7 @@ def reproduce(context: typer.Context) -> None:
     """Run the paper's experiment end to end, or draw its figures from stored logits; see `truecal reproduce --help`."""
     from truecal.lab.__main__ import main as lab
 
-    raise typer.Exit(lab(context.args))
+    raise typer.Exit(lab(context.args, prog="truecal reproduce"))
 
 
 def run() -> int:
