@@ -62,7 +62,7 @@ def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequen
                 with atomic_path(path) as temporary:
                     # No date in the file: the same table gives the same bytes.
                     undated = {"CreationDate": None} if kind == "pdf" else None
-                    figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(kind, 200))
+                    figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(kind, 200), bbox_inches="tight")
                 written.append(path)
     return written
 
