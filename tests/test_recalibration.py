@@ -18,6 +18,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -556,8 +558,10 @@ def test_the_floor_is_the_smallest_number_or_what_is_asked():
     np.testing.assert_allclose(lowest, [[0, np.log(5e-324)], [np.log(0.25), np.log(0.75)]])
     floored = Identity.from_probabilities(floor=0.01).fit(p, [0, 1]).transform(p)
     np.testing.assert_allclose(floored, np.log([[1, 0.01], [0.25, 0.75]]))
-    with pytest.raises(ValueError, match="floor must lie strictly between 0 and 1, got 2"):
+    with pytest.raises(ValueError, match="floor must be a number strictly between 0 and 1, got 2"):
         Identity.from_probabilities(floor=2).fit(p, [0, 1])
+    with pytest.raises(TypeError, match="floor must be a number strictly between 0 and 1, got 'a'"):
+        Identity.from_probabilities(floor="a").fit(p, [0, 1])
     with pytest.raises(ValueError, match="space must be 'logits' or 'probabilities', got 'log'"):
         Identity(space="log").fit(p, [0, 1])
 
@@ -565,7 +569,7 @@ def test_the_floor_is_the_smallest_number_or_what_is_asked():
 @pytest.mark.parametrize("cls", MAPS)
 def test_labels_name_the_columns(cls):
     z, y = draw(300, 3)
-    names = np.array(["cat", "dog", "ant"])  # columns need not be sorted
+    names = np.array(["ant", "cat", "dog"])
     by_index = cls().fit(z, y)
     by_name = cls(labels=names).fit(z, names[y])
     np.testing.assert_array_equal(by_name.predict_proba(z), by_index.predict_proba(z))
@@ -574,6 +578,74 @@ def test_labels_name_the_columns(cls):
     assert by_name.score(z, names[y]) == pytest.approx(by_index.score(z, y))
     repeated = clone(by_name)
     assert repeated.get_params()["labels"] is names or (repeated.get_params()["labels"] == names).all()
+
+
+def test_scikit_learn_scores_the_same_by_name_and_by_index():
+    z, y = draw(300, 3)
+    names = np.array(["ant", "cat", "dog"])
+    by_index, by_name = TemperatureScaling().fit(z, y), TemperatureScaling(labels=names).fit(z, names[y])
+    for metric in ("neg_log_loss", "neg_brier_score", "roc_auc_ovr", "accuracy"):
+        assert get_scorer(metric)(by_name, z, names[y]) == pytest.approx(get_scorer(metric)(by_index, z, y), rel=1e-12)
+
+
+@pytest.mark.parametrize("cls", MAPS)
+def test_labels_out_of_order_are_refused_and_the_message_says_how_to_reorder(cls):
+    """scikit-learn's scorers take classes_ for sorted: in any other order they pair columns with wrong classes."""
+    z, y = draw(300, 3)
+    names = np.array(["cat", "dog", "ant"])
+    with pytest.raises(ValueError, match=r"labels must be sorted.*'ant' \(column 2\) after 'dog'.*X\[:, order\]"):
+        cls(labels=names).fit(z, names[y])
+    order = np.argsort(names)  # what the message says
+    fitted = cls(labels=names[order]).fit(z[:, order], names[y])
+    assert fitted.classes_.tolist() == ["ant", "cat", "dog"]
+    right = -np.log(np.clip(fitted.predict_proba(z[:, order])[:, np.argsort(order)][np.arange(300), y], 1e-15, 1))
+    assert get_scorer("neg_log_loss")(fitted, z[:, order], names[y]) == pytest.approx(-right.mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("labels", [[3, 1, 2], [True, False], [0.0, -1.0]])
+def test_labels_of_any_kind_must_be_sorted(labels):
+    with pytest.raises(ValueError, match="labels must be sorted"):
+        Identity(labels=labels).fit(np.zeros((2, len(labels))), labels[:2])
+
+
+@pytest.mark.parametrize("labels", [["ant", "cat", "dog"], [10, 20, 30], [1, 2, 3]])
+def test_cross_val_predict_recodes_the_labels_and_the_message_names_the_way_around(labels):
+    z, y = draw(300, 3)
+    names = np.array(labels)
+    named = TemperatureScaling(labels=names)
+    with pytest.raises(ValueError, match=r"not in labels.*cross_val_predict.*np\.searchsorted\(labels, y\)"):
+        cross_val_predict(named, z, names[y], method="predict_proba")
+    out = cross_val_predict(TemperatureScaling(), z, np.searchsorted(names, names[y]), method="predict_proba")
+    np.testing.assert_array_equal(out, cross_val_predict(TemperatureScaling(), z, y, method="predict_proba"))
+    assert (cross_val_predict(named, z, names[y]) == names[out.argmax(axis=1)]).all()  # predict is not recoded
+
+
+def test_two_classes_by_truth_value():
+    z, y = draw(200, 2)
+    by_bool = cross_val_predict(TemperatureScaling(labels=[False, True]), z, y == 1, method="predict_proba")
+    np.testing.assert_array_equal(by_bool, cross_val_predict(TemperatureScaling(), z, y, method="predict_proba"))
+
+
+@pytest.mark.parametrize("cls", MAPS)
+def test_a_failed_fit_changes_nothing(cls):
+    z, y = draw(100, 3)
+    fitted = cls().fit(z, y)
+    before = fitted.predict_proba(z)
+    for X, bad in ((np.column_stack([z, z]), ["a"] * 100), (pd.DataFrame(z, columns=list("abc")), y + 5)):
+        with pytest.raises((TypeError, ValueError)):
+            fitted.fit(X, bad)
+        assert not hasattr(fitted, "feature_names_in_")
+        np.testing.assert_array_equal(fitted.predict_proba(z), before)
+    fresh = cls()
+    with pytest.raises(ValueError, match="column index"):
+        fresh.fit(z, y + 5)
+    assert vars(fresh) == vars(cls())
+
+
+@pytest.mark.parametrize("cls", MAPS)
+def test_a_floor_cannot_apply_to_logits(cls):
+    with pytest.raises(ValueError, match=r"floor=0\.1 cannot apply to logits.*from_probabilities\(floor=0\.1\)"):
+        cls(floor=0.1).fit(*draw())
 
 
 @pytest.mark.parametrize(
@@ -585,6 +657,8 @@ def test_labels_name_the_columns(cls):
         (None, [0.5, 1.0], ValueError, "Unknown label type: continuous; y must hold classes, got 0.5 at row 0"),
         (["a", "b"], ["a", "b"], ValueError, "labels must name the 3 columns"),
         (["a", "b", "c"], ["a", "d"], ValueError, "y has d at row 1, which is not in labels"),
+        (["a", "b", "c"], [0, 7], TypeError, "labels hold <U1 and y holds int64: expected the same kind"),
+        ([5, 6, 7], [5, 1], ValueError, "y has 1 at row 1, which is not in labels$"),
         (None, [0, 1, 2], ValueError, "numbers of rows disagree: X has 2, y has 3"),
         (None, None, ValueError, "requires y to be passed"),
     ],

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -82,12 +85,37 @@ def _is_tensor(x: Any) -> bool:
     return not isinstance(x, np.ndarray) and (hasattr(x, "__dlpack__") or hasattr(x, "column_names"))
 
 
+def check_number(value: Any, name: str, expected: str, *, low: float, high: float, open_low: bool = False) -> float:
+    """A real number in [low, high), or in (low, high); `expected` says so in words."""
+    message = f"{name} must be {expected}, got {value!r}"
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        raise TypeError(message)
+    number = float(value)
+    if not low <= number < high or (open_low and number == low):
+        raise ValueError(message)
+    return number
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Recalibrator) -> Iterator[None]:
+    """Every attribute as it was if the body raises: an estimator is never half of one fit and half of another."""
+    attributes: dict[str, Any] = estimator.__dict__
+    before = attributes.copy()
+    try:
+        yield
+    except BaseException:
+        attributes.clear()
+        attributes.update(before)
+        raise
+
+
 class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
     X has one column per class. It holds logits (any numbers whose softmax is the report; log-probabilities are
     logits too), or probabilities for an estimator made by `from_probabilities`. The two are never guessed from each
-    other. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of column j.
+    other. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of column j; labels are
+    sorted, because scikit-learn's scorers rely on sorted classes_.
     """
 
     labels: ArrayLike | None
@@ -118,15 +146,16 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on validation data, which must not be the data the result is evaluated on."""
-        logits = self._read(X, reset=True)
-        n, k = logits.values.shape
-        codes = self._read_labels(y, n, k)
-        given = check_weights(sample_weight, n)
-        weight = np.ones(n) if given is None else given
-        kept = weight > 0
-        if not kept.all():  # a row of weight zero must not move a bin edge or decide that the data are separable
-            logits, codes, weight = logits.take(kept), codes[kept], weight[kept]
-        self._fit(logits, codes, weight)
+        with unchanged_on_failure(self):
+            logits = self._read(X, reset=True)
+            n, k = logits.values.shape
+            codes = self._read_labels(y, n, k)
+            given = check_weights(sample_weight, n)
+            weight = np.ones(n) if given is None else given
+            kept = weight > 0
+            if not kept.all():  # a row of weight zero must not move a bin edge or decide that the data are separable
+                logits, codes, weight = logits.take(kept), codes[kept], weight[kept]
+            self._fit(logits, codes, weight)
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -148,6 +177,11 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def _read(self, X: Any, *, reset: bool) -> Logits:
         if self.space not in SPACES:
             raise ValueError(f"space must be 'logits' or 'probabilities', got {self.space!r}")
+        if self.space == "logits" and self.floor is not None:
+            raise ValueError(
+                f"floor={self.floor!r} cannot apply to logits, which have no smallest probability; "
+                f"for an X of probabilities use {type(self).__name__}.from_probabilities(floor={self.floor!r})"
+            )
         values = self._values(X, reset=reset)
         return read_logits(self._log_floor(values) if self.space == "probabilities" else values)
 
@@ -167,9 +201,10 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return np.asarray(values if kept else values.astype(np.float64))
 
     def _log_floor(self, values: Floats) -> Floats:
-        if self.floor is not None and not 0 < self.floor < 1:
-            raise ValueError(f"floor must lie strictly between 0 and 1, got {self.floor!r}")
-        smallest = max(float(np.finfo(values.dtype).smallest_subnormal), self.floor or 0.0)
+        smallest = float(np.finfo(values.dtype).smallest_subnormal)
+        if self.floor is not None:
+            expected = "a number strictly between 0 and 1"
+            smallest = max(smallest, check_number(self.floor, "floor", expected, low=0, high=1, open_low=True))
         p = check_probabilities(values, "X")
         return np.asarray(np.log(np.maximum(p, p.dtype.type(smallest))))
 
@@ -182,9 +217,42 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         if y.dtype.kind == "f" and (fractional := y != np.floor(y)).any():
             row = int(np.argmax(fractional))
             raise ValueError(f"Unknown label type: continuous; y must hold classes, got {y[row]!s} at row {row}")
-        codes = check_labels(y, k, labels=self.labels, name="y")
-        self.classes_ = np.arange(k) if self.labels is None else np.asarray(self.labels)
+        if self.labels is None:
+            self.classes_ = np.arange(k)
+            return check_labels(y, k, name="y")
+        names = as_array(self.labels, "labels")
+        _refuse_recoded(y, names, k)
+        codes = check_labels(y, k, labels=names, name="y")
+        _refuse_unsorted(names)
+        self.classes_ = names
         return codes
+
+
+def _refuse_recoded(y: NDArray[Any], names: NDArray[Any], k: int) -> None:
+    """Column indices where names are expected: they are not taken for columns, because where a class is missing from y
+    scikit-learn numbers the classes that are left, and these numbers are not columns."""
+    if y.dtype.kind not in "iu" or names.dtype.kind == "b" or y.size == 0 or y.min() < 0 or y.max() >= k:
+        return
+    known = np.zeros(len(y), bool) if names.dtype.kind in "US" else np.isin(y, names)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise ValueError(
+            f"y has {y[row]} at row {row}, which is not in labels: all of y lies in 0..{k - 1}, like column indices. "
+            "Give the classes themselves, or leave out labels= and give column indices. "
+            "cross_val_predict(method='predict_proba') numbers the classes before it fits: "
+            "give it an estimator without labels= and np.searchsorted(labels, y) for y"
+        )
+
+
+def _refuse_unsorted(names: NDArray[Any]) -> None:
+    down = np.flatnonzero(names[1:] < names[:-1])
+    if down.size:
+        j = int(down[0]) + 1
+        raise ValueError(
+            f"labels must be sorted, as scikit-learn's scorers take classes_ to be, got {names[j].item()!r} "
+            f"(column {j}) after {names[j - 1].item()!r}; reorder the columns: order = np.argsort(labels), then "
+            "X[:, order] and np.sort(labels)"
+        )
 
 
 class ScoreMap(Recalibrator):
