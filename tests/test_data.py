@@ -151,7 +151,30 @@ BAD = [
     (lambda: tc.binary_error(["no", "yes"], [0.2, 0.8], pos_label="ja"), ValueError, r"one of them pos_label='ja'"),
     (lambda: tc.binary_error([1, 2], [0.2, 0.8]), ValueError, r"not 0 and 1: recode them"),
     (lambda: tc.binary_error([0, 1], [0.5, 0.5], sample_weight=[1]), ValueError, r"sample_weight must have shape"),
-    (lambda: tc.top_label_error([0, 2], [0.5, 0.5]), ValueError, r"only true/false or 1/0"),
+    (lambda: tc.top_label_error([0, 2], [0.5, 0.5]), ValueError, r"only true/false or 1/0.*got 2 at row 1"),
+    (lambda: tc.classwise_error([0, 1, 2**70, 1], P), ValueError, r"y_true holds a number too large"),
+    (lambda: tc.classwise_error(Y, P * 1e308), ValueError, r"y_proba must hold probabilities"),
+    (lambda: tc.classwise_error(Y, P, n_bins={5, 20}), TypeError, r"n_bins must be a whole number"),
+    (lambda: tc.classwise_error(Y, P, n_bins=10**13), ValueError, r"n_bins must be at most 100,000,000"),
+    (lambda: tc.Edges(["a", "b"]), TypeError, r"edges must be numbers"),
+    (lambda: tc.Halfspaces(seed=None), ValueError, r"seed must be a whole number"),
+    (lambda: tc.KMeans(3, seed=-1), ValueError, r"seed must be a whole number"),
+    (lambda: tc.Poisson(theta=True), TypeError, r"theta must be a positive number"),
+    (lambda: tc.binary_error([0, 0], [0.2, 0.8], pos_label=7), ValueError, r"one of them pos_label=7, got 0 at row 0"),
+    (lambda: tc.binary_error([0, 1], [0.2, 0.8], pos_label=[1]), TypeError, r"pos_label must be one class"),
+    (lambda: tc.binary_error([0, 1, 5], [0.2, 0.8, 0.1]), ValueError, r"got 5 at row 2"),
+    (lambda: tc.linear_error([1.0, 2], [1.0, 2], range=(-1e308, 1e308)), ValueError, r"pair low < high"),
+    (lambda: tc.linear_error([[1.0], [2.0, 3.0]], [1.0, 2]), TypeError, r"outcomes could not be read"),
+    (lambda: tc.classwise_error({"a": 1}, P), TypeError, r"y_true must be an array, got dict"),
+    (lambda: tc.classwise_error(Y, (row for row in P)), TypeError, r"y_proba must be an array, got generator"),
+    (lambda: tc.classwise_error(torch.tensor(Y).to_sparse(), P), TypeError, r"y_true could not be read"),
+    (lambda: tc.classwise_error(["a", None, "b", "b"], P), TypeError, r"no value \(None\) at row 1"),
+    (lambda: tc.classwise_error(pd.Series(["a", "b", None, "b"]), P, labels=list("abc")), TypeError, r"at row 2"),
+    (lambda: tc.classwise_error(pl.Series(["a", "b", None, "b"]), P, labels=list("abc")), TypeError, r"at row 2"),
+    (lambda: tc.classwise_error(pa.array([0, 1, None, 1]), P), TypeError, r"y_true has no value at row 2"),
+    (lambda: tc.classwise_error(np.array(["a", 1, "b", "b"], object), P), TypeError, r"with 1 \(int\) at row 1"),
+    (lambda: tc.tabulate(tc.Binary(), tc.Quantile(2), [0, 1], [0.5, 0.5], norm="l3"), ValueError, r"norm must be"),
+    (lambda: tc.ERRORS["classwise_two_bin"].tables(Y, P), ValueError, r"has no table of bins"),
     (lambda: tc.top_label_error([0, 1], [0.5, -0.5]), ValueError, r"confidence must lie in \[0, 1\]"),
     (lambda: tc.linear_error([1.0, 2], [1.0, 2], strategy="uniform"), ValueError, r"need range=\(low, high\)"),
     (lambda: tc.linear_error([1.0, 2], [1.0, 2], strategy="two_bin"), ValueError, r"needs range=\(low, high\)"),
@@ -176,6 +199,39 @@ BAD = [
 def test_bad_input_gets_one_clear_error(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_every_kind_of_arrow_array():
+    names = ["ant", "bee", "cat"]
+    labels = pa.array([names[i] for i in Y])
+    for y in (labels, labels.dictionary_encode(), pa.chunked_array([labels])):
+        assert tc.classwise_error(y, P, labels=names, n_bins=2) == pytest.approx(VALUE, rel=1e-14)
+    lists = pa.array(P.tolist())
+    assert tc.classwise_error(pa.array(Y), lists, n_bins=2) == pytest.approx(VALUE, rel=1e-14)
+    assert tc.top_label_error(pa.array([True, False]), [0.5, 0.6], n_bins=1) == tc.top_label_error(
+        [1, 0], [0.5, 0.6], n_bins=1
+    )
+
+
+def test_variable_width_strings_and_bytes():
+    names = np.array(["ant", "bee", "cat"], dtype=np.dtypes.StringDType())
+    assert tc.brier(names[Y], P, labels=["ant", "bee", "cat"]) == tc.brier(Y, P)
+    assert tc.binary_error(np.array([b"n", b"y"]), [0.2, 0.8], pos_label="y", n_bins=1) == pytest.approx(0.0)
+
+
+def test_rounding_outside_the_simplex_is_rounding():
+    tc.brier([0, 1], np.array([[1 + 2.3e-16, 0.0], [-1e-17, 1.0]]))
+    assert tc.classwise_error([0, 1], np.array([[1 + 2.3e-16, -1e-17], [0.0, 1.0]]), strategy="uniform") < 1e-30
+    with pytest.raises(ValueError, match=r"has 1\.00001 at column 0"):
+        tc.brier([0], np.array([[1.00001, 0.0]]))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200, 1e306])
+def test_the_unit_of_weights_does_not_matter(size):
+    w = np.array([1.0, 2.0, 3.0, 4.0])
+    for call in (tc.classwise_error, tc.confidence_error, tc.full_error):
+        value = call(Y, P, sample_weight=w * size, n_bins=2)
+        assert value == pytest.approx(call(Y, P, sample_weight=w, n_bins=2), rel=1e-12)
 
 
 def test_negative_zero_is_zero():

@@ -11,30 +11,33 @@ Four families, by what they need to look at:
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import as_array, check_positive_int
+from .data import as_array, check_positive_int, check_seed
 
 Array = NDArray[Any]
 Ties = Literal["auto", "average", "together", "row"]
 Bounds = tuple[float, float]
 
 DEFAULT_BINS = 15
+MOST_BINS = 10**8
 TIES = ("auto", "average", "together", "row")
 
 
 def read_bins(n_bins: int | Sequence[int]) -> int | tuple[int, ...]:
     """One bin count, or a tuple of them; each a whole number of at least 1."""
-    if isinstance(n_bins, (str, bytes)) or not hasattr(n_bins, "__iter__"):
-        return check_positive_int(n_bins, "n_bins")
-    counts = tuple(check_positive_int(m, "n_bins") for m in n_bins)
+    if isinstance(n_bins, np.ndarray) and n_bins.ndim == 0:
+        n_bins = n_bins.item()
+    if isinstance(n_bins, (str, bytes)) or not isinstance(n_bins, (Sequence, np.ndarray)):
+        return check_positive_int(n_bins, "n_bins", MOST_BINS)
+    counts = tuple(check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins)
     if not counts:
         raise ValueError("n_bins must hold at least one count, got an empty sequence")
     return counts
@@ -49,7 +52,7 @@ class BinningRule(ABC):  # noqa: B024  # abstract by intent: each family adds it
         n_bins = getattr(self, "n_bins", None)
         if n_bins is None:
             return None
-        return n_bins if isinstance(n_bins, tuple) else (n_bins,)
+        return n_bins if isinstance(n_bins, tuple) else (int(n_bins),)
 
     @property
     def several(self) -> bool:
@@ -120,7 +123,12 @@ class Partition:
 
 
 def quantile_cuts(n: int, m: int) -> Array:
-    """Ends of the first m−1 of m quantile bins: the sample at 1-based place i is in bin ceil(i·m/n)."""
+    """Ends of the first m−1 of m quantile bins: the sample at 1-based place i is in bin ceil(i·m/n).
+
+    With as many bins as rows or more, every row has a bin of its own, and the empty bins between them are left out.
+    """
+    if m >= n:
+        return np.arange(1, n, dtype=np.int64)
     return (np.arange(1, m, dtype=np.int64) * n) // m
 
 
@@ -140,7 +148,7 @@ class Quantile(RankRule):
     to the bin of the first of them; the l1 default), "row" (the order of rows, the paper to the letter).
     """
 
-    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    n_bins: int | Sequence[int] = DEFAULT_BINS
     ties: Ties = "auto"
 
     def __post_init__(self) -> None:
@@ -159,7 +167,7 @@ class Quantile(RankRule):
 class EqualWidth(FixedRule):
     """m bins ((j−1)/m, j/m] of equal width, 0 in the first; over (a, b) when reports live there."""
 
-    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    n_bins: int | Sequence[int] = DEFAULT_BINS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_bins", read_bins(self.n_bins))
@@ -180,7 +188,10 @@ class Edges(FixedRule):
     values: tuple[float, ...]
 
     def __init__(self, values: Any) -> None:
-        array = np.asarray(as_array(values, "edges"), dtype=np.float64)
+        array = np.asarray(as_array(values, "edges"))
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"edges must be numbers, got {values!r}")
+        array = array.astype(np.float64)
         if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
             raise ValueError(f"edges must be at least two finite increasing numbers, got {values!r}")
         object.__setattr__(self, "values", tuple(array.tolist()))
@@ -232,11 +243,16 @@ class Poisson(AveragedRule):
     theta: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.theta, (int, float)) and 0 < self.theta < float("inf")):
+        if isinstance(self.theta, bool) or not isinstance(self.theta, Real):
+            raise TypeError(f"theta must be a positive number, got {self.theta!r}")
+        if not 0 < self.theta < float("inf"):
             raise ValueError(f"theta must be a positive number, got {self.theta!r}")
+        object.__setattr__(self, "theta", float(self.theta))
 
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        carried = decayed_prefix(np.exp(-np.diff(points, prepend=points[0]) / self.theta), sums)
+        with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
+            decay = np.exp(-np.diff(points, prepend=points[0]) / self.theta)
+        carried = decayed_prefix(decay, sums)
         return np.asarray(np.einsum("vj,vj->v", sums, sums + 2 * carried))
 
 
@@ -260,7 +276,7 @@ def decayed_prefix(decay: Array, sums: Array) -> Array:
 class ArgmaxQuantile(VectorRule):
     """Within each argmax class, n_bins quantile bins of the confidence."""
 
-    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    n_bins: int | Sequence[int] = DEFAULT_BINS
     ties: Ties = "auto"
 
     def __post_init__(self) -> None:
@@ -279,9 +295,10 @@ class ArgmaxQuantile(VectorRule):
 
 
 def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
-    """The cuts of m quantile bins inside each of several runs, and between the runs."""
-    ends = (np.arange(1, m + 1, dtype=np.int64) * sizes[:, None]) // m
-    return (starts[:, None] + ends).reshape(-1)[:-1]
+    """The cuts of m quantile bins inside each of several runs, and between the runs; bins without rows are left out."""
+    runs = zip(starts.tolist(), sizes.tolist(), strict=True)
+    cuts = np.concatenate([start + np.append(quantile_cuts(size, m), size) for start, size in runs if size])
+    return np.unique(cuts)[:-1]
 
 
 @final
@@ -289,7 +306,7 @@ def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
 class KdTree(VectorRule):
     """Median splits of the widest coordinate to depth ceil(log2 n_bins); at most the median goes left."""
 
-    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    n_bins: int | Sequence[int] = DEFAULT_BINS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_bins", read_bins(self.n_bins))
@@ -306,14 +323,12 @@ def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
     runs = [np.arange(len(reports))]
     levels = [np.empty(0, dtype=np.int64)]
     for _ in range(depth):
-        runs = [half for run in runs for half in _split_at_median(reports, run)]
+        runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
         levels.append(np.cumsum([len(run) for run in runs])[:-1])
     return np.concatenate(runs), levels
 
 
 def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
-    if len(rows) == 0:
-        return rows, rows
     here = reports[rows]
     column = here[:, int(np.argmax(here.max(axis=0) - here.min(axis=0)))]
     left = column <= np.median(column)
@@ -325,7 +340,7 @@ def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
 class KMeans(VectorRule):
     """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
 
-    n_bins: int | tuple[int, ...] = DEFAULT_BINS
+    n_bins: int | Sequence[int] = DEFAULT_BINS
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -333,19 +348,17 @@ class KMeans(VectorRule):
         if isinstance(bins, tuple):
             raise ValueError("KMeans takes one number of clusters, got several")
         object.__setattr__(self, "n_bins", bins)
+        check_seed(self.seed)
 
     def partition(self, reports: Array) -> Partition:
-        from scipy.cluster.vq import kmeans2, vq
+        from scipy.cluster.vq import kmeans, vq
 
         points = np.asarray(reports, dtype=np.float64)
         distinct = np.unique(points, axis=0)
         clusters = min(int(self.n_bins), len(distinct))  # type: ignore[arg-type]  # one count, see __post_init__
         rng = np.random.default_rng(self.seed)
         start = distinct[rng.choice(len(distinct), clusters, replace=False)]
-        with warnings.catch_warnings():  # an emptied cluster keeps its old centre, which is fine for cells
-            warnings.simplefilter("ignore", UserWarning)
-            centres = kmeans2(points, start, minit="matrix")[0]
-        return Partition.from_cells(vq(points, centres)[0])
+        return Partition.from_cells(vq(points, kmeans(points, start)[0])[0])
 
 
 @final
@@ -362,6 +375,7 @@ class Halfspaces(BinningRule):
 
     def __post_init__(self) -> None:
         check_positive_int(self.n_directions, "n_directions")
+        check_seed(self.seed)
 
     def keys(self, reports: Array) -> Iterator[Array]:
         """One scalar in [0, 1] per row, direction by direction."""

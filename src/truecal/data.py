@@ -26,9 +26,9 @@ def as_array(x: Any, name: str) -> Array:
     if x is None:
         raise TypeError(f"{name} must be an array, got None")
     array = _to_numpy(x, name)
-    if array.dtype == object:
-        array = _strings_from_objects(array, name)
-    if array.dtype.kind not in "biufUST":
+    if array.dtype.kind in "OT":  # T: strings of variable width, which compare with no others
+        array = _numbers_or_strings(array.astype(object, copy=False), name)
+    if array.dtype.kind not in "biufUS":
         raise TypeError(f"{name} must hold numbers or strings, got dtype {array.dtype}")
     if np.ma.isMaskedArray(x) and np.ma.is_masked(x):
         raise ValueError(f"{name} has masked entries; every row must have a value")
@@ -38,21 +38,29 @@ def as_array(x: Any, name: str) -> Array:
 def _to_numpy(x: Any, name: str) -> Array:
     if isinstance(x, np.ndarray):
         return x if isinstance(x, HalfPrecision) else np.asarray(x)
-    if hasattr(x, "detach") and hasattr(x, "cpu"):
-        return _from_torch(x, name)
-    if hasattr(x, "to_numpy") or hasattr(x, "to_pandas"):
-        return _from_frame(x, name)
+    if isinstance(x, (dict, set, frozenset)) or (hasattr(x, "__next__") and not hasattr(x, "__array__")):
+        raise TypeError(f"{name} must be an array, got {type(x).__name__}")
     try:
+        if hasattr(x, "detach") and hasattr(x, "cpu"):
+            return _from_torch(x, name)
+        if hasattr(x, "to_numpy") or hasattr(x, "column_names"):
+            return _from_frame(x, name)
         if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
             return np.asarray(x)
         return np.from_dlpack(x)
-    except (ValueError, TypeError, OverflowError, BufferError, RuntimeError) as error:
+    except _Explained:
+        raise
+    except (ValueError, TypeError, OverflowError, BufferError, RuntimeError, NotImplementedError) as error:
         raise TypeError(f"{name} could not be read as an array: {error}") from error
+
+
+class _Explained(TypeError):
+    """An error that already names the argument."""
 
 
 def _from_torch(x: Any, name: str) -> Array:
     if x.device.type != "cpu":
-        raise TypeError(f"{name} is on device {x.device}; move it to the CPU first, with .cpu()")
+        raise _Explained(f"{name} is on device {x.device}; move it to the CPU first, with .cpu()")
     x = x.detach()
     if str(x.dtype) == "torch.bfloat16":
         # numpy has no bfloat16; float16 would lose range, and float32 would hide how coarse the rows are.
@@ -65,35 +73,60 @@ class HalfPrecision(np.ndarray[Any, np.dtype[Any]]):
 
 
 def _from_frame(x: Any, name: str) -> Array:
-    """pandas, polars and pyarrow: a frame of several column types would become objects, so say which column it is."""
+    """pandas, polars and pyarrow; a column of lists becomes a matrix, a missing value is named by its row."""
     if not hasattr(x, "to_numpy"):  # a pyarrow Table or RecordBatch
-        columns = [_to_numpy(column, f"{name}[{title!r}]") for title, column in zip(x.column_names, x, strict=True)]
+        columns = [_from_frame(column, f"{name}[{title!r}]") for title, column in zip(x.column_names, x, strict=True)]
         return np.column_stack(columns)
-    array = np.asarray(x.to_numpy())
+    if getattr(x, "null_count", 0) and hasattr(x, "is_null") and not callable(getattr(x, "null_count", 0)):
+        row = int(np.argmax(np.asarray(x.is_null().to_numpy(zero_copy_only=False))))
+        raise _Explained(f"{name} has no value at row {row}; every row must have one")
+    try:
+        array = np.asarray(x.to_numpy())
+    except Exception as error:  # pyarrow's own error, when an array cannot be shared without a copy
+        if type(error).__name__ != "ArrowInvalid":
+            raise
+        array = np.asarray(x.to_numpy(zero_copy_only=False))
     if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, np.ndarray)):
-        try:
-            return np.asarray([np.asarray(row, dtype=float) for row in array])
-        except (ValueError, TypeError) as error:
-            raise TypeError(f"{name} holds lists of different lengths or of non-numbers: {error}") from error
+        return np.asarray([np.asarray(row, dtype=float) for row in array])
     return array
 
 
-def _strings_from_objects(array: Array, name: str) -> Array:
-    """An object array is accepted only when every entry is a str, or every entry is a plain number."""
+_KINDS: tuple[tuple[str, tuple[type, ...], type], ...] = (
+    ("strings", (str,), np.str_),
+    ("bools", (bool, np.bool_), np.bool_),
+    ("whole numbers", (int, np.integer), np.int64),
+    ("numbers", (int, float, np.integer, np.floating), np.float64),
+)
+
+
+def _kind_of(value: Any) -> str | None:
+    return next((title for title, types, _ in _KINDS if isinstance(value, types)), None)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def _numbers_or_strings(array: Array, name: str) -> Array:
+    """An object array is accepted when all entries are strings, all bools or all numbers; none may be missing."""
     flat = array.ravel()
-    for kinds, dtype in (((str,), np.str_), ((bool, np.bool_), np.bool_), ((int, np.integer), np.int64)):
-        if all(isinstance(v, kinds) and (dtype is np.bool_ or not isinstance(v, bool)) for v in flat):
-            return array.astype(dtype)
-    if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in flat):
-        return array.astype(np.float64)
-    place, value = next(
-        (np.unravel_index(i, array.shape), v)
-        for i, v in enumerate(flat)
-        if not isinstance(v, (str, int, float, np.number)) or isinstance(v, (bool, str))
-    )
+    for i, value in enumerate(flat):
+        if _missing(value) and not isinstance(value, (float, np.floating)):
+            raise TypeError(f"{name} has no value ({value!r}) at {_place(np.unravel_index(i, array.shape))}")
+    kinds = [_kind_of(value) for value in flat]
+    for title, _, dtype in _KINDS:
+        if all(kind == title or (title == "numbers" and kind == "whole numbers") for kind in kinds):
+            try:
+                return array.astype(dtype)
+            except OverflowError as error:
+                raise ValueError(f"{name} holds a number too large for 64 bits: {error}") from error
+    usual = max(set(kinds) - {None}, key=kinds.count, default=None)
+    odd = next(i for i, kind in enumerate(kinds) if kind != usual)
+    value = flat[odd]
+    where = _place(np.unravel_index(odd, array.shape))
     raise TypeError(
         f"{name} must hold numbers or strings of one kind, got an object array "
-        f"with {value!r} ({type(value).__name__}) at {_place(place)}"
+        f"with {value!r} ({type(value).__name__}) at {where or 'its only place'}"
     )
 
 
@@ -114,6 +147,11 @@ def working_dtype(array: Array) -> np.dtype[Any]:
     if array.dtype.kind == "f":
         return np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
     return np.dtype(np.float64)
+
+
+def rounding_slack(array: Array) -> float:
+    """How far outside [0, 1] a report may lie by rounding alone, as weighted means of probabilities do."""
+    return float(8 * np.finfo(array.dtype).eps)
 
 
 def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> Iterator[slice]:
@@ -140,11 +178,13 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, one per class, got shape {array.shape}")
     array = _floating(array, name)
+    slack = rounding_slack(array)
     for rows in row_blocks(array.shape[0], array.shape[1] * array.itemsize):
         block = array[rows]
         with np.errstate(all="ignore"):  # infinities and NaN are reported below, by place
             sums = np.einsum("ij->i", block)
-            good = bool(abs(sums - 1).max() <= tolerance) and bool(block.min() >= 0) and bool(block.max() <= 1)
+            summed = bool(abs(sums - 1).max() <= tolerance)
+            good = summed and bool(block.min() >= -slack) and bool(block.max() <= 1 + slack)
         if not good:
             _explain_bad_probabilities(array, name, tolerance)
     return array
@@ -153,20 +193,24 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
 def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> None:
     """Raise the one error that says what is wrong with these rows, in the order a person would check."""
     _refuse_non_finite(array, name)
-    sums = array.sum(axis=1, dtype=np.float64)
-    bad = np.flatnonzero((abs(sums - 1) > tolerance) | (array.min(axis=1) < 0) | (array.max(axis=1) > 1))
+    slack = rounding_slack(array)
+    with np.errstate(all="ignore"):  # rows too large to sum are reported as such
+        sums = array.sum(axis=1, dtype=np.float64)
+        percentages = bool(np.median(abs(sums - 100)) < 1)
+    outside = (array.min(axis=1) < -slack) | (array.max(axis=1) > 1 + slack)
+    bad = np.flatnonzero((abs(sums - 1) > tolerance) | outside)
     if bad.size == 0:  # the quick sum rounded differently from the careful one
         return
     row = int(bad[0])
     values = array[row]
-    column = int(values.argmin() if values.min() < 0 else values.argmax())
-    where = f"row {row} sums to {sums[row]:.6g} and has {values[column]:.6g} at column {column}"
+    column = int(values.argmin() if values.min() < -slack else values.argmax())
+    where = f"row {row} sums to {sums[row]:.8g} and has {values[column]:.8g} at column {column}"
     expected = f"{name} must hold probabilities: entries in [0, 1], rows that sum to 1 (within {tolerance:g})"
-    if values.min() < 0:
+    if values.min() < -slack:
         hint = "these look like logits or log-probabilities; apply softmax (or exp) first"
-    elif np.median(abs(sums - 100)) < 1:
+    elif percentages:
         hint = "these look like percentages; divide by 100"
-    elif values.max() <= 1:
+    elif values.max() <= 1 + slack:
         hint = "independent per-class scores are not a distribution; normalise them yourself if that is what you mean"
     else:
         hint = "unnormalised scores or counts are not probabilities"
@@ -200,8 +244,9 @@ def check_reports(reports: Any, name: str, *, low: float | None = 0.0, high: flo
 def _refuse_outside(array: Array, name: str, low: float | None, high: float | None) -> None:
     if low is None or high is None:
         return
-    if array.min() < low or array.max() > high:
-        place = np.argwhere((array < low) | (array > high))[0]
+    slack = rounding_slack(array) * max(abs(low), abs(high))
+    if array.min() < low - slack or array.max() > high + slack:
+        place = np.argwhere((array < low - slack) | (array > high + slack))[0]
         value = array[tuple(place)]
         hint = ""
         if (low, high) == (0.0, 1.0):
@@ -233,7 +278,7 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
         low, high = (float(v) for v in bounds)
     except (TypeError, ValueError) as error:
         raise ValueError(f"range must be a pair (low, high), got {bounds!r}") from error
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (low < high and np.isfinite(high - low)):
         raise ValueError(f"range must be a pair low < high of finite numbers, got {bounds!r}")
     return low, high
 
@@ -342,14 +387,20 @@ def check_binary_outcomes(y_true: Any, pos_label: Any, name: str = "y_true") -> 
         raise ValueError(f"{name} must be a non-empty one-dimensional array, got shape {y.shape}")
     if y.dtype.kind == "f" and np.isnan(y).any():
         raise ValueError(f"{name} has NaN at row {int(np.argmax(np.isnan(y)))}; expected two classes")
-    values = np.unique(y)
-    if (y.dtype.kind in "US") != isinstance(pos_label, str):
+    if isinstance(pos_label, (list, tuple, np.ndarray)):
+        raise TypeError(f"pos_label must be one class, got {pos_label!r}")
+    if y.dtype.kind == "S" and isinstance(pos_label, str):
+        y = y.astype(np.str_)
+    if (y.dtype.kind in "US") != isinstance(pos_label, (str, bytes)):
         raise TypeError(f"{name} holds {y.dtype} and pos_label is {pos_label!r}: pass the positive class as pos_label")
-    usual = set(values.tolist()) <= {0, 1} or set(values.tolist()) <= {-1, 1}
-    if len(values) > 2 or (len(values) == 2 and pos_label not in values) or not (usual or pos_label in values):
-        shown = ", ".join(str(v) for v in values[:4]) + (", ..." if len(values) > 4 else "")
-        raise ValueError(f"{name} must hold two classes, one of them pos_label={pos_label!r}, got {shown}")
-    if pos_label == 1 and not usual and values.dtype.kind in "iuf":
+    values = np.unique(y)
+    known = set(values.tolist())
+    usual = any(known <= pair and pos_label in pair for pair in ({0, 1}, {-1, 1}))
+    if not usual and (len(values) > 2 or pos_label not in known):
+        odd = next((v for v in values if v != pos_label and v not in (0, 1)), values[-1])
+        row = int(np.argmax(y == odd))
+        raise ValueError(f"{name} must hold two classes, one of them pos_label={pos_label!r}, got {odd!s} at row {row}")
+    if not usual and y.dtype.kind not in "US" and pos_label == 1:
         raise ValueError(f"{name} holds {values.tolist()}, not 0 and 1: recode them, or use strings and pos_label")
     return np.asarray(y == pos_label)
 
@@ -367,6 +418,8 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
         raise ValueError(f"sample_weight must not be negative, got {w[row]:g} at row {row}")
     if not w.any():
         raise ValueError("sample_weight must not be all zero")
+    if not 1e-100 < w.max() < 1e100:  # a power of two is exact, and no error depends on the unit of the weights
+        w = np.ldexp(w, -int(np.frexp(w.max())[1]))
     return w
 
 
@@ -378,12 +431,19 @@ def check_same_length(**arrays: Array) -> int:
     return next(iter(lengths.values()))
 
 
-def check_positive_int(value: Any, name: str) -> int:
-    """A whole number of at least 1; bools and fractions are refused."""
+def check_positive_int(value: Any, name: str, most: int = sys.maxsize) -> int:
+    """A whole number from 1 to `most`; bools and fractions are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be a whole number of at least 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
-    if value > sys.maxsize // 4:
-        raise ValueError(f"{name} is too large: {value}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {value}")
     return int(value)
+
+
+def check_seed(seed: Any) -> int:
+    """A whole number of at least 0, so that the same rule always gives the same cells."""
+    if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    return int(seed)

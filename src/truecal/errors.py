@@ -27,6 +27,7 @@ from .binning import (
     read_bins,
     read_rule,
 )
+from .data import as_array
 from .properties import Binary, Classwise, Confidence, Full, Linear, Outcomes, Property, Sample, TopLabel
 from .table import BinTable, full_tables, map_tables, resolve_ties
 
@@ -126,8 +127,8 @@ class CalibrationError:
 
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
-    ) -> float | Array:
-        """The error: a float, or an array with one value per bin count of the rule."""
+    ) -> Any:
+        """The error: a float, or an array with one value per bin count where the rule has a sequence of them."""
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         return self._present(self.of(sample) * self._factor(sample, scale))
 
@@ -145,11 +146,28 @@ class CalibrationError:
             total = total / sample.views
         if isinstance(rule, Halfspaces):
             total = total / rule.n_directions
+        return np.asarray(self._normalised(total, sample.total_weight, sample.wrong_weight_sq))
+
+    def _normalised(self, total: Any, weight: float, wrong_weight_sq: float) -> Any:
+        """n⁻¹ or n⁻² times the sum over bins, with the correction."""
         if self.norm == "l1":
-            return np.asarray(total / sample.total_weight)
-        if self.corrected:
-            total = total + sample.wrong_weight_sq
-        return np.asarray(total / sample.total_weight**2)
+            return total / weight
+        return (total + (wrong_weight_sq if self.corrected else 0.0)) / weight**2
+
+    def of_table(self, table: BinTable) -> float:
+        """The raw error read off a table, for example off one merged from parts of a sample.
+
+        >>> import truecal as tc
+        >>> error = tc.CalibrationError(tc.Binary(), tc.EqualWidth(4))
+        >>> first, second = error.tables([0, 1], [.1, .6])[0], error.tables([1], [.7])[0]
+        >>> round(error.of_table(first.merge(second)) - error([0, 1, 1], [.1, .6, .7]), 12)
+        0.0
+        """
+        if table.rows == 0:
+            raise ValueError("the table is empty: expected at least one row")
+        views = table.absolute() if self.norm == "l1" else table.squared(self.binning)
+        total = float(views.sum() if table.joint else views.mean())
+        return float(self._normalised(total, table.weight, table.wrong_weight_sq))
 
     def tables(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
@@ -201,7 +219,7 @@ class CalibrationError:
         return values if self.binning.several else float(values[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decomposition:
     """n·error = loss + U: how good the predictor is, and how far from calibrated (E[U] = 0 when it is calibrated).
 
@@ -330,7 +348,7 @@ def classwise_error(
     ties: Ties = "auto",
     sample_weight: Any = None,
     labels: Any = None,
-) -> float | Array:
+) -> Any:
     """Classwise error, LinCE^cw: the mean over classes r of n⁻² Σ_B (Σ_{i∈B} (p_i^(r) − 1[y_i = r]))².
 
     Truthful for norm="l2"; arXiv 2510.06388, section 3.
@@ -383,7 +401,7 @@ def confidence_error(
     ties: Ties = "auto",
     sample_weight: Any = None,
     labels: Any = None,
-) -> float | Array:
+) -> Any:
     """Confidence error, ConfCE^corr: n⁻² Σ_B (Σ_{i∈B} (c_i − z_i))² + n⁻² Σ (1 − z_i).
 
     c is the largest probability, z whether its class came. norm="l1" is the usual ECE (not truthful; no correction).
@@ -436,7 +454,7 @@ def top_label_error(
     scale: Scale = "raw",
     ties: Ties = "auto",
     sample_weight: Any = None,
-) -> float | Array:
+) -> Any:
     """The confidence error for those who only have whether the top class was correct, and its confidence.
 
     >>> import truecal as tc
@@ -484,7 +502,7 @@ def full_error(
     ties: Ties = "auto",
     sample_weight: Any = None,
     labels: Any = None,
-) -> float | Array:
+) -> Any:
     """Full multiclass error: n⁻² Σ_B ||Σ_{i∈B} (p_i − e_{y_i})||² over cells of whole probability vectors.
 
     cells: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "halfspace" (two-bin
@@ -536,7 +554,7 @@ def binary_error(
     scale: Scale = "raw",
     ties: Ties = "auto",
     sample_weight: Any = None,
-) -> float | Array:
+) -> Any:
     """Binary error: n⁻² Σ_B (Σ_{i∈B} (u_i − y_i))² with u_i the probability of the positive class.
 
     >>> import truecal as tc
@@ -584,7 +602,7 @@ def linear_error(
     scale: Scale = "raw",
     ties: Ties = "auto",
     sample_weight: Any = None,
-) -> float | Array:
+) -> Any:
     """The error of any linear property: outcome values φ(y_i) and reports about their expectation, (n,) or (n, d).
 
     strategy "auto": quantile bins for scalars, "kd" for vectors. "uniform" and "two_bin" need range=(low, high).
@@ -599,7 +617,7 @@ def linear_error(
 
 
 def _linear_rule(reports: Any, strategy: Any, n_bins: int | Sequence[int] | None, ties: Ties) -> BinningRule:
-    shape = np.shape(reports)
+    shape = as_array(reports, "reports").shape
     vector = len(shape) == 2 and shape[1] > 1
     if strategy == "auto":
         strategy = "kd" if vector else "quantile"

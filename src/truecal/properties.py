@@ -44,6 +44,8 @@ class Sample:
     """For confidence: which top classes were wrong, the source of its correction."""
     distributions: bool = False
     """Whether each row of reports is a distribution over classes."""
+    kind: str = ""
+    """The name of the property, so that tables of different ones are not mixed."""
 
     @property
     def rows(self) -> int:
@@ -137,7 +139,7 @@ class Binary(Property):
         reports = check_reports(y_proba, "y_prob")
         marks = check_binary_outcomes(y_true, self.pos_label)
         n = check_same_length(y_true=marks, y_prob=reports)
-        return Sample(reports, marks=marks, weights=check_weights(sample_weight, n))
+        return Sample(reports, marks=marks, weights=check_weights(sample_weight, n), kind="binary")
 
 
 @final
@@ -147,7 +149,7 @@ class Classwise(Property):
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         y, proba, weights = _multiclass(y_true, y_proba, sample_weight, labels)
-        return Sample(proba, marks=y, weights=weights, distributions=True)
+        return Sample(proba, marks=y, weights=weights, distributions=True, kind="classwise")
 
 
 @final
@@ -159,7 +161,7 @@ class Full(Property):
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         y, proba, weights = _multiclass(y_true, y_proba, sample_weight, labels)
-        return Sample(proba, marks=y, weights=weights, joint=True, distributions=True)
+        return Sample(proba, marks=y, weights=weights, joint=True, distributions=True, kind="full")
 
 
 @final
@@ -183,17 +185,27 @@ class TopLabel(Property):
         if labels is not None:
             raise ValueError("labels cannot apply: top_label_error takes whether each top class was correct")
         confidence = check_reports(y_proba, "confidence")
-        correct = np.asarray(as_array(y_true, "correct"))
-        if correct.dtype.kind not in "biuf" or not np.isin(correct, (0, 1)).all():
-            raise ValueError("correct must hold only true/false or 1/0: whether the top class was right")
-        if correct.ndim != 1:
-            raise ValueError(f"correct must be one-dimensional, got shape {correct.shape}")
+        correct = _check_correct(y_true)
         n = check_same_length(correct=correct, confidence=confidence)
         return _top_label_sample(confidence, correct.astype(bool), check_weights(sample_weight, n))
 
 
+def _check_correct(correct: Any) -> Array:
+    array = np.asarray(as_array(correct, "correct"))
+    if array.ndim != 1:
+        raise ValueError(f"correct must be one-dimensional, got shape {array.shape}")
+    known = np.isin(array, (0, 1)) if array.dtype.kind in "biuf" else np.zeros(len(array), dtype=np.bool_)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise ValueError(
+            "correct must hold only true/false or 1/0, whether the top class was right, and comes before confidence; "
+            f"got {array[row]!s} at row {row}"
+        )
+    return array
+
+
 def _top_label_sample(confidence: Array, correct: Array, weights: Array | None) -> Sample:
-    return Sample(confidence, marks=correct, weights=weights, wrong=~correct)
+    return Sample(confidence, marks=correct, weights=weights, wrong=~correct, kind="confidence")
 
 
 @final
@@ -220,12 +232,19 @@ class Linear(Property):
         y, proba, weights = _multiclass(y_true, y_proba, sample_weight, labels)
         if proba.shape[1] != len(self.phi):
             raise ValueError(f"phi has {len(self.phi)} classes and y_proba has {proba.shape[1]} columns")
-        reports = proba @ self.phi
+        reports = _mean_values(proba, self.phi)
         low, high = float(self.phi.min()), float(self.phi.max())
-        if not self.vector:
-            reports = np.clip(reports, low, high)  # a convex mean cannot leave the range but by rounding
         bounds = (low, high) if low < high else (low - 0.5, low + 0.5)
-        return Sample(reports, values=self.phi[y], weights=weights, joint=self.vector, bounds=bounds)
+        return Sample(reports, values=self.phi[y], weights=weights, joint=self.vector, bounds=bounds, kind="linear")
+
+
+def _mean_values(proba: Array, phi: Array) -> Array:
+    """Σ_r p_r φ(r), one class after the other: a matrix product may round equal rows differently, and part ties."""
+    total = np.zeros((len(proba), *phi.shape[1:]))
+    for r, value in enumerate(phi):
+        column = proba[:, r].astype(np.float64)
+        total += column * value if phi.ndim == 1 else column[:, None] * value
+    return total
 
 
 @final
@@ -246,4 +265,4 @@ class Outcomes(Property):
         bounds = None if self.range is None else check_bounds(self.range)
         values, reports = check_pair(y_true, y_proba, bounds)
         weights = check_weights(sample_weight, len(reports))
-        return Sample(reports, values=values, weights=weights, joint=reports.ndim == 2, bounds=bounds)
+        return Sample(reports, values=values, weights=weights, joint=reports.ndim == 2, bounds=bounds, kind="linear")

@@ -32,10 +32,11 @@ Reduced = TypeVar("Reduced")
 _THREADS = min(8, os.cpu_count() or 1)
 _PARALLEL_ENTRIES = 1 << 20  # below this many reports, starting threads costs more than it saves
 _TILE_COLUMNS = 64
+_UNSORTED_CELLS = 1 << 18  # with more cells than this, clearing them for each block of rows costs more than sorting
 _LONG_VIEW = 1 << 15  # from here on, one view is cheaper to bucket than to sort
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BinTable:
     """Per view and cell: Σ w, Σ w·outcome, Σ w·residual, Σ (w·residual)², and the variance left by tie orders.
 
@@ -56,10 +57,11 @@ class BinTable:
     joint: bool = False
     edges: Array | None = None
     points: Array | None = None
+    kind: str = ""
 
     @staticmethod
     def empty(edges: Any, views: int = 1, *, joint: bool = False) -> BinTable:
-        """The table of no rows over the cells between `edges`."""
+        """The table of no rows over the cells between `edges`, which merges with that of any sample over them."""
         inner = np.asarray(Edges(edges).values)
         zeros = np.zeros((views, len(inner) - 1))
         return BinTable(zeros, zeros, zeros, zeros, zeros, 0, 0.0, 0.0, joint=joint, edges=inner)
@@ -67,6 +69,8 @@ class BinTable:
     def merge(self, other: BinTable) -> BinTable:
         """The table of both samples together."""
         self._refuse_different_cells(other)
+        if self.rows == 0:
+            return other
         squares = None
         if self.residual_sq is not None and other.residual_sq is not None:
             squares = self.residual_sq + other.residual_sq
@@ -84,6 +88,8 @@ class BinTable:
         )
 
     def _refuse_different_cells(self, other: BinTable) -> None:
+        if not isinstance(other, BinTable):
+            raise TypeError(f"a table merges with a table, got {type(other).__name__}")
         if self.edges is None or other.edges is None:
             raise ValueError(
                 "cannot merge: the cells of at least one table come from its own reports; "
@@ -91,7 +97,12 @@ class BinTable:
             )
         if self.joint != other.joint or self.count.shape[0] != other.count.shape[0]:
             raise ValueError(f"cannot merge tables of {self.count.shape[0]} and {other.count.shape[0]} views")
-        if not np.array_equal(self.edges, other.edges):
+        if self.kind and other.kind and self.kind != other.kind:
+            raise ValueError(f"cannot merge a table of {self.kind} reports with one of {other.kind} reports")
+        if self.rows and other.rows and self.edges.dtype != other.edges.dtype:
+            raise ValueError(f"cannot merge: edges were compared in {self.edges.dtype} and in {other.edges.dtype}")
+        dtype = self.edges.dtype if self.rows else other.edges.dtype
+        if not np.array_equal(self.edges.astype(dtype), other.edges.astype(dtype)):
             raise ValueError(f"cannot merge tables over different cells: edges {self.edges} and {other.edges}")
 
     @property
@@ -134,17 +145,26 @@ def tabulate(
     y_true: Any,
     y_proba: Any,
     *,
-    ties: str = "average",
+    norm: str = "l2",
     sample_weight: Any = None,
     labels: Any = None,
 ) -> tuple[BinTable, ...]:
-    """The tables of a sample, one per bin count of the rule (views padded with empty cells to a common width)."""
+    """The tables of a sample, one per bin count of the rule (views padded with empty cells to a common width).
+
+    `norm` only decides what ties="auto" means for a quantile rule: averages for l2, together for l1.
+
+    >>> import truecal as tc
+    >>> tc.tabulate(tc.Binary(), tc.Quantile(2, ties="together"), [0, 1, 0, 1], [.5] * 4)[0].count.tolist()
+    [[4.0, 0.0]]
+    """
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return full_tables(sample, binning, ties)
+    return full_tables(sample, binning, resolve_ties(binning, norm))
 
 
 def full_tables(sample: Sample, rule: BinningRule, ties: str) -> tuple[BinTable, ...]:
     """Whole tables with squares, one per bin count, of a validated sample."""
+    if isinstance(rule, (AveragedRule, Halfspaces)):
+        raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True)
     return tuple(_stack([part[i] for part in parts]) for i in range(len(parts[0])))
 
@@ -180,7 +200,9 @@ def map_tables(
     refuse_misfit(sample, rule)
     plain = sample.marks is not None and sample.weights is None and not sample.joint and not squares
     if plain and isinstance(rule, FixedRule):
-        return [reduce(_fixed_tables(sample, rule))]
+        edges = _union_of_edges(sample, rule)
+        if sample.reports.ndim == 1 or len(edges) * sample.views <= _UNSORTED_CELLS:
+            return [reduce(_fixed_tables(sample, rule, edges))]
     make = _plain_tables if plain and ties != "row" else _general_tables
     if isinstance(rule, Halfspaces):
         return [reduce(tables) for tables in _halfspace_tables(sample, rule)]
@@ -232,6 +254,7 @@ def _table(sample: Sample, sums: Sequence[Array] | Array, variance: Array, **mor
         sample.total_weight_sq,
         sample.wrong_weight_sq,
         sample.joint,
+        kind=sample.kind,
         **more,
     )
 
@@ -257,6 +280,8 @@ def _plain_tables(
             yield (_points_table(sample, row, marks, complement),)
     elif isinstance(rule, RankRule) and (cuts := rule.shared_cuts(sample.rows)) is not None:
         yield _shared_cut_tables(sample, ordered, marked, cuts, ties)
+    elif isinstance(rule, FixedRule):
+        yield _sorted_interval_tables(sample, rule, ordered, marked)
     else:
         assert isinstance(rule, RankRule)
         for row, own in zip(ordered, marked, strict=True):
@@ -292,15 +317,17 @@ def _marked_reports(sample: Sample, columns: slice) -> list[tuple[Array, bool]]:
 
 
 def _points_table(sample: Sample, ordered: Array, marked: Array, complement: bool) -> BinTable:
-    """Every sorted report is a cell of its own; equal reports may take any order, since no width lies between them."""
-    points = ordered.astype(np.float64)
-    place = np.searchsorted(ordered, marked) + np.arange(len(marked)) - np.searchsorted(marked, marked)
-    outcome = np.full(len(points), float(complement))
-    outcome[place] = 0.0 if complement else 1.0
-    shape = (1, len(points))
-    residual = (points - outcome)[None, :]
-    constant = (np.broadcast_to(1.0, shape), np.broadcast_to(0.0, shape))
-    return _table(sample, (constant[0], outcome[None, :], residual), constant[1], points=points)
+    """Every distinct report is a cell of its own."""
+    starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
+    values = ordered[starts]
+    points = values.astype(np.float64)
+    count = np.diff(np.append(starts, sample.rows)).astype(np.float64)
+    marks = np.diff(np.searchsorted(marked, values), append=len(marked)).astype(np.float64)
+    outcome = count - marks if complement else marks
+    grid, rest = cpu.grid_part(points)
+    residual = (count * grid / (1 << 16) - outcome) + count * rest
+    sums = (count[None, :], outcome[None, :], residual[None, :])
+    return _table(sample, sums, np.broadcast_to(0.0, sums[0].shape), points=points)
 
 
 def _shared_cut_tables(
@@ -338,12 +365,15 @@ def _coarsen(sample: Sample, segments: cpu.Segments, union: Array, cuts: Array) 
     return _table(sample, sums, cpu.tie_variance(segments, left, right, lower, upper))
 
 
-def _fixed_tables(sample: Sample, rule: FixedRule) -> tuple[BinTable, ...]:
-    """All views over fixed intervals: row blocks, in parallel, over the union of all edges."""
-    assert sample.marks is not None
+def _union_of_edges(sample: Sample, rule: FixedRule) -> Array:
     refuse_outside_edges(sample, rule, sample.reports)
     every = rule.edges(sample.bounds, working_dtype(sample.reports))
-    union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+    return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+
+
+def _fixed_tables(sample: Sample, rule: FixedRule, union: Array) -> tuple[BinTable, ...]:
+    """All views over fixed intervals without a sort: row blocks, in parallel, over the union of all edges."""
+    assert sample.marks is not None
     kernel = cpu.fixed_cells if sample.reports.ndim == 2 else cpu.fixed_view
     reports, marks, n = sample.reports, sample.marks, sample.rows
     pieces = [slice(i * n // _THREADS, (i + 1) * n // _THREADS) for i in range(_THREADS)]
@@ -352,11 +382,31 @@ def _fixed_tables(sample: Sample, rule: FixedRule) -> tuple[BinTable, ...]:
     else:
         with ThreadPoolExecutor(len(pieces)) as pool:
             parts = list(pool.map(lambda rows: kernel(reports[rows], marks[rows], union), pieces))
-    whole = [np.sum([part[i] for part in parts], axis=0) for i in range(3)]
+    return _interval_tables(sample, rule, union, [np.sum([part[i] for part in parts], axis=0) for i in range(3)])
+
+
+def _sorted_interval_tables(
+    sample: Sample, rule: FixedRule, ordered: Array, marked: Sequence[tuple[Array, bool]]
+) -> tuple[BinTable, ...]:
+    """A few views over many fixed intervals: edges become cuts of the sorted reports, which never split equal ones."""
+    union = _union_of_edges(sample, rule)
+    segments = cpu.stack_segments(
+        [
+            cpu.indicator_segments(
+                row, marks, np.searchsorted(row, union[1:-1], side="right"), ties="together", complement=complement
+            )
+            for row, (marks, complement) in zip(ordered, marked, strict=True)
+        ]
+    )
+    return _interval_tables(sample, rule, union, [segments.count, segments.outcome, segments.residual])
+
+
+def _interval_tables(sample: Sample, rule: FixedRule, union: Array, whole: list[Array]) -> tuple[BinTable, ...]:
+    """The tables of each bin count, from sums over the intervals between the union of all edges."""
     tables = []
-    for edges in every:
+    for edges in rule.edges(sample.bounds, union.dtype):
         starts = np.searchsorted(union, edges[:-1])
-        sums = whole if edges is union else [cpu.run_sums(x, starts) for x in whole]
+        sums = whole if len(edges) == len(union) else [cpu.run_sums(x, starts) for x in whole]
         tables.append(_table(sample, sums, np.zeros_like(sums[0]), edges=edges))
     return tuple(tables)
 
@@ -422,6 +472,9 @@ def _ordered_sums(sample: Sample, order: Array, columns: slice) -> Array:
 
 def _ordered_points_table(sample: Sample, order: Array, points: Array, columns: slice) -> BinTable:
     x = _ordered_sums(sample, order, columns)
+    starts = np.concatenate([[0], np.flatnonzero(points[1:] != points[:-1]) + 1])
+    if len(starts) < len(points):
+        x, points = cpu.run_sums(x, starts), points[starts]
     return _table(sample, x[:3], np.zeros_like(x[0]), residual_sq=x[3], points=points)
 
 
@@ -435,6 +488,8 @@ def _halfspace_tables(sample: Sample, rule: Halfspaces) -> Iterator[tuple[BinTab
 
 def resolve_ties(rule: BinningRule, norm: str) -> str:
     """The tie treatment of a rule under a norm: "auto" is "average" for l2 and "together" for l1."""
+    if norm not in ("l1", "l2"):
+        raise ValueError(f"norm must be 'l1' or 'l2', got {norm!r}")
     ties = getattr(rule, "ties", "auto")
     if norm == "l1" and ties == "average":
         raise ValueError("ties='average' cannot apply to norm='l1', which has no closed form; use 'together' or 'row'")

@@ -105,18 +105,33 @@ def indicator_segments(
     return cuts, count, outcome, distance + (near_one - outcome), first, last, block
 
 
+def grid_part(values: Array) -> tuple[Array, Array]:
+    """values = grid/2^16 + rest, exactly: whole numbers, whose sums are exact, and rests below 2^-17.
+
+    Summing a million reports one after the other rounds each time, always the same way if they are equal. Summed in two
+    parts, the large one has no rounding at all and the small one hardly any to lose.
+    """
+    values = values.astype(np.float64)
+    grid = np.rint(values * _BUCKETS)
+    return grid, values - grid / _BUCKETS
+
+
+def cell_sums(cell: Array, values: Array, marks: Array, cells: int) -> tuple[Array, Array, Array]:
+    """Count, outcome and residual sums of the rows of each cell."""
+    grid, rest = grid_part(values)
+    count = np.bincount(cell, minlength=cells).astype(np.float64)
+    outcome = np.bincount(cell, weights=marks, minlength=cells)
+    whole = np.bincount(cell, weights=grid, minlength=cells) / _BUCKETS
+    return count, outcome, (whole - outcome) + np.bincount(cell, weights=rest, minlength=cells)
+
+
 def _histogram(values: Array, marks: Array) -> tuple[Array, Array, Array, Array]:
     """Bucket floor(u·2^16) of each value, and per bucket: count, outcome and residual.
 
     Multiplying by a power of two is exact, so the bucket never decreases with the value.
     """
     bucket = (values * values.dtype.type(_BUCKETS)).astype(np.intp)
-    high = bucket >= _BUCKETS // 2
-    count = np.bincount(bucket, minlength=_BUCKETS + 1)
-    outcome = np.bincount(bucket, weights=marks, minlength=_BUCKETS + 1)
-    distance = np.bincount(bucket, weights=values - high, minlength=_BUCKETS + 1)
-    near_one = np.where(np.arange(_BUCKETS + 1) >= _BUCKETS // 2, count, 0)
-    return bucket, count, outcome, distance + (near_one - outcome)
+    return bucket, *cell_sums(bucket, values, marks, _BUCKETS + 1)
 
 
 def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) -> tuple[Array, ...]:
@@ -126,6 +141,7 @@ def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) ->
     the buckets left out before them.
     """
     bucket, count, outcome, residual = _histogram(values, marks)
+    count = count.astype(np.int64)
     before = np.concatenate([[0], np.cumsum(count)])
     home = np.minimum(np.searchsorted(before, cuts, side="right") - 1, _BUCKETS)
     split = np.zeros(_BUCKETS + 1, dtype=np.bool_)
@@ -233,32 +249,31 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array) -> tuple[Array, Arra
     """Count, outcome and residual sums of every column over fixed intervals, without a sort: arrays (k, m).
 
     Few entries of a row exceed the first inner edge, so only those are looked up; the rest of each column is summed
-    as it stands. Entries above 1/2 enter as their distance from 1.
+    as it stands. All sums are of `grid_part`s.
     """
     n, k = matrix.shape
     m = len(edges) - 1
-    threshold = min(edges[1], edges.dtype.type(0.5))
-    count, near_one, distance = np.zeros(k * m), np.zeros(k * m), np.zeros(k * m)
-    low_sums = np.zeros(k)
-    step = max(1, (1 << 19) // k)
+    count, whole, rest = np.zeros(k * m), np.zeros(k * m), np.zeros(k * m)
+    low_whole, low_rest = np.zeros(k), np.zeros(k)
+    step = max(1, (1 << 18) // k)
     for start in range(0, n, step):
         block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
-        flat = np.flatnonzero(block.reshape(-1) > threshold)
+        flat = np.flatnonzero(block.reshape(-1) > edges[1]) if m > 1 else np.empty(0, dtype=np.intp)
         values = block.reshape(-1)[flat]
         cell = (flat % k) * m + interval_index(values, edges)
-        high = values > 0.5
+        grid, small = grid_part(block)
         count += np.bincount(cell, minlength=k * m)
-        near_one += np.bincount(cell[high], minlength=k * m)
-        distance += np.bincount(cell, weights=values - high, minlength=k * m)
-        low = block.astype(np.float64)
-        low.reshape(-1)[flat] = 0.0
-        low_sums += low.sum(axis=0)
-    count, near_one, distance = (x.reshape(k, m) for x in (count, near_one, distance))
+        for part, cells, columns in ((grid, whole, low_whole), (small, rest, low_rest)):
+            cells += np.bincount(cell, weights=part.reshape(-1)[flat], minlength=k * m)
+            part.reshape(-1)[flat] = 0.0
+            columns += part.sum(axis=0)
+    count, whole, rest = (x.reshape(k, m) for x in (count, whole, rest))
     count[:, 0] += n - count.sum(axis=1)
-    distance[:, 0] += low_sums
+    whole[:, 0] += low_whole
+    rest[:, 0] += low_rest
     own = matrix[np.arange(n), labels].astype(edges.dtype, copy=False)
     outcome = np.bincount(labels * m + interval_index(own, edges), minlength=k * m).reshape(k, m).astype(np.float64)
-    return count, outcome, distance + (near_one - outcome)
+    return count, outcome, (whole / _BUCKETS - outcome) + rest
 
 
 def fixed_view(values: Array, marks: Array, edges: Array) -> tuple[Array, Array, Array]:
@@ -269,14 +284,7 @@ def fixed_view(values: Array, marks: Array, edges: Array) -> tuple[Array, Array,
 
 
 def _interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
-    m = len(edges) - 1
-    cell = interval_index(values, edges)
-    high = values > 0.5
-    count = np.bincount(cell, minlength=m).astype(np.float64)
-    near_one = np.bincount(cell, weights=high, minlength=m)
-    outcome = np.bincount(cell, weights=marks, minlength=m)
-    distance = np.bincount(cell, weights=values - high, minlength=m)
-    return count, outcome, distance + (near_one - outcome)
+    return cell_sums(interval_index(values, edges), values, marks, len(edges) - 1)
 
 
 def _bucketed_interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
