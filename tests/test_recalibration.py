@@ -390,6 +390,105 @@ def test_affine_maps_refuse_what_they_cannot_use(cls):
         cls(max_iter=2).fit(*draw())
 
 
+@pytest.mark.parametrize("option", ["l2", "max_iter"])
+@pytest.mark.parametrize("cls", AFFINE)
+def test_affine_options_must_be_numbers(cls, option):
+    with pytest.raises(TypeError, match=f"{option} must be a .*number of at least [01], got 'a'"):
+        cls(**{option: "a"}).fit(*draw())
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e155, 1e200, 1e300])
+@pytest.mark.parametrize("cls", AFFINE)
+def test_affine_maps_of_huge_logits(cls, scale):
+    """Scaling all logits changes no vector or matrix map, nor a Dirichlet map once log p is linear in them."""
+    z, y = draw()
+    expected = cls().fit(z * 1e30, y).predict_proba(z * 1e30)
+    np.testing.assert_allclose(cls().fit(z * scale, y).predict_proba(z * scale), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", AFFINE)
+def test_affine_maps_of_the_largest_floats_and_of_new_rows_far_away(cls):
+    z, y = draw()
+    largest = z / np.abs(z).max() * np.finfo(float).max
+    small = z * (1e-6 if cls is DirichletScaling else 1e-30)  # the logarithm of p forgets differences of 1e-16
+    for X, new in ((largest, largest), (z, largest), (small, z)):
+        fitted = cls().fit(X, y)
+        p = fitted.predict_proba(new)
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+        assert not np.isnan(fitted.transform(new)).any()
+
+
+@given(seed=st.integers(0, 10_000), decades=st.sampled_from([3, 30, 290]), ragged=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_affine_maps_of_rows_of_any_magnitudes_together(seed, decades, ragged):
+    rng = np.random.default_rng(seed)
+    n, k = rng.integers(1, 20), rng.integers(2, 5)
+    z = rng.normal(size=(n, k)) * 10.0 ** rng.uniform(-decades, decades, size=(n, k if ragged else 1))
+    y = np.where(rng.random(n) < rng.random(), z.argmax(axis=1), rng.integers(0, k, n))
+    for cls in AFFINE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            p = cls().fit(z, y).predict_proba(z)
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def separable():
+    z, _ = draw(300, 3)
+    return z, z.argmax(axis=1)
+
+
+def separable_but_not_by_the_logits():
+    z, y = separable()
+    return z + np.array([4.0, 0.0, 0.0]), y
+
+
+def one_class_separable():
+    z = log_softmax(draw(300, 3)[0], axis=1)
+    return z, np.where(z[:, 0] > -0.7, 0, np.random.default_rng(0).integers(1, 3, 300))
+
+
+def one_class_absent():
+    z, y = draw(300, 3)
+    return z, np.where(y == 2, 1, y)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [separable, separable_but_not_by_the_logits, one_class_separable, one_class_absent],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("cls", AFFINE)
+def test_an_optimum_that_is_not_attained_is_reported(cls, data):
+    z, y = data()
+    if (cls, data) == (DirichletScaling, separable_but_not_by_the_logits):
+        z = log_softmax(z, axis=1)
+    with pytest.warns(ConvergenceWarning, match=f"{cls.__name__}.*not attained.*l2") as caught:
+        fitted = cls(l2=0).fit(z, y)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert np.isfinite(fitted.predict_proba(z)).all()
+    cls(l2=1).fit(z, y)  # a warning is an error here
+
+
+def test_a_search_that_fails_is_reported():
+    """Logits whose differences the logarithm of p forgets: what is left of them is rounding."""
+    z, y = draw()
+    with pytest.warns(ConvergenceWarning, match="DirichletScaling did not converge: a further step promises"):
+        DirichletScaling().fit(z * 1e-30, y)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e3])
+@pytest.mark.parametrize("cls", AFFINE)
+def test_an_attained_optimum_is_not_reported(cls, scale):
+    for seed in range(5):
+        z, y = draw(300, 3, seed=seed)
+        cls(l2=0).fit(z * scale, y)
+    z, y = separable()
+    y[0] = (y[0] + 1) % 3
+    cls(l2=1e-3).fit(z * scale, y)
+
+
 # -- maps of probabilities -----------------------------------------------------------------------------------------
 
 
@@ -427,6 +526,9 @@ def test_scaling_binning_averages_the_smooth_map_and_not_the_labels():
     order = np.argsort(smooth)
     means = np.concatenate([np.full(50, smooth[order[i : i + 50]].mean()) for i in range(0, 400, 50)])
     np.testing.assert_allclose(fitted.predict_proba(z)[order, 1], means, atol=1e-12)
+    for other in (LogisticRegression(), "temperature", TemperatureScaling):
+        with pytest.raises(TypeError, match="scaling must be a recalibration estimator, got"):
+            ScalingBinning(other).fit(z, y)
     with pytest.raises(ValueError, match="scaling must be an estimator of logits without labels"):
         ScalingBinning(TemperatureScaling.from_probabilities()).fit(z, y)
 
@@ -474,6 +576,8 @@ def test_smoothing_keeps_every_class_possible():
     np.testing.assert_allclose(fitted.predict_proba(z).sum(axis=1), 1)
     with pytest.raises(ValueError, match="smoothing must be a finite number of at least 0, got -1"):
         CanonicalRecalibration(smoothing=-1).fit(z, y)
+    with pytest.raises(TypeError, match="smoothing must be a finite number of at least 0, got 'a'"):
+        CanonicalRecalibration(smoothing="a").fit(z, y)
 
 
 def test_reports_where_nothing_was_learned_stay():
@@ -689,6 +793,45 @@ def test_weights_are_validated():
     for weights, message in (([1, 1, 1, -1], "negative"), ([0, 0, 0, 0], "all zero"), ([1, 1], "shape")):
         with pytest.raises(ValueError, match=message):
             TemperatureScaling().fit(z, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-10, 1e300, 1e307])
+@pytest.mark.parametrize("cls", MAPS)
+def test_weights_of_any_size(cls, size):
+    """Only the ratios of weights matter, except beside a prior, whose weight is then given in the same unit."""
+    z, y = draw(300, 3)
+    w = np.random.default_rng(3).random(300) + 0.1
+    prior = {"l2": 1.0} if cls in AFFINE else {"smoothing": 1.0} if cls is CanonicalRecalibration else {}
+    scaled = {name: value * size for name, value in prior.items()}
+    expected = cls(**prior).fit(z, y, sample_weight=w).predict_proba(z)
+    np.testing.assert_allclose(
+        cls(**scaled).fit(z, y, sample_weight=w * size).predict_proba(z), expected, rtol=1e-6, atol=1e-9
+    )
+
+
+def test_priors_beside_weights_of_any_size():
+    z, y = draw(300, 3)
+    tiny, huge = np.full(300, 1e-320), np.full(300, 1e307)
+    for cls in AFFINE:
+        expected = TemperatureScaling().fit(z, y).predict_proba(z)
+        np.testing.assert_allclose(cls().fit(z, y, sample_weight=tiny).predict_proba(z), expected, atol=1e-6)
+        expected = cls(l2=0).fit(z, y).predict_proba(z)
+        np.testing.assert_allclose(cls().fit(z, y, sample_weight=huge).predict_proba(z), expected, atol=1e-6)
+    canonical = CanonicalRecalibration(smoothing=1.0)
+    expected = CanonicalRecalibration().fit(z, y).predict_proba(z)
+    np.testing.assert_allclose(canonical.fit(z, y, sample_weight=huge).predict_proba(z), expected, atol=1e-300)
+    cells = canonical.fit(z, y, sample_weight=tiny).predict_proba(z)  # each cell at its mean report
+    assert (cells > 0).all() and np.abs(cells - softmax(z, axis=1)).mean() < 0.1
+
+
+def test_a_weight_that_vanishes_beside_the_largest_is_zero():
+    z, y = draw(300, 3)
+    w = np.where(np.arange(300) < 200, 1e300, 1e-300)
+    for cls in MAPS:
+        np.testing.assert_array_equal(
+            cls().fit(z, y, sample_weight=w).predict_proba(z),
+            cls().fit(z[:200], y[:200], sample_weight=w[:200]).predict_proba(z),
+        )
 
 
 def test_data_frames_and_column_names():

@@ -13,9 +13,15 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
+from truecal.data import check_positive_int
 from truecal.kernels.cpu import softmax
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap
-from truecal.recalibration.temperature import best_temperature
+from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, check_number
+from truecal.recalibration.temperature import LARGEST, best_temperature
+
+STEEPEST = 1e100  # the steepest centre: a step function already, and its square is still a number
+STRONGEST = 1e100  # the strongest penalty: the centre to the last digit, and its products are still numbers
+FLAT = 0.1  # how far the last Newton step may move a score; 1 where the optimum is not attained, 0 where it is
+CONVERGED = 1e-8  # nats: what the last Newton step may promise
 
 
 class AffineMap(ScoreMap):
@@ -47,29 +53,50 @@ class AffineMap(ScoreMap):
     def _identity(self, k: int) -> Float64s:
         """The free entries of W at the identity."""
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
-        if not 0 <= self.l2 < np.inf:
-            raise ValueError(f"l2 must be a finite number of at least 0, got {self.l2!r}")
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
+        l2 = check_number(self.l2, "l2", "a finite number of at least 0", low=0, high=np.inf)
+        max_iter = check_positive_int(self.max_iter, "max_iter")
         x = self._features(logits)
         with warnings.catch_warnings():  # a bounded temperature is only the centre of the penalty here
             warnings.simplefilter("ignore", ConvergenceWarning)
             inverse = 1 / best_temperature(logits, y, weight)
+        exponent = int(np.frexp(np.abs(x).max())[1])
+        x = np.ldexp(x, -exponent)  # below 1: squares and differences of the largest floats would overflow
+        with np.errstate(over="ignore"):
+            inverse = min(float(np.ldexp(inverse, exponent)), STEEPEST)
         share = weight / weight.sum()
         middle = share @ x
-        x = x - middle  # centred and scaled, the problem is as well conditioned as the data allow
+        x -= middle  # centred and scaled, the problem is as well conditioned as the data allow
         size = float(np.sqrt(share @ np.mean(x * x, axis=1))) or 1.0
         x /= size
         k = x.shape[1]
         level = (middle - middle.mean()) * inverse
         centre = np.concatenate([self._identity(k).ravel() * (inverse * size), level])
-        objective = Objective(self, x, y, share, centre, self.l2 / float(weight.sum()))
-        theta, self.n_iter_ = objective.minimise(self.max_iter)
+        penalty = min(l2 / unit / float(weight.sum()), STRONGEST)
+        objective = Objective(self, x, y, share, centre, penalty)
+        theta, self.n_iter_, trouble = objective.minimise(max_iter)
+        if trouble:
+            warnings.warn(f"{type(self).__name__} {trouble}", ConvergenceWarning, stacklevel=3)
         coef, intercept = objective.split(theta)
-        self.coef_ = coef / size
-        self.intercept_ = intercept - self._scale(middle[None], self.coef_)[0]
+        coef = coef / size
+        self.coef_ = np.ldexp(coef, -exponent)
+        self.intercept_ = intercept - self._scale(middle[None], coef)[0]
 
     def _logits(self, logits: Logits) -> Floats:
-        return self._scale(self._features(logits), self.coef_) + self.intercept_
+        x = self._features(logits)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scale(x, self.coef_) + self.intercept_
+        far = ~np.isfinite(scores).all(axis=1)
+        if far.any():
+            scores[far] = self._far(x[far])
+        return scores
+
+    def _far(self, x: Float64s) -> Float64s:
+        """W x + c where that overflows: less the row maximum, which changes no probability; -inf is out of reach."""
+        peak = np.abs(x).max(axis=1, keepdims=True)
+        scores = self._scale(x / peak, self.coef_) + self.intercept_ / peak
+        with np.errstate(over="ignore"):
+            return np.asarray((scores - scores.max(axis=1, keepdims=True)) * peak)
 
 
 @dataclass(frozen=True)
@@ -119,25 +146,46 @@ class Objective:
 
         return LinearOperator((len(theta), len(theta)), matvec=product, dtype=np.float64)
 
-    def minimise(self, max_iter: int) -> tuple[Float64s, int]:
-        """L-BFGS as far as differences of the objective can be told apart, then Newton steps, which see further."""
+    def minimise(self, max_iter: int) -> tuple[Float64s, int, str | None]:
+        """L-BFGS as far as differences of the objective can be told apart, then Newton steps, which see further.
+
+        Returns the point, the number of L-BFGS iterations, and what is wrong with the point, if anything.
+        """
         options: Any = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": 1e-9, "maxcor": 20}
         found: Any = minimize(self.value_and_slope, self.centre, jac=True, method="L-BFGS-B", options=options)
-        if found.nit >= max_iter:
-            warnings.warn(
-                f"{type(self.shape).__name__} stopped after max_iter={max_iter} iterations, before it converged",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-            return found.x, int(found.nit)
         theta, slope = found.x, self.value_and_slope(found.x)[1]
+        if found.nit >= max_iter:
+            return theta, int(found.nit), f"stopped after max_iter={max_iter} iterations, before it converged"
         for _ in range(2):
             step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
+            gain = -float(slope @ step) / 2
             slope_there = self.value_and_slope(theta + step)[1]
             if not np.abs(slope_there).max() < np.abs(slope).max():
                 break
             theta, slope = theta + step, slope_there
-        return theta, int(found.nit)
+        return theta, int(found.nit), self.trouble(theta, step, gain, found.message)
+
+    def trouble(self, theta: Float64s, step: Float64s, gain: float, message: str) -> str | None:
+        """What is wrong with theta, given the last Newton step and the gain it predicted.
+
+        Near a minimum Newton's steps vanish. Where the cross-entropy falls without end it falls exponentially, and
+        there a Newton step moves some score by about 1 however small the slope has become.
+        """
+        if not gain < CONVERGED:
+            return f"did not converge: a further step promises {gain:.1e} nats ({message})"
+        moved = np.ptp(self._scores(step), axis=1).max()
+        if (self.penalty == 0 and self.separates(theta)) or not moved < FLAT:
+            return (
+                "found no best map, its optimum is not attained, or too far out to reach: some classes can be told "
+                "apart without error, or are absent, and larger coefficients fit ever better; raise l2"
+            )
+        return None
+
+    def separates(self, theta: Float64s) -> bool:
+        """Whether no row has a higher score than its label's: then larger multiples of theta are ever better."""
+        scores = self._scores(theta)
+        label = scores[np.arange(len(self.y)), self.y]
+        return bool((label == scores.max(axis=1)).all() and (label > scores.min(axis=1)).any())
 
 
 def finite(logits: Logits, name: str) -> Float64s:
@@ -264,5 +312,6 @@ class DirichletScaling(FullMatrix):
         self.floor = floor
 
     def _features(self, logits: Logits) -> Float64s:
-        x = finite(logits, "DirichletScaling") - logits.top[:, None]
+        with np.errstate(over="ignore"):
+            x = np.maximum(finite(logits, "DirichletScaling") - logits.top[:, None], -LARGEST)
         return np.asarray(x - np.log(np.exp(x).sum(axis=1, keepdims=True)))

@@ -96,6 +96,12 @@ def check_number(value: Any, name: str, expected: str, *, low: float, high: floa
     return number
 
 
+def in_units(weight: Float64s) -> tuple[Float64s, float]:
+    """Weights over a power of two, exactly, so that the largest lies in [1, 2) and no sum overflows; and the power."""
+    exponent = int(np.frexp(weight.max())[1]) - 1
+    return np.asarray(np.ldexp(weight, -exponent)), float(np.ldexp(1.0, exponent))
+
+
 @contextmanager
 def unchanged_on_failure(estimator: Recalibrator) -> Iterator[None]:
     """Every attribute as it was if the body raises: an estimator is never half of one fit and half of another."""
@@ -133,8 +139,11 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return cls(space="probabilities", **params)
 
     @abstractmethod
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
-        """Learn from validated logits, column indices and positive weights."""
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
+        """Learn from validated logits, column indices and positive weights below 2.
+
+        The weights given were unit * weight, which matters to a prior alone.
+        """
 
     @abstractmethod
     def _logits(self, logits: Logits) -> Floats:
@@ -151,11 +160,11 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
             n, k = logits.values.shape
             codes = self._read_labels(y, n, k)
             given = check_weights(sample_weight, n)
-            weight = np.ones(n) if given is None else given
+            weight, unit = (np.ones(n), 1.0) if given is None else in_units(given)
             kept = weight > 0
             if not kept.all():  # a row of weight zero must not move a bin edge or decide that the data are separable
                 logits, codes, weight = logits.take(kept), codes[kept], weight[kept]
-            self._fit(logits, codes, weight)
+            self._fit(logits, codes, weight, unit)
         return self
 
     def transform(self, X: Any) -> Floats:

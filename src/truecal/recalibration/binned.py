@@ -10,7 +10,16 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from truecal.data import check_positive_int
-from truecal.recalibration.base import Codes, Float64s, Logits, ProbabilityMap, Recalibrator, normalise, reports
+from truecal.recalibration.base import (
+    Codes,
+    Float64s,
+    Logits,
+    ProbabilityMap,
+    Recalibrator,
+    check_number,
+    normalise,
+    reports,
+)
 from truecal.recalibration.temperature import TemperatureScaling
 
 
@@ -82,7 +91,7 @@ class HistogramBinning(ProbabilityMap):
         self.space = space
         self.floor = floor
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
         m = check_positive_int(self.n_bins, "n_bins")
         p = reports(logits)
         present = np.bincount(y, minlength=p.shape[1]) > 0
@@ -134,12 +143,14 @@ class ScalingBinning(ProbabilityMap):
         self.space = space
         self.floor = floor
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
         m = check_positive_int(self.n_bins, "n_bins")
+        if not (self.scaling is None or isinstance(self.scaling, Recalibrator)):
+            raise TypeError(f"scaling must be a recalibration estimator, got {self.scaling!r}")
         scaling = TemperatureScaling() if self.scaling is None else clone(self.scaling)
         if scaling.space != "logits" or scaling.labels is not None:
             raise ValueError("scaling must be an estimator of logits without labels; give both to ScalingBinning")
-        self.scaling_ = scaling.fit(logits.values, y, weight)
+        self.scaling_ = scaling.fit(logits.values, y, unit * weight)
         p = self._scaled(logits)
         self.edges_ = [inner_edges(column, m, self.strategy) for column in p.T]
         self.means_ = [
@@ -189,10 +200,10 @@ class CanonicalRecalibration(ProbabilityMap):
         self.space = space
         self.floor = floor
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
         m = check_positive_int(self.n_bins, "n_bins")
-        if not 0 <= self.smoothing < np.inf:
-            raise ValueError(f"smoothing must be a finite number of at least 0, got {self.smoothing!r}")
+        expected = "a finite number of at least 0"
+        smoothing = check_number(self.smoothing, "smoothing", expected, low=0, high=np.inf)
         p = reports(logits)
         top, confidence = np.argmax(p, axis=1), p.max(axis=1)
         self.edges_ = {int(r): inner_edges(confidence[top == r], m, "quantile") for r in np.unique(top)}
@@ -200,8 +211,9 @@ class CanonicalRecalibration(ProbabilityMap):
         member = csr_array((weight, (place, np.arange(len(y)))), shape=(len(self.cells_), len(y)))
         mass: Any = member.sum(axis=1)[:, None]
         outcomes = csr_array((np.ones(len(y)), (np.arange(len(y)), y)), shape=p.shape)
-        prior = self.smoothing * np.asarray(member @ p) / mass
-        self.means_ = (np.asarray((member @ outcomes).toarray()) + prior) / (mass + self.smoothing)
+        with np.errstate(over="ignore"):  # a mass of infinity leaves nothing to the report, as it should
+            pull = smoothing / (unit * mass + smoothing) if smoothing else 0.0
+        self.means_ = (1 - pull) * (np.asarray((member @ outcomes).toarray()) / mass) + pull * (member @ p / mass)
 
     def _cells(self, p: Float64s) -> Codes:
         """Cell numbers; -1 for a largest class that no validation report had."""

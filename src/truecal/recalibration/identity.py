@@ -23,7 +23,7 @@ class Identity(ScoreMap):
         self.space = space
         self.floor = floor
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
         pass
 
     def _logits(self, logits: Logits) -> Floats:

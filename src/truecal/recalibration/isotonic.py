@@ -30,7 +30,7 @@ class IsotonicOneVsRest(ProbabilityMap):
         self.space = space
         self.floor = floor
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
         p = reports(logits)
         present = np.bincount(y, minlength=p.shape[1]) > 0
         self.maps_ = [

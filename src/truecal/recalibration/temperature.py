@@ -186,7 +186,8 @@ def best_temperature(logits: Logits, y: Codes, weight: Float64s) -> float:
     if not spans.any():
         _warn("every row of logits is constant: all temperatures give the same probabilities, and 1 is kept")
         return 1.0
-    start = 1 / max(float(np.median(spans[spans > 0])), 1 / LARGEST)
+    half = float(np.median(spans[spans > 0] / 2))  # halved: a median adds two values, which may overflow
+    start = 0.5 / max(half, 0.5 / LARGEST)
     if not label.any():
         _warn(
             "no validation sample is misclassified: the cross-entropy falls all the way to temperature 0; "
@@ -244,7 +245,7 @@ class TemperatureScaling(ScoreMap):
         self.space = space
         self.floor = floor
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s) -> None:
+    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
         self.temperature_ = best_temperature(logits, y, weight)
 
     def _logits(self, logits: Logits) -> Floats:
