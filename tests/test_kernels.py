@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,3 +99,64 @@ def test_the_decayed_prefix_is_its_recursion(theta, rng):
             carried = (carried + s[j - 1]) * np.exp(-(u[j] - u[j - 1]) / theta)
         total += s[j] ** 2 + 2 * s[j] * carried
     assert tc.Poisson(theta).form(u, s[None, :], None)[0] == pytest.approx(total, rel=1e-12)
+
+
+SIZES = [5_000, 40_000, 300_000]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("values", [(0.3,), (0.1, 0.3, 0.7), tuple(j / 20 for j in range(21)), (1 - 1e-9, 0.3)])
+def test_twelve_digits_at_every_size(n, values, rng):
+    """Reports with few distinct values, where plain summation drifts: against exact fractions per value."""
+    u = rng.choice(values, n)
+    y = rng.random(n) < np.where(u > 0.5, 1 - (1 - u) * 0.9, u * 1.02)
+    levels = sorted(set(values))
+    sums = {v: int((u == v).sum()) * Fraction(v) - int(y[u == v].sum()) for v in levels}
+    loss = (
+        sum(int((u == v).sum()) * Fraction(v) ** 2 + int(y[u == v].sum()) * (1 - 2 * Fraction(v)) for v in levels) / n
+    )
+    cells: dict[int, Fraction] = {}
+    edges = [float(j / 10) for j in range(11)]
+    for v in levels:
+        cell = next(j for j in range(1, 11) if v <= edges[j])
+        cells[cell] = cells.get(cell, Fraction(0)) + sums[v]
+    expected = {
+        "uniform": sum(s * s for s in cells.values()),
+        "exact": sum(s * s for s in sums.values()),
+        "two_bin": sum(sums[a] * sums[b] * (1 - abs(Fraction(a) - Fraction(b))) for a in levels for b in levels),
+        "one": sum(sums.values()) ** 2,
+    }
+    got = {
+        "uniform": tc.binary_error(y, u, strategy="uniform", n_bins=10),
+        "exact": tc.binary_error(y, u, strategy="exact"),
+        "two_bin": tc.binary_error(y, u, strategy="two_bin"),
+        "one": tc.binary_error(y, u, n_bins=1),
+    }
+    p = np.column_stack([1 - u, u])
+    if (1 - p[:, 0] == u).all():  # both columns exact, so that both classes have the same sums
+        got["classwise"] = tc.classwise_error(y, p, strategy="uniform", n_bins=1)
+        expected["classwise"] = expected["one"]
+    for name, value in got.items():
+        exact = float(expected[name] / Fraction(n) ** 2)
+        assert abs(value - exact) <= 1e-12 * max(exact, float(loss) / n), name
+
+
+def test_many_fixed_cells_take_the_sorted_path(monkeypatch, rng):
+    """Whichever way the cells are found, the tables are the same."""
+    p = rng.dirichlet(np.full(5, 0.3), 300)
+    y = rng.integers(0, 5, 300)
+    counts = (3, 40, 7)
+    plain = tc.classwise_error(y, p, strategy="uniform", n_bins=counts)
+    absolute = tc.classwise_error(y, p, strategy="uniform", n_bins=counts, norm="l1")
+    monkeypatch.setattr(table, "_UNSORTED_CELLS", 0)
+    np.testing.assert_allclose(tc.classwise_error(y, p, strategy="uniform", n_bins=counts), plain, rtol=1e-12)
+    again = tc.classwise_error(y, p, strategy="uniform", n_bins=counts, norm="l1")
+    np.testing.assert_allclose(again, absolute, rtol=1e-12)
+
+
+def test_more_bins_than_rows_cost_no_more_than_rows(rng):
+    p = rng.dirichlet(np.ones(3), 20)
+    y = rng.integers(0, 3, 20)
+    for call in (tc.classwise_error, tc.confidence_error, tc.full_error):
+        assert call(y, p, n_bins=10**8) == pytest.approx(call(y, p, n_bins=20), rel=1e-12)
+    assert tc.full_error(y, p, cells="kd", n_bins=10**6) == pytest.approx(tc.brier(y, p) / 20, rel=1e-12)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 
 import truecal as tc
-from worlds import bounded, expected, is_multiclass, variants, worlds_and_lies
+from worlds import SCALAR_RULES, bounded, expected, is_multiclass, variants, worlds_and_lies
 
 TRUTHFUL = [(name, bounded(metric)) for name, metric in variants() if metric.truthful]
 UNTRUTHFUL = [name for name, metric in tc.ERRORS.items() if not metric.truthful]
@@ -57,6 +57,10 @@ def mean_part(metric, truth, reports) -> float:
         rows = np.arange(len(top))
         scalar = tc.CalibrationError(outcomes((0.0, 1.0)), metric.binning)
         return scalar(truth[rows, top], reports[rows, top])
+    if isinstance(metric.property, tc.Linear):
+        phi = metric.property.phi
+        own = metric.read(np.zeros(len(truth), dtype=int), reports).reports
+        return tc.CalibrationError(outcomes((0.0, 1.0)), metric.binning)(truth @ phi, own)
     if isinstance(metric.property, tc.Classwise):
         scalar = tc.CalibrationError(outcomes((0.0, 1.0)), metric.binning)
         return float(np.mean([scalar(truth[:, r], reports[:, r]) for r in range(truth.shape[1])]))
@@ -71,6 +75,9 @@ def variance_part(metric, truth, reports) -> float:
         return float((1 - q**2).sum() / n**2)
     if isinstance(metric.property, tc.TopLabel):
         return float((truth * (1 - truth) + (1 - truth)).sum() / n**2)
+    if isinstance(metric.property, tc.Linear):
+        phi = metric.property.phi.reshape(truth.shape[1], -1)
+        return float((truth @ phi**2 - (truth @ phi) ** 2).sum() / n**2)
     total = (truth * (1 - truth)).sum() / n**2
     return float(total / truth.shape[1] if isinstance(metric.property, tc.Classwise) else total)
 
@@ -213,15 +220,22 @@ class Space:
         return out
 
 
-MULTICLASS = [(i, m) for i, m in TRUTHFUL if is_multiclass(m) and "quantile-many" not in i]
+MULTICLASS = [(i, m) for i, m in TRUTHFUL if is_multiclass(m) and "quantile-many" not in i and "Linear" not in i]
+PHI = np.array([0.0, 1.0, 0.4])
+LINEAR = [
+    (f"Linear-{name}", tc.CalibrationError(tc.Linear(PHI), rule))
+    for name, rule in SCALAR_RULES.items()
+    if name not in ("edges", "quantile-many")
+]
 LOSS_OF = {
+    tc.Linear: lambda y, p: tc.linear_loss(PHI[np.asarray(y)], np.asarray(p) @ PHI),
     tc.Classwise: lambda y, p: tc.brier(y, p) / np.shape(p)[1],
     tc.Full: tc.brier,
     tc.Confidence: tc.confidence_loss,
 }
 
 
-@by_id(MULTICLASS)
+@by_id(MULTICLASS + LINEAR)
 def test_a_garbling_of_a_calibrated_predictor_never_scores_lower(metric):
     """Situations 0..3 carry a coin seen by the garbled predictor only: g is a random function of f's report."""
     for seed in range(2):
@@ -236,7 +250,7 @@ def test_a_garbling_of_a_calibrated_predictor_never_scores_lower(metric):
             assert split.expected(metric, f) <= split.expected(metric, g) + TINY
 
 
-@by_id([(i, m) for i, m in MULTICLASS if not isinstance(m.property, tc.Confidence)])
+@by_id([(i, m) for i, m in MULTICLASS + LINEAR if not isinstance(m.property, tc.Confidence)])
 def test_canonical_recalibration_never_raises_the_expected_error(metric):
     for seed in range(2):
         space = Space(seed)
@@ -246,7 +260,7 @@ def test_canonical_recalibration_never_raises_the_expected_error(metric):
         assert space.expected(metric, space.posterior(h)) <= space.expected(metric, h) + TINY
 
 
-@by_id(MULTICLASS)
+@by_id(MULTICLASS + LINEAR)
 def test_calibrated_predictors_score_the_associated_loss(metric):
     loss = LOSS_OF[type(metric.property)]
     for seed in range(2):
@@ -265,6 +279,24 @@ def test_matching_calibration_is_enough_for_the_loss_identity():
     assert 2 * space.expected(conf, h) == pytest.approx(space.expected_loss(tc.confidence_loss, h), rel=1e-10)
     full = tc.CalibrationError(tc.Full(), tc.Exact())
     assert 2 * space.expected(full, h) > space.expected_loss(tc.brier, h) + 1e-3
+
+
+def test_a_predictor_that_is_only_classwise_calibrated_can_lose_to_its_garbling():
+    """Blackwell's order needs full calibration: f is calibrated class by class, and a garbling of it beats it."""
+    orders = list(permutations(range(3)))
+    sign = np.array([np.linalg.det(np.eye(3)[list(order)]) for order in orders])
+    f = np.array([[0.6, 0.3, 0.1]])[:, orders].reshape(6, 3)
+    space = Space(0)
+    space.chance = np.full(6, 1 / 6)
+    space.truth = f + sign[:, None] * np.array([0.05, -0.05, 0.0])
+    for r in range(3):
+        for value in (0.1, 0.3, 0.6):
+            assert space.truth[f[:, r] == value, r].mean() == pytest.approx(value)
+    garbled = space.posterior(f)  # a function of f's report, made without a label
+    full = tc.CalibrationError(tc.Full(), tc.Exact())
+    assert space.expected(full, garbled) < space.expected(full, f) - 1e-4
+    classwise = tc.CalibrationError(tc.Classwise(), tc.Exact())
+    assert 2 * space.expected(classwise, f) == pytest.approx(space.expected_loss(tc.brier, f) / 3, rel=1e-10)
 
 
 @by_id(MULTICLASS)

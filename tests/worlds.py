@@ -43,13 +43,21 @@ def kind(metric: tc.CalibrationError) -> tuple:
 
 
 def variants() -> list:
-    """(id, metric) for every kind of error in ERRORS under every rule that applies to it."""
+    """(id, metric) for every kind of error in ERRORS, and for Linear(phi), under every rule that applies to it."""
     out = {}
     for metric in tc.ERRORS.values():
         for rule_name, rule in rules_for(metric).items():
             corrected = metric.corrected if isinstance(metric.property, (tc.Confidence, tc.TopLabel)) else "auto"
             name = f"{metric.symbol}[{kind(metric)[0]}]-{rule_name}"
             out[name] = tc.CalibrationError(metric.property, rule, metric.norm, corrected)
+    for rule_name, rule in SCALAR_RULES.items():
+        for norm in ("l2", "l1"):
+            if rule_name != "edges" and (norm == "l2" or rule_name not in AVERAGED):
+                name = f"{'LinCE' if norm == 'l2' else 'LinECE'}_φ[Linear]-{rule_name}"
+                out[name] = tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4, 0.7]), rule, norm)
+    for rule_name in ("kd", "kmeans", "exact"):
+        phi = [[0.0, 1.0], [1.0, 0.3], [0.5, 0.5], [0.2, 0.9]]
+        out[f"LinCE_φ[Linear vector]-{rule_name}"] = tc.CalibrationError(tc.Linear(phi), VECTOR_RULES[rule_name])
     return list(out.items())
 
 
@@ -141,7 +149,18 @@ def binary_lies(truth: np.ndarray) -> list[np.ndarray]:
     ]
 
 
+def classes_of(metric) -> int:
+    return len(metric.property.phi) if isinstance(metric.property, tc.Linear) else 3
+
+
+def with_classes(rows: np.ndarray, k: int) -> np.ndarray:
+    """The same worlds with classes added that take a tenth of the chance each."""
+    more = np.full((len(rows), k - rows.shape[1]), 0.1)
+    return np.hstack([rows * (1 - more.sum(axis=1, keepdims=True)), more])
+
+
 def worlds_and_lies(metric):
     if is_multiclass(metric):
-        return [(truth, multiclass_lies(truth)) for truth in multiclass_worlds()]
+        worlds = [with_classes(truth, classes_of(metric)) for truth in multiclass_worlds()]
+        return [(truth, multiclass_lies(truth)) for truth in worlds]
     return [(truth, binary_lies(truth)) for truth in binary_worlds()]

@@ -7,7 +7,7 @@ whether it is truthful and why; `decompose` splits one into how good the predict
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .binning import (
     ArgmaxQuantile,
@@ -42,8 +42,106 @@ from .losses import (
     linear_loss,
     spherical,
 )
-from .properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
+from .properties import Binary, Classwise, Confidence, Full, Linear, Outcomes, TopLabel
 from .table import BinTable, tabulate
+
+if TYPE_CHECKING:  # so that type checkers know the names below
+    from .comparison import (
+        Comparison as Comparison,
+    )
+    from .comparison import (
+        compare as compare,
+    )
+    from .evaluation import (
+        Evaluation as Evaluation,
+    )
+    from .evaluation import (
+        evaluate as evaluate,
+    )
+    from .inference import (
+        CalibrationTest as CalibrationTest,
+    )
+    from .inference import (
+        ConsistencyBands as ConsistencyBands,
+    )
+    from .inference import (
+        Interval as Interval,
+    )
+    from .inference import (
+        MeanGap as MeanGap,
+    )
+    from .inference import (
+        Noise as Noise,
+    )
+    from .inference import (
+        NullBand as NullBand,
+    )
+    from .inference import (
+        PairedDifference as PairedDifference,
+    )
+    from .inference import (
+        calibration_test as calibration_test,
+    )
+    from .inference import (
+        confidence_interval as confidence_interval,
+    )
+    from .inference import (
+        consistency_bands as consistency_bands,
+    )
+    from .inference import (
+        mean_gap as mean_gap,
+    )
+    from .inference import (
+        noise_of_U as noise_of_U,
+    )
+    from .inference import (
+        null_band as null_band,
+    )
+    from .inference import (
+        paired_difference as paired_difference,
+    )
+    from .inputs import (
+        TopPredictions as TopPredictions,
+    )
+    from .ranking import (
+        Dominance as Dominance,
+    )
+    from .ranking import (
+        dominance as dominance,
+    )
+    from .recalibration import (
+        CanonicalRecalibration as CanonicalRecalibration,
+    )
+    from .recalibration import (
+        DirichletScaling as DirichletScaling,
+    )
+    from .recalibration import (
+        HistogramBinning as HistogramBinning,
+    )
+    from .recalibration import (
+        Identity as Identity,
+    )
+    from .recalibration import (
+        IsotonicOneVsRest as IsotonicOneVsRest,
+    )
+    from .recalibration import (
+        MatrixScaling as MatrixScaling,
+    )
+    from .recalibration import (
+        ScalingBinning as ScalingBinning,
+    )
+    from .recalibration import (
+        Selection as Selection,
+    )
+    from .recalibration import (
+        TemperatureScaling as TemperatureScaling,
+    )
+    from .recalibration import (
+        VectorScaling as VectorScaling,
+    )
+    from .recalibration import (
+        select_recalibration as select_recalibration,
+    )
 
 __version__ = "0.1.0"
 
@@ -117,6 +215,7 @@ __all__ = [
     "KMeans",
     "KdTree",
     "Linear",
+    "Outcomes",
     "Poisson",
     "Quantile",
     "TopLabel",

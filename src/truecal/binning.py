@@ -31,7 +31,7 @@ MOST_BINS = 10**8
 TIES = ("auto", "average", "together", "row")
 
 
-def read_bins(n_bins: int | Sequence[int]) -> int | tuple[int, ...]:
+def read_bins(n_bins: int | Sequence[int] | Array) -> int | tuple[int, ...]:
     """One bin count, or a tuple of them; each a whole number of at least 1."""
     if isinstance(n_bins, np.ndarray) and n_bins.ndim == 0:
         n_bins = n_bins.item()
@@ -402,7 +402,7 @@ VECTOR_STRATEGIES: dict[str, type[BinningRule]] = {
 
 def read_rule(
     strategy: Any,
-    n_bins: int | Sequence[int] | None,
+    n_bins: int | Sequence[int] | Array | None,
     ties: Ties,
     *,
     name: str = "strategy",

@@ -115,7 +115,7 @@ class CalibrationError:
         names = {Classwise: "Brier/k", Full: "Brier", Binary: "(u − y)²"}
         return names.get(type(self.property), "||u − φ(y)||²")
 
-    def with_bins(self, n_bins: int | Sequence[int]) -> CalibrationError:
+    def with_bins(self, n_bins: int | Sequence[int] | Array) -> CalibrationError:
         """The same error at another bin count, or at several."""
         if self.binning.counts is None:
             raise ValueError(f"n_bins={n_bins!r} cannot apply: {self.binning!r} has no bin count")
@@ -278,7 +278,7 @@ ERRORS: dict[str, CalibrationError] = {
 the law tests and the audit all read this list. Change the bins with `ERRORS[name].with_bins(m)`."""
 
 
-def get_error(error: str | CalibrationError, n_bins: int | Sequence[int] | None = None) -> CalibrationError:
+def get_error(error: str | CalibrationError, n_bins: int | Sequence[int] | Array | None = None) -> CalibrationError:
     """An error by name or as itself, at the given bin count(s) if any."""
     if isinstance(error, str):
         if error not in ERRORS:
@@ -296,7 +296,7 @@ def decompose(
     y_proba: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Decomposition:
@@ -329,7 +329,7 @@ def classwise_error(
     y_true: Any,
     y_proba: Any,
     *,
-    n_bins: Sequence[int],
+    n_bins: Sequence[int] | Array,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -341,7 +341,7 @@ def classwise_error(
     y_true: Any,
     y_proba: Any,
     *,
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -381,7 +381,7 @@ def confidence_error(
     y_proba: Any,
     *,
     corrected: Corrected = "auto",
-    n_bins: Sequence[int],
+    n_bins: Sequence[int] | Array,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -394,7 +394,7 @@ def confidence_error(
     y_proba: Any,
     *,
     corrected: Corrected = "auto",
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -436,7 +436,7 @@ def top_label_error(
     confidence: Any,
     *,
     corrected: Corrected = "auto",
-    n_bins: Sequence[int],
+    n_bins: Sequence[int] | Array,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -448,7 +448,7 @@ def top_label_error(
     confidence: Any,
     *,
     corrected: Corrected = "auto",
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -484,7 +484,7 @@ def full_error(
     y_proba: Any,
     *,
     cells: VectorStrategy = "argmax",
-    n_bins: Sequence[int],
+    n_bins: Sequence[int] | Array,
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -496,7 +496,7 @@ def full_error(
     y_proba: Any,
     *,
     cells: VectorStrategy = "argmax",
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -536,7 +536,7 @@ def binary_error(
     y_prob: Any,
     *,
     pos_label: Any = 1,
-    n_bins: Sequence[int],
+    n_bins: Sequence[int] | Array,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -548,7 +548,7 @@ def binary_error(
     y_prob: Any,
     *,
     pos_label: Any = 1,
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     strategy: Strategy = "quantile",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -584,7 +584,7 @@ def linear_error(
     reports: Any,
     *,
     range: Bounds | None = None,
-    n_bins: Sequence[int],
+    n_bins: Sequence[int] | Array,
     strategy: Strategy | Literal["auto", "kd"] = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -596,7 +596,7 @@ def linear_error(
     reports: Any,
     *,
     range: Bounds | None = None,
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: int | Sequence[int] | Array | None = None,
     strategy: Strategy | Literal["auto", "kd"] = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -616,7 +616,7 @@ def linear_error(
     return metric(outcomes, reports, sample_weight=sample_weight, scale=scale)
 
 
-def _linear_rule(reports: Any, strategy: Any, n_bins: int | Sequence[int] | None, ties: Ties) -> BinningRule:
+def _linear_rule(reports: Any, strategy: Any, n_bins: int | Sequence[int] | Array | None, ties: Ties) -> BinningRule:
     shape = as_array(reports, "reports").shape
     vector = len(shape) == 2 and shape[1] > 1
     if strategy == "auto":

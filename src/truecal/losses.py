@@ -42,6 +42,10 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: Literal[True], labels: Any = None
     ) -> Array: ...
+    @overload
+    def __call__(
+        self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool, labels: Any = None
+    ) -> float | Array: ...
     def __call__(
         self,
         y_true: Any,
@@ -140,6 +144,12 @@ def confidence_loss(y: Array, proba: Array) -> Array:
     return np.asarray((1.0 - correct) + np.square(confidence - correct))
 
 
+@overload
+def linear_loss(
+    outcomes: Any, reports: Any, *, sample_weight: Any = None, per_example: Literal[False] = False
+) -> float: ...
+@overload
+def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_example: Literal[True]) -> Array: ...
 def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_example: bool = False) -> float | Array:
     """||u − φ(y)||² of any linear property: outcome values and reports, both (n,) or (n, d).
 

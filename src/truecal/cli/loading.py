@@ -34,9 +34,9 @@ class Loaded:
 
         model = next(iter(self.models.values()))
         if isinstance(model, TopPredictions):
-            return tc.calibration_test(model.correct, model.confidence, error=error or "top_label", **options)  # type: ignore[no-any-return]
+            return tc.calibration_test(model.correct, model.confidence, error=error or "top_label", **options)
         chosen = error or ("classwise" if self.errors is None else "confidence")
-        return tc.calibration_test(self.y_true, model, error=chosen, **options)  # type: ignore[no-any-return]
+        return tc.calibration_test(self.y_true, model, error=chosen, **options)
 
 
 def load(
