@@ -1078,6 +1078,7 @@ def test_a_callable_must_say_that_it_is_truthful():
         ({"error": "binary"}, ValueError, "does not take one probability per class"),
         ({"n_bins": (5, 20)}, ValueError, "choosing needs one bin count"),
         ({"error": lambda y, p: 0.0, "n_bins": 5}, ValueError, "n_bins cannot apply to a callable"),
+        ({"candidates": {1: Identity()}}, TypeError, "the name of a candidate must be a string, got 1"),
         ({"candidates": []}, ValueError, "candidates is empty"),
         ({"candidates": [Identity(), Identity()]}, ValueError, "candidates has several of Identity"),
         ({"candidates": {"lr": LogisticRegression()}}, TypeError, "candidate 'lr' must be a recalibration estimator"),
@@ -1090,7 +1091,118 @@ def test_select_refuses(options, kind, message):
         select_recalibration(candidates, *overconfident(50, rng), *overconfident(50, rng), **options)
 
 
-def test_the_two_parts_must_differ():
-    z, y = overconfident(50, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="logits_fit and logits_select are the same data"):
-        select_recalibration(PAIR, z, y, z.copy(), y)
+def shuffled(z, y):
+    order = np.random.default_rng(1).permutation(len(y))
+    return z[order], y[order]
+
+
+def with_replacement(z, y):
+    rows = np.random.default_rng(2).integers(0, len(y), len(y))
+    return z[rows], y[rows]
+
+
+REUSED = {
+    "equal": lambda z, y: (z.copy(), y.copy()),
+    "lists": lambda z, y: (z.tolist(), y.tolist()),
+    "shuffled": shuffled,
+    "subset": lambda z, y: (z[:50], y[:50]),
+    "drawn with replacement": with_replacement,
+    "labels of another type": lambda z, y: (z, y.astype(np.int8)),
+    "data frame": lambda z, y: (pd.DataFrame(z), pd.Series(y)),
+    "half of it": lambda z, y: (np.concatenate([z[:50], -z[:50]]), np.concatenate([y[:50], y[:50]])),
+}
+REUSED_IN_ANOTHER_TYPE = {
+    "float32": lambda z, y: (z.astype(np.float32), y),
+    "float16": lambda z, y: shuffled(z.astype(np.float16), y),
+    "next float": lambda z, y: (np.nextafter(z, 1e9), y),
+}
+WERE_FITTED_ON = r"\d+ of the \d+ selection rows are among the rows fitted on.*split the validation data in two"
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e300])
+@pytest.mark.parametrize("how", REUSED)
+def test_rows_that_were_fitted_on_are_refused_in_any_form(how, scale):
+    z, y = overconfident(100, np.random.default_rng(0))
+    with pytest.raises(ValueError, match=WERE_FITTED_ON):
+        select_recalibration(PAIR, z * scale, y, *REUSED[how](z * scale, y))
+
+
+@pytest.mark.parametrize("how", REUSED_IN_ANOTHER_TYPE)
+def test_rows_that_were_fitted_on_are_refused_in_any_type(how):
+    z, y = overconfident(100, np.random.default_rng(0))
+    again = REUSED_IN_ANOTHER_TYPE[how](z, y)
+    for parts in ((z, y, *again), (*again, z, y)):
+        with pytest.raises(ValueError, match=WERE_FITTED_ON):
+            select_recalibration(PAIR, *parts)
+
+
+def test_a_few_shared_rows_are_a_warning():
+    rng = np.random.default_rng(0)
+    (z, y), (z_other, y_other) = overconfident(200, rng), overconfident(100, rng)
+    z_other[40:43], y_other[40:43] = z[:3], y[:3]
+    with pytest.warns(UserWarning, match="3 of the 100 selection rows are among the rows fitted on") as caught:
+        select_recalibration(PAIR, z, y, z_other, y_other)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_equal_reports_with_other_labels_are_not_the_same_rows():
+    z, y = overconfident(100, np.random.default_rng(0))
+    select_recalibration(PAIR, z, y, z, (y + 1) % 5)  # a warning is an error here
+
+
+@pytest.mark.parametrize("levels", [2, 30, 300, 3000])
+@pytest.mark.parametrize("n_fit", [40, 100, 900])
+def test_reports_of_few_values_coincide_by_chance_and_are_let_through(levels, n_fit):
+    """Rows drawn from a few reports coincide between the parts as often as within them: no sample was used twice."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(levels, 3))
+
+        def part(n, rng=rng, z=z):
+            rows = rng.integers(0, levels, n)
+            return z[rows], (z[rows] + rng.gumbel(size=(n, 3))).argmax(axis=1)
+
+        fit, select = part(n_fit), part(100)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"\d of the 100 selection rows")  # one digit: at most 9
+            select_recalibration([Identity()], *fit, *select)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_no_number_never_wins(value):
+    rng = np.random.default_rng(0)
+    parts = (*overconfident(200, rng), *overconfident(100, rng))
+
+    def mine(y, p):
+        return value if p.max() > 0.999 else tc.brier(y, p)
+
+    with pytest.raises(ValueError, match=rf"mine of candidate 'none' is {value}: expected a finite number"):
+        select_recalibration({"pooled": PAIR["pooled"], "none": Identity()}, *parts, error=mine, allow_untruthful=True)
+    for answer in ("a", np.zeros(2), None):
+        with pytest.raises(TypeError, match="mine of candidate 'none' must be one number, got"):
+            select_recalibration({"none": Identity()}, *parts, error=named_mine(answer), allow_untruthful=True)
+
+
+def named_mine(answer):
+    def mine(y, p):
+        return answer
+
+    return mine
+
+
+def test_a_callable_gets_column_indices_whatever_the_labels():
+    rng = np.random.default_rng(0)
+    fit, select = overconfident(200, rng), overconfident(100, rng)
+    names = np.array(list("vwxyz"))
+    named = {name: clone(estimator).set_params(labels=names) for name, estimator in PAIR.items()}
+    plain = select_recalibration(PAIR, *fit, *select, error=tc.brier, allow_untruthful=True)
+    by_name = select_recalibration(
+        named, fit[0], names[fit[1]], select[0], names[select[1]], error=tc.brier, allow_untruthful=True
+    )
+    assert by_name.scores == plain.scores
+    wrong = names[select[1]]
+    wrong[3] = "q"
+    with pytest.raises(ValueError, match="y_select has q at row 3, which is not in labels"):
+        select_recalibration(named, fit[0], names[fit[1]], select[0], wrong, error=tc.brier, allow_untruthful=True)
+    with pytest.raises(ValueError, match="numbers of rows disagree: logits_select has 100, y_select has 50"):
+        select_recalibration(PAIR, *fit, select[0], select[1][:50], error=tc.brier, allow_untruthful=True)

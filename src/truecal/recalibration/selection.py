@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from truecal.data import as_array
+from truecal.data import as_array, check_labels, check_same_length
 from truecal.errors import CalibrationError, get_error
 from truecal.properties import Classwise, Confidence, Full, Linear
 from truecal.recalibration.base import Recalibrator
+from truecal.recalibration.reuse import refuse_reuse
 
 Metric = Callable[[Any, Any], Any]
 
@@ -83,11 +85,14 @@ def select_recalibration(
 
     The two parts must not share samples, and neither may be the data on which the result is reported: an error is
     truthful only for reports that never saw the labels it is computed with, and a chosen map has seen both parts'.
+    Selection rows that are among those fitted on (same X to float32, same y) more often than chance explains are
+    refused, or warned of where they are few.
 
     candidates: estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They are
     cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: a name
-    in `ERRORS`, a CalibrationError, or a callable (y_true, y_proba) -> float with an attribute `truthful`. Under an
-    error that is not truthful a worse map can win, so it is refused unless allow_untruthful=True.
+    in `ERRORS`, a CalibrationError, or a callable (y_true, y_proba) -> float with an attribute `truthful`, which gets
+    column indices for y_true, whatever `labels` are. Under an error that is not truthful a worse map can win, so it is
+    refused unless allow_untruthful=True. A score that is not finite is an error.
 
     >>> import numpy as np
     >>> import truecal as tc
@@ -107,9 +112,9 @@ def select_recalibration(
             f"error {label} is not truthful ({reason}): it can prefer the worse map; "
             "choose a truthful one, such as 'classwise', or pass allow_untruthful=True"
         )
-    _refuse_same_data(logits_fit, logits_select)
+    refuse_reuse(logits_fit, y_fit, logits_select, y_select)
     fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
-    scores = [_score(name, f, metric, logits_select, y_select) for name, f in fitted.items()]
+    scores = [_score(name, f, metric, label, logits_select, y_select) for name, f in fitted.items()]
     ranked = sorted(scores, key=lambda s: s.error)  # stable: the first candidate wins a tie
     return Selection(
         name=ranked[0].name,
@@ -133,6 +138,8 @@ def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> d
     if not named:
         raise ValueError("candidates is empty: expected at least one estimator")
     for name, candidate in named.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a candidate must be a string, got {name!r}")
         if not isinstance(candidate, Recalibrator):
             raise TypeError(f"candidate {name!r} must be a recalibration estimator, got {candidate!r}")
     return named
@@ -154,22 +161,31 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
     return metric, metric.symbol if counts is None else f"{metric.symbol} at {counts[0]} bins"
 
 
-def _refuse_same_data(logits_fit: Any, logits_select: Any) -> None:
-    first, second = as_array(logits_fit, "logits_fit"), as_array(logits_select, "logits_select")
-    if first.shape == second.shape and np.array_equal(first, second):
-        raise ValueError(
-            "logits_fit and logits_select are the same data: a map judged on the labels it was fitted to "
-            "looks better the more it overfits; split the validation data in two"
-        )
-
-
-def _score(name: str, fitted: Recalibrator, metric: Metric, logits: Any, y: Any) -> Score:
+def _score(name: str, fitted: Recalibrator, metric: Metric, label: str, logits: Any, y: Any) -> Score:
     p = fitted.predict_proba(logits)
-    if not isinstance(metric, CalibrationError):
-        return Score(name, float(metric(y, p)))
     labels = None if fitted.labels is None else fitted.classes_
+    if not isinstance(metric, CalibrationError):
+        codes = check_labels(y, p.shape[1], labels, name="y_select")
+        check_same_length(logits_select=p, y_select=codes)
+        return Score(name, _finite(metric(codes, p), name, label))
     sample = metric.read(y, p, labels=labels)
     if metric.norm == "l1":
-        return Score(name, float(metric.of(sample)[0]))
+        return Score(name, _finite(metric.of(sample)[0], name, label))
     error, loss, u = metric.split(sample)
-    return Score(name, float(error[0]), loss, float(u[0]))
+    return Score(name, _finite(error[0], name, label), loss, float(u[0]))
+
+
+def _finite(value: Any, name: str, label: str) -> float:
+    """A score that can be compared: NaN would win or lose by its place in the list, and infinities tie."""
+    if not isinstance(value, Real) and np.shape(value) != ():
+        raise TypeError(f"error {label} of candidate {name!r} must be one number, got shape {np.shape(value)}")
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"error {label} of candidate {name!r} must be one number, got {value!r}") from None
+    if not np.isfinite(score):
+        raise ValueError(
+            f"error {label} of candidate {name!r} is {score}: expected a finite number; "
+            "leave that candidate out, or choose by an error that is bounded"
+        )
+    return score
