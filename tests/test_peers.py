@@ -32,7 +32,7 @@ def usual_ece(y, p, m):
 
 @pytest.mark.parametrize("m", [5, 15, 100])
 def test_torchmetrics_multiclass(sample, m):
-    """Same intervals (a, b] on generic confidences; torchmetrics sums in float32."""
+    """On confidences that lie on no edge the bins are the same; torchmetrics sums in float32."""
     y, p = sample
     peer = float(multiclass_calibration_error(torch.tensor(p), torch.tensor(y), 5, n_bins=m, norm="l1"))
     assert usual_ece(y, p, m) == pytest.approx(peer, rel=1e-5)
@@ -68,10 +68,24 @@ def test_scikit_learn_bins(sample):
     np.testing.assert_allclose(table.mean_report[0, filled], report, rtol=1e-12)
 
 
-def test_round_confidences_are_where_peers_part():
-    """Confidences j/20 lie on the edges of ten bins. The paper's bins are (a, b] with 0 in the first: ours follow it to
-    the letter in the dtype of the reports. torchmetrics compares in float32 with linspace edges, netcal and
-    scikit-learn use [a, b): each of them moves some confidences one bin up, and the numbers differ."""
+def test_reports_on_an_edge_are_where_peers_part():
+    """Quarters with four bins, which every dtype holds exactly: (a, b] puts .25 in the first bin, [a, b) in the second.
+
+    The paper closes intervals on the right, and so do we and scikit-learn; torchmetrics and netcal close them on the
+    left, which moves every report on an edge one bin up.
+    """
+    u, y = np.array([0.25, 0.3]), np.array([1, 0])
+    apart = (abs(0.25 - 1) + abs(0.3 - 0)) / 2
+    pooled = abs(0.25 - 1 + 0.3) / 2
+    assert tc.binary_error(y, u, norm="l1", strategy="uniform", n_bins=4) == pytest.approx(apart)
+    assert len(calibration_curve(y, u, n_bins=4)[0]) == 2
+    peer = float(binary_calibration_error(torch.tensor(u), torch.tensor(y), n_bins=4, norm="l1"))
+    assert peer == pytest.approx(pooled)
+    assert ECE(4).measure(u, y) == pytest.approx(pooled)
+
+
+def test_round_confidences_follow_the_paper_to_the_letter():
+    """Confidences j/20 with ten bins, by hand: (j−1)/10 < c <= j/10, with 0 in the first."""
     confidence = np.arange(21) / 20
     correct = np.arange(21) % 3 == 0
     mine = tc.top_label_error(correct, confidence, norm="l1", strategy="uniform", n_bins=10)
@@ -79,10 +93,7 @@ def test_round_confidences_are_where_peers_part():
     for j in range(1, 11):
         inside = (np.arange(21) > 2 * (j - 1)) & (np.arange(21) <= 2 * j) | ((j == 1) & (np.arange(21) == 0))
         by_hand += abs((confidence - correct)[inside].sum()) / 21
-    torchmetrics = float(binary_calibration_error(torch.tensor(confidence), torch.tensor(correct * 1), 10, "l1"))
-    netcal = ECE(10).measure(confidence, correct * 1)
     assert mine == pytest.approx(by_hand, rel=1e-12)
-    assert len({round(v, 6) for v in (mine, torchmetrics, netcal)}) == 3
 
 
 def test_plug_in_values_from_the_literature():

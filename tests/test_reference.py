@@ -154,6 +154,84 @@ def test_full_l1(sample, m, cells, ties):
 
 
 @EXAMPLES
+@given(
+    multiclass(max_k=7),
+    bin_counts,
+    st.sampled_from(["quantile", "uniform", "exact"]),
+    st.sampled_from(["together", "row"]),
+)
+def test_scalar_l1(sample, m, strategy, ties):
+    """binary, top-label and linear errors with absolute sums, over every rule that has bins."""
+    y, proba, w = sample
+    u, z = proba[:, 0], (y == 0).astype(int)
+    residuals = [[Fraction(float(a)) - int(b)] for a, b in zip(u, z, strict=True)]
+    bins = ref.exact_bins(u) if strategy == "exact" else scalar_bins(u, strategy, m, ties)
+    expected = float(ref.l1(bins, residuals, w))
+    more = options(strategy, m, ties)
+    ranged = {"range": (0.0, 1.0)} if strategy == "uniform" else {}
+    for value in (
+        tc.binary_error(z, u, norm="l1", sample_weight=w, **more),
+        tc.top_label_error(z, u, norm="l1", sample_weight=w, **more),
+        tc.linear_error(z, u, norm="l1", sample_weight=w, **more, **ranged),
+    ):
+        assert abs(value - expected) <= 1e-12 * max(expected, loss_over_n(residuals, w))
+
+
+@EXAMPLES
+@given(multiclass(max_k=60, max_n=10), st.sampled_from(["l1", "l2"]), st.integers(0, 50))
+def test_given_edges_and_many_classes(sample, norm, seed):
+    y, proba, w = sample
+    inner = np.sort(np.random.default_rng(seed).choice(np.arange(1, 20) / 20, 4, replace=False))
+    edges = [0.0, *inner.tolist(), 1.0]
+    k = proba.shape[1]
+    value = tc.classwise_error(y, proba, strategy=tc.Edges(edges), norm=norm, sample_weight=w)
+    cast = [float(proba.dtype.type(e)) for e in edges]
+    expected = Fraction(0)
+    for r in range(k):
+        bins = ref.interval_bins(proba[:, r], cast)
+        residuals = ref.class_residuals(y, proba, r)
+        expected += ref.l1(bins, residuals, w) if norm == "l1" else ref.l2(ref.same_bin(bins), residuals, w)
+    loss = loss_over_n(ref.full_residuals(y, proba), w, k)
+    assert abs(value - float(expected / k)) <= 1e-12 * max(float(expected / k), loss) + 1e-300
+    top = tc.confidence_error(y, proba, n_bins=3, sample_weight=w)
+    pairs = ref.confidence_pairs(y, proba)
+    chance = ref.quantile_average([c for c, _ in pairs], 3)
+    exact = ref.l2(chance, [[Fraction(float(c)) - z] for c, z in pairs], w) + ref.correction([z for _, z in pairs], w)
+    assert_close(top, exact, loss)
+
+
+@EXAMPLES
+@given(multiclass(weighted=False), bin_counts)
+def test_half_precision_reports_are_their_own_values(sample, m):
+    y, proba, _ = sample
+    half = proba.astype(np.float16)
+    value = tc.classwise_error(y, half, n_bins=m)
+    k = half.shape[1]
+    expected = sum(
+        ref.l2(ref.quantile_average(half[:, r].tolist(), m), ref.class_residuals(y, half, r)) for r in range(k)
+    )
+    assert_close(value, expected / k, loss_over_n(ref.full_residuals(y, half), None, k))
+
+
+@EXAMPLES
+@given(multiclass(), st.integers(1, 5), st.integers(0, 3))
+def test_clusters_of_reports_are_a_partition_like_any_other(sample, m, seed):
+    """Whatever cells k-means finds, the error is that of those cells, and equal reports share one."""
+    y, proba, w = sample
+    rule = tc.KMeans(m, seed=seed)
+    partition = rule.partition(proba)
+    bins = [0] * len(y)
+    for cell, rows in enumerate(np.split(partition.order, partition.cuts[0])):
+        for i in rows:
+            bins[i] = cell
+    keys = ref.exact_bins(proba)
+    assert len({(a, b) for a, b in zip(keys, bins, strict=True)}) == len(set(keys))
+    residuals = ref.full_residuals(y, proba)
+    value = tc.full_error(y, proba, cells=rule, sample_weight=w)
+    assert_close(value, ref.l2(ref.same_bin(bins), residuals, w), loss_over_n(residuals, w))
+
+
+@EXAMPLES
 @given(multiclass(max_n=8), st.integers(0, 3))
 def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, seed):
     y, proba, w = sample
