@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import sklearn.calibration
 import torch
-from sklearn.calibration import _TemperatureScaling
 
 from truecal.recalibration import TemperatureScaling
 
@@ -42,7 +42,7 @@ def by_truecal(z: np.ndarray, y: np.ndarray) -> float:
 
 
 def by_scikit_learn(z: np.ndarray, y: np.ndarray) -> float:
-    return 1 / float(_TemperatureScaling().fit(z, y).beta_)
+    return 1 / float(sklearn.calibration._TemperatureScaling().fit(z, y).beta_)
 
 
 def by_torch(z: np.ndarray, y: np.ndarray) -> float:
@@ -58,6 +58,15 @@ def by_torch(z: np.ndarray, y: np.ndarray) -> float:
 
     solver.step(closure)
     return 1 / b.item()
+
+
+def methods() -> dict[str, Callable[[np.ndarray, np.ndarray], float]]:
+    """The peers at hand; scikit-learn's estimator is private to it, and says so where a version lacks it."""
+    found = {"truecal": by_truecal, "scikit-learn": by_scikit_learn, "torch L-BFGS": by_torch}
+    if not hasattr(sklearn.calibration, "_TemperatureScaling"):
+        del found["scikit-learn"]
+        print(f"scikit-learn left out: version {sklearn.__version__} has no sklearn.calibration._TemperatureScaling")
+    return found
 
 
 def cross_entropy(z: np.ndarray, y: np.ndarray, temperature: float) -> float:
@@ -92,14 +101,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="leave out the largest size")
     sizes = SIZES[:-1] if parser.parse_args().small else SIZES
+    peers = methods()
     print(f"{'n':>7} {'k':>5}  {'method':<13} {'seconds':>8} {'x truecal':>9} {'x softmax':>9} {'T':>10} {'excess':>8}")
     for n, k in sizes:
         z, y = draw(n, k)
         unit = softmax_time(z, 5)
-        methods = {"truecal": by_truecal, "scikit-learn": by_scikit_learn, "torch L-BFGS": by_torch}
         few = 2 if n * k > 10**7 else 5
         repeats = {"truecal": 5, "scikit-learn": few, "torch L-BFGS": few}
-        found = {name: best_of(repeats[name], partial(method, z, y)) for name, method in methods.items()}
+        found = {name: best_of(repeats[name], partial(method, z, y)) for name, method in peers.items()}
         losses = {name: cross_entropy(z, y, t) for name, (_, t) in found.items()}
         print(f"{n:>7} {k:>5}  {'softmax':<13} {unit:>8.4f} {unit / found['truecal'][0]:>9.2f} {1:>9.2f}")
         for name, (seconds, t) in found.items():

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn.calibration
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
@@ -276,14 +277,20 @@ def test_weights_are_replications_and_zero_weights_are_absent():
         TemperatureScaling().fit(z, y, sample_weight=~wrong * 1.0)
 
 
-def test_equal_to_scikit_learn_and_torch():
-    calibration = pytest.importorskip("sklearn.calibration")
+def test_equal_to_scikit_learn():
+    if not hasattr(sklearn.calibration, "_TemperatureScaling"):
+        pytest.skip(
+            f"scikit-learn {sklearn.__version__} has no sklearn.calibration._TemperatureScaling, a private class"
+        )
+    z, y = draw(2000, 20)
+    theirs = sklearn.calibration._TemperatureScaling().fit(z, y)
+    assert TemperatureScaling().fit(z, y).temperature_ == pytest.approx(1 / float(theirs.beta_), rel=1e-6)
+
+
+def test_equal_to_torch():
     torch = pytest.importorskip("torch")
     z, y = draw(2000, 20)
     ours = TemperatureScaling().fit(z, y).temperature_
-    if hasattr(calibration, "_TemperatureScaling"):
-        theirs = calibration._TemperatureScaling().fit(z, y)
-        assert ours == pytest.approx(1 / float(theirs.beta_), rel=1e-6)
     logits, labels = torch.tensor(z), torch.tensor(y)
     b = torch.ones((), dtype=torch.float64, requires_grad=True)
     solver = torch.optim.LBFGS(
@@ -468,7 +475,16 @@ def test_an_optimum_that_is_not_attained_is_reported(cls, data):
         fitted = cls(l2=0).fit(z, y)
     assert [warning.filename for warning in caught] == [__file__]
     assert np.isfinite(fitted.predict_proba(z)).all()
-    cls(l2=1).fit(z, y)  # a warning is an error here
+    if data is not separable:
+        cls(l2=1).fit(z, y)  # a warning is an error here
+
+
+@pytest.mark.parametrize("cls", AFFINE)
+def test_a_pull_towards_a_temperature_that_is_no_optimum_is_reported(cls):
+    """The answer then hangs on where the temperature was bounded."""
+    with pytest.warns(ConvergenceWarning, match=f"{cls.__name__} is pulled towards .* no validation sample") as caught:
+        cls().fit(*separable())
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_a_search_that_fails_is_reported():

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from truecal.data import check_positive_int
 from truecal.kernels.cpu import softmax
 from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, check_number
-from truecal.recalibration.temperature import LARGEST, best_temperature
+from truecal.recalibration.temperature import LARGEST, SEPARABLE, best_temperature
 
 STEEPEST = 1e100  # the steepest centre: a step function already, and its square is still a number
 STRONGEST = 1e100  # the strongest penalty: the centre to the last digit, and its products are still numbers
@@ -57,9 +57,8 @@ class AffineMap(ScoreMap):
         l2 = check_number(self.l2, "l2", "a finite number of at least 0", low=0, high=np.inf)
         max_iter = check_positive_int(self.max_iter, "max_iter")
         x = self._features(logits)
-        with warnings.catch_warnings():  # a bounded temperature is only the centre of the penalty here
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            inverse = 1 / best_temperature(logits, y, weight)
+        temperature, no_optimum = best_temperature(logits, y, weight)
+        inverse = 1 / temperature
         exponent = int(np.frexp(np.abs(x).max())[1])
         x = np.ldexp(x, -exponent)  # below 1: squares and differences of the largest floats would overflow
         with np.errstate(over="ignore"):
@@ -75,6 +74,8 @@ class AffineMap(ScoreMap):
         penalty = min(l2 / unit / float(weight.sum()), STRONGEST)
         objective = Objective(self, x, y, share, centre, penalty)
         theta, self.n_iter_, trouble = objective.minimise(max_iter)
+        if trouble is None and no_optimum == SEPARABLE:  # an infinite temperature is a centre like any other
+            trouble = f"is pulled towards a temperature that is no optimum: {SEPARABLE}"
         if trouble:
             warnings.warn(f"{type(self).__name__} {trouble}", ConvergenceWarning, stacklevel=3)
         coef, intercept = objective.split(theta)

@@ -19,6 +19,17 @@ START_ROWS = 2048
 MAX_PASSES = 500  # a guard: the hardest problems need a few dozen
 LARGEST = float(np.finfo(np.float64).max)
 
+CONSTANT = "every row of logits is constant: all temperatures give the same probabilities, and 1 is kept"
+SEPARABLE = (
+    "no validation sample is misclassified: the cross-entropy falls all the way to temperature 0; "
+    f"the temperature is bounded where it is within {SLACK:g} of its infimum"
+)
+CHANCE = (
+    "the validation labels do not agree with the logits better than by chance: the cross-entropy falls all the "
+    "way to an infinite temperature (uniform probabilities); the temperature is bounded where it is within "
+    f"{SLACK:g} of that limit"
+)
+
 
 @dataclass(frozen=True)
 class Slopes:
@@ -172,8 +183,8 @@ def row_spans(logits: Logits) -> Float64s:
         return np.asarray(np.minimum(logits.top - bottom, LARGEST))
 
 
-def best_temperature(logits: Logits, y: Codes, weight: Float64s) -> float:
-    """The temperature of least cross-entropy, bounded (with a warning) where the optimum is at zero or infinity."""
+def best_temperature(logits: Logits, y: Codes, weight: Float64s) -> tuple[float, str | None]:
+    """The temperature of least cross-entropy, and why it is not an optimum: bounded where that is at 0 or infinity."""
     problem = Problem(logits, y, weight)
     label = problem.label_gap
     if np.isneginf(label).any():
@@ -184,32 +195,17 @@ def best_temperature(logits: Logits, y: Codes, weight: Float64s) -> float:
         )
     spans = row_spans(logits)
     if not spans.any():
-        _warn("every row of logits is constant: all temperatures give the same probabilities, and 1 is kept")
-        return 1.0
+        return 1.0, CONSTANT
     half = float(np.median(spans[spans > 0] / 2))  # halved: a median adds two values, which may overflow
     start = 0.5 / max(half, 0.5 / LARGEST)
     if not label.any():
-        _warn(
-            "no validation sample is misclassified: the cross-entropy falls all the way to temperature 0; "
-            f"the temperature is bounded where it is within {SLACK:g} of its infimum"
-        )
-        return _inverse(approach_zero_temperature(problem, start))
+        return _inverse(approach_zero_temperature(problem, start)), SEPARABLE
     smallest = SLACK / float(spans.max())  # the cross-entropy differs from that of T = infinity by SLACK at most
     sample = start_rows(len(y))
     if sample is not None and label[sample].any():
         start, _ = minimise(problem.take(sample), start, smallest)
     b, bounded = minimise(problem, start, smallest)
-    if bounded:
-        _warn(
-            "the validation labels do not agree with the logits better than by chance: the cross-entropy falls all the "
-            "way to an infinite temperature (uniform probabilities); the temperature is bounded where it is within "
-            f"{SLACK:g} of that limit"
-        )
-    return _inverse(b)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    return _inverse(b), CHANCE if bounded else None
 
 
 def _inverse(b: float) -> float:
@@ -246,7 +242,9 @@ class TemperatureScaling(ScoreMap):
         self.floor = floor
 
     def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
-        self.temperature_ = best_temperature(logits, y, weight)
+        self.temperature_, trouble = best_temperature(logits, y, weight)
+        if trouble:
+            warnings.warn(trouble, ConvergenceWarning, stacklevel=3)
 
     def _logits(self, logits: Logits) -> Floats:
         return divide(logits, self.temperature_)
