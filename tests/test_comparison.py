@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -117,6 +118,56 @@ def test_pairs_are_paired_differences(data, clustered):
         for m, wanted in zip((5, 20), public, strict=True):
             pair = result.pair("true", "noisy", error, m)
             assert (pair.loss, pair.U, pair.D) == (wanted.loss, wanted.U, wanted.D)
+
+
+def test_clusters_keep_their_pairs_apart_and_withhold_what_needs_independent_rows():
+    """Four copies of each row: loss + U + within is n·error, and no test, null band or consistency band is shown."""
+    rng = np.random.default_rng(0)
+    u = rng.beta(0.5, 0.5, 60)
+    y = (rng.random(60) < u).astype(int)
+    names = ["binary", "binary_two_bin", "binary_l1"]
+    groups = np.repeat(np.arange(60), 4)
+    copies = np.repeat(np.stack([y, u], axis=1), 4, axis=0)
+    found = evaluate(copies[:, 0].astype(int), copies[:, 1], n_bins=(5, 15), errors=names, groups=groups)
+    for row in found.rows("binary") + found.rows("binary_two_bin"):
+        assert row.loss + row.U + row.within == pytest.approx(240 * row.value)
+        assert row.score == pytest.approx(row.loss + row.U) and row.low <= row.score <= row.high
+    once = evaluate(y, u, n_bins=(5, 15), errors=names, resamples=39)
+    assert pytest.approx(4 * once.rows("binary")[0].U) == found.rows("binary")[0].U
+    assert once.rows("binary")[0].within is None and once.tests and once.rows("binary_l1")[0].null_low is not None
+    assert not found.tests and found.rows("binary_l1")[0].null_low is None
+    assert found.reliability["binary"].bands is None and once.reliability["binary"].bands is not None
+    assert any("independent rows" in note for note in found.notes) and "within clusters" in repr(found)
+    by = np.repeat(np.arange(60) < 2, 4)  # a subgroup of two clusters has its parts, but no intervals
+    part = evaluate(copies[:, 0].astype(int), copies[:, 1], n_bins=5, errors=["binary"], groups=groups, by=by)
+    row = part.subgroups["True"].rows("binary")[0]
+    assert row.U_low is None and row.loss + row.U + row.within == pytest.approx(8 * row.value)
+
+
+def test_rows_without_weight_do_not_narrow_the_interval_of_a_loss():
+    rng = np.random.default_rng(0)
+    y, u = rng.integers(0, 2, 40), rng.random(40)
+    w = np.r_[np.ones(10), np.zeros(30)]
+    whole = evaluate(y, u, n_bins=2, errors=["binary"], resamples=39, sample_weight=w)
+    alone = evaluate(y[:10], u[:10], n_bins=2, errors=["binary"], resamples=39)
+    for one, other in zip(whole.losses, alone.losses, strict=True):
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+    few = evaluate(y, u, n_bins=5, errors=["binary"], resamples=39, sample_weight=np.r_[1, 2, np.zeros(38)])
+    assert few.rows("binary")[0].U_low is None and few.losses[0].low is None
+    assert any("with weight: no intervals" in note for note in few.notes)
+    extreme = evaluate(y, u, n_bins=5, errors=["binary"], resamples=39, sample_weight=w * 1e170)
+    assert (
+        pytest.approx(evaluate(y, u, n_bins=5, errors=["binary"], resamples=39, sample_weight=w).rows("binary")[0].U)
+        == extreme.rows("binary")[0].U
+    )
+
+
+def test_sharp_models_get_a_note_instead_of_false_certainty():
+    u = np.random.default_rng(0).uniform(0.985, 0.999, 100)
+    found = evaluate(np.ones(100, int), u, n_bins=(5, 15), errors=["binary"])
+    assert any("binary at 5 and 15 bins is not to be trusted" in note for note in found.notes)
+    assert found.direction.word == "no clear direction"
+    assert found.loss("classification_error").low is None  # no error was seen: that is no certainty of none
 
 
 def test_weights_reach_every_part(data):
@@ -350,7 +401,7 @@ def test_a_better_predictor_is_not_called_better_calibrated():
         "the data cannot tell which is better calibrated: to be seen, U would have to differ by"
         in result.verdict.calibration
     )
-    assert "800 bins could" in result.verdict.calibration
+    assert re.search(r"against the loss gap of [0-9.e-]+, .*800 bins could", result.verdict.calibration)
     assert result.verdict.better_calibrated == ()
 
 
@@ -387,6 +438,9 @@ def test_what_ece_would_have_said_depends_on_the_bins():
         "ECE would have put cancels first at 1 bin and steady first at 10 bins: "
         "its answer depends on the number of bins."
     )
+    models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
+    verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
+    assert verdict.ece.endswith("; 1 of 3 pairs changes places with the number of bins.")
 
 
 def test_many_models_are_named_in_part_and_counted(data):

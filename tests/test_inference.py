@@ -23,9 +23,10 @@ from truecal.inference import (
     paired_difference,
 )
 from truecal.inference import null as null_module
-from truecal.inference.bands import poisson_binomial
 from truecal.inference.frozen import frozen_pieces
+from truecal.inference.laws import poisson_binomial
 from truecal.inference.null import calibrated_world, draw_labels, simulate
+from truecal.inference.testing import null_quantiles
 from truecal.table import resolve_ties
 
 TIED = np.array([0.2, 0.5, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1, 0.9, 0.9, 0.33])
@@ -102,15 +103,19 @@ def losses_of(error, y, p) -> np.ndarray:
     return (p - np.asarray(y)) ** 2
 
 
-def parts_of(pieces, losses, w, keep) -> tuple[float, float]:
-    """Loss and mean over pairs θ of the rows in `keep`, by plain sums with the G of the whole sample."""
-    pair_sum = 0.0
+def parts_of(pieces, losses, w, keep, groups) -> tuple[float, float, float]:
+    """Loss, mean over pairs from different groups θ, and within part of the rows in `keep`, by plain sums with the G of
+    the whole sample."""
+    apart = (groups[:, None] != groups[None, :])[np.ix_(keep, keep)]
+    pair_sum = inside = 0.0
     for g, r in pieces:
         inner = (r * w[:, None]) @ (r * w[:, None]).T * g
         inner = inner[np.ix_(keep, keep)]
-        pair_sum += inner.sum() - np.trace(inner)
-    mass = w[keep].sum() ** 2 - (w[keep] ** 2).sum()
-    return float((w[keep] ** 2 @ losses[keep]) / (w[keep] ** 2).sum()), pair_sum / mass
+        pair_sum += inner[apart].sum()
+        inside += inner[~apart].sum() - np.trace(inner)
+    mass = np.outer(w[keep], w[keep])[apart].sum()
+    squares = (w[keep] ** 2).sum()
+    return float((w[keep] ** 2 @ losses[keep]) / squares), pair_sum / mass, inside / squares
 
 
 SCALAR_RULES = [
@@ -213,7 +218,8 @@ def test_test_interval_and_decomposition_share_one_U(name, weighted):
     test = calibration_test(y, p, error=error, resamples=19, sampler=sampler, sample_weight=w)
     np.testing.assert_allclose([d.U for d in test.details], np.atleast_1d(expected.U), atol=1e-12)
     for what, value in (("U", expected.U), ("loss", expected.loss), ("error", expected.error)):
-        found = confidence_interval(y, p, error=error, what=what, resamples=19, sampler=sampler, sample_weight=w)
+        draw = None if what == "loss" else sampler
+        found = confidence_interval(y, p, error=error, what=what, resamples=39, sampler=draw, sample_weight=w)
         found = found if isinstance(found, tuple) else (found,)
         values = np.broadcast_to(value, len(found))
         np.testing.assert_allclose([ci.estimate for ci in found], values, atol=1e-12)
@@ -441,17 +447,22 @@ def literal(error, y, p, m, w, groups):
     """Loss, U and their jackknife standard errors from rows left out one group at a time, with G as it was."""
     pieces, losses = definition(error, y, p, m), losses_of(error, y, p)
     everything = np.arange(len(y))
-    loss, theta = parts_of(pieces, losses, w, everything)
-    scale = (w.sum() ** 2 - (w**2).sum()) / (w**2).sum()
-    without = [parts_of(pieces, losses, w, everything[groups != g]) for g in np.unique(groups)]
-    a = np.array([x for x, _ in without])
-    u = np.array([x * scale for _, x in without])
+    loss, theta, inside = parts_of(pieces, losses, w, everything, groups)
+    scale = np.outer(w, w)[groups[:, None] != groups[None, :]].sum() / (w**2).sum()
+    without = [parts_of(pieces, losses, w, everything[groups != g], groups) for g in np.unique(groups)]
+    a, u, v = np.array(without).T
+    u = u * scale
     units = len(without)
 
     def se(values):
         return np.sqrt((units - 1) / units * ((values - values.mean()) ** 2).sum())
 
-    return {"loss": (loss, se(a)), "U": (theta * scale, se(u)), "score": (loss + theta * scale, se(a + u))}
+    return {
+        "loss": (loss, se(a)),
+        "U": (theta * scale, se(u)),
+        "within": (inside, se(v)),
+        "score": (loss + theta * scale + inside, se(a + u + v)),
+    }
 
 
 CASES = [
@@ -478,7 +489,7 @@ def test_jackknife_is_literal_deletion_with_frozen_bins(prop, rule, weighted, cl
     w = rng.random(15) + 0.1 if weighted else np.ones(15)
     groups = rng.integers(0, 6, 15) if clustered else np.arange(15)
     error = tc.CalibrationError(prop, rule)
-    for what in ("loss", "U", "score"):
+    for what in ("loss", "U", "score", "within") if clustered else ("loss", "U", "score"):
         found = confidence_interval(
             y,
             p,
@@ -486,7 +497,7 @@ def test_jackknife_is_literal_deletion_with_frozen_bins(prop, rule, weighted, cl
             what=what,
             sample_weight=w if weighted else None,
             groups=groups if clustered else None,
-            resamples=9,
+            resamples=39,
         )
         for ci, m in zip(found if isinstance(found, tuple) else (found,), counts(rule), strict=True):
             estimate, se = literal(error, y, p, m, w, groups)[what]
@@ -502,14 +513,16 @@ def test_error_and_score_are_one_interval_at_two_scales():
 
 
 def test_the_upper_end_reaches_further_by_kappa():
-    """κ = n⁻¹ Σ_{i≠j} G² r² r² / Σ r², by hand for one view."""
-    y = (np.random.default_rng(0).random(len(TIED)) < TIED).astype(int)
-    ci = confidence_interval(y, TIED, error="binary", n_bins=5)
-    g = scalar_chance(TIED, tc.Quantile(5), 5)
+    """κ = n⁻¹ Σ_{i≠j} G r² r² / Σ r², by hand for one view; with G², blocks that cuts divide would get m times less."""
+    u = np.repeat(TIED, 5)
+    y = (np.random.default_rng(0).random(len(u)) < u).astype(int)
+    ci = confidence_interval(y, u, error="binary", n_bins=5)
+    g = scalar_chance(u, tc.Quantile(5), 5)
     np.fill_diagonal(g, 0.0)
-    r2 = (TIED - y) ** 2
-    kappa = r2 @ g**2 @ r2 / r2.sum() / len(y)
+    r2 = (u - y) ** 2
+    kappa = r2 @ g @ r2 / r2.sum() / len(y)
     t = stats.t.ppf(0.975, len(y) - 1)
+    assert ci.note == ""
     assert ci.low == pytest.approx(ci.estimate - t * ci.se)
     assert ci.high == pytest.approx(ci.estimate + t * ci.se + t * t * kappa)
 
@@ -527,6 +540,103 @@ def test_few_bins_say_what_they_do_instead(error):
     assert "no exact null" in clustered.note and clustered.method == "delete-a-cluster jackknife"
     many = confidence_interval(y, p, error="binary", n_bins=5)
     assert many.note == "" and many.method == "delete-one jackknife"
+
+
+def test_clusters_split_the_error_into_three_parts():
+    """n·error = loss + U + within; each cluster's rows being copies, U is that of one copy times the copies."""
+    rng = np.random.default_rng(3)
+    u = rng.random(30)
+    y = (rng.random(30) < u).astype(int)
+    groups = np.repeat(np.arange(30), 4)
+    whole = tc.decompose(np.repeat(y, 4), np.repeat(u, 4), error="binary", n_bins=5)
+    once = tc.decompose(y, u, error="binary", n_bins=5)
+    found = confidence_interval(np.repeat(y, 4), np.repeat(u, 4), error="binary", n_bins=5, groups=groups)
+    assert found.estimate == pytest.approx(4 * once.U)
+    assert found.within == pytest.approx(3 * whole.loss) and "within clusters" in repr(found)
+    assert whole.loss + found.estimate + found.within == pytest.approx(120 * whole.error)
+    one = confidence_interval(y, u, error="binary", n_bins=5)
+    assert one.within is None
+    assert found.se == pytest.approx(4 * one.se)
+    difference = paired_difference(
+        np.repeat(y, 4), np.repeat(u, 4), np.full(120, 0.5), error="binary", n_bins=5, groups=groups
+    )
+    three = (difference.loss, difference.U, difference.within)
+    assert difference.D.estimate == pytest.approx(sum(part.estimate for part in three))
+    assert "within clusters" in repr(difference)
+    assert paired_difference(y, u, 1 - u, error="binary", n_bins=5).within is None
+
+
+def test_rows_without_weight_are_no_units():
+    """Fixed cells: rows of weight 0 change nothing at all, neither in intervals nor in gaps, rows or clusters."""
+    y, p = rows_of(2, 120, 5, tied=False)
+    u, w = p[:, 1], np.r_[np.ones(90), np.zeros(30)]
+    error = tc.CalibrationError(tc.Binary(), tc.EqualWidth(5))
+    groups = np.r_[np.arange(90) // 2, np.arange(30) + 100]
+    for cluster in (False, True):
+        for what in ("U", "loss", "score"):
+            both = [
+                confidence_interval(
+                    y[:n],
+                    u[:n],
+                    error=error,
+                    what=what,
+                    sample_weight=w[:n],
+                    groups=groups[:n] if cluster else None,
+                )
+                for n in (120, 90)
+            ]
+            assert (both[0].low, both[0].high, both[0].se) == pytest.approx((both[1].low, both[1].high, both[1].se))
+        gaps = [
+            mean_gap(y[:n], u[:n], error="binary", sample_weight=w[:n], groups=groups[:n] if cluster else None)
+            for n in (120, 90)
+        ]
+        assert (gaps[0].se, gaps[0].pvalue) == pytest.approx((gaps[1].se, gaps[1].pvalue))
+    parts = [paired_difference(y[:n], u[:n], u[:n] ** 2, error=error, sample_weight=w[:n]).U for n in (120, 90)]
+    assert parts[0].pvalue == pytest.approx(parts[1].pvalue)
+
+
+@pytest.mark.parametrize("power", [-170, 170, -300, 300])
+def test_the_unit_of_the_weights_does_not_matter(power):
+    y, p = rows_of(3, 40, 2)
+    w = np.random.default_rng(0).random(40) + 0.1
+    for call in (
+        lambda w: calibration_test(y, p, n_bins=5, sample_weight=w, resamples=99).to_dict(),
+        lambda w: confidence_interval(y, p, n_bins=5, sample_weight=w).to_dict(),
+        lambda w: confidence_interval(y, p, n_bins=5, sample_weight=w, what="error").to_dict(),
+        lambda w: paired_difference(y, p, p[::-1], n_bins=5, sample_weight=w).U.to_dict(),
+        lambda w: mean_gap(y, p, sample_weight=w).to_dict(),
+        lambda w: {"sd": noise_of_U(y, p, error="confidence", sample_weight=w).sd},
+        lambda w: {"low": null_band(y, p, sample_weight=w, resamples=99).low},
+    ):
+        usual, extreme = call(w), call(w * 10.0**power)
+        for key, value in usual.items():
+            if isinstance(value, float):
+                assert extreme[key] == pytest.approx(value, rel=1e-9)
+
+
+def test_an_offset_of_phi_changes_nothing():
+    y, p = rows_of(3, 40, 2, tied=False)
+    rule = tc.Quantile(5)
+    plain, moved = (
+        noise_of_U(y, p, error=tc.CalibrationError(tc.Linear(np.array([0.0, 1.0, 2.0]) + offset), rule)).sd
+        for offset in (0.0, 1e9)
+    )
+    assert moved == pytest.approx(plain, rel=1e-6)
+
+
+def test_too_few_surprises_are_said():
+    """One wrong in a hundred sharp rows: whether its bin holds another says next to nothing; at 1/2 all is well."""
+    rng = np.random.default_rng(0)
+    y = np.r_[np.zeros(3), np.ones(97)].astype(int)
+    found = confidence_interval(y, rng.uniform(0.985, 0.999, 100), error="binary", n_bins=15)
+    assert "not to be trusted" in found.note and "surprising" in repr(found)
+    assert found.high >= 0.02  # 3 in 100 may well be 7 in 100, for which E[U] = 100/15 · .062²
+    good = confidence_interval(rng.integers(0, 2, 100), rng.uniform(0.4, 0.6, 100), error="binary", n_bins=15)
+    assert good.note == ""
+    both = paired_difference(y, rng.uniform(0.985, 0.999, 100), np.full(100, 0.5), error="binary", n_bins=15)
+    assert "U part not to be trusted" in both.note
+    none = confidence_interval(np.ones(50, int), rng.uniform(0.985, 0.999, 50), error="top_label", n_bins=5)
+    assert "not to be trusted" in none.note and none.high > 0
 
 
 def test_few_bins_of_bare_outcomes_need_a_sampler_for_the_exact_null():
@@ -595,7 +705,8 @@ def test_the_U_part_is_the_jackknife_of_the_difference(clustered):
     for p in (a, b):
         pieces, losses = definition(error, y, p, 5), losses_of(error, y, p)
         keep = [np.arange(18)[groups != g] for g in np.unique(groups)]
-        thetas.append(np.array([17 * parts_of(pieces, losses, np.ones(18), rows)[1] for rows in keep]))
+        scale = (groups[:, None] != groups[None, :]).sum() / 18
+        thetas.append(np.array([scale * parts_of(pieces, losses, np.ones(18), rows, groups)[1] for rows in keep]))
     d = thetas[0] - thetas[1]
     assert found.U.se == pytest.approx(np.sqrt((len(d) - 1) / len(d) * ((d - d.mean()) ** 2).sum()))
 
@@ -605,6 +716,14 @@ def test_a_predictor_does_not_differ_from_itself():
     found = paired_difference(y, a, a)
     assert (found.loss.estimate, found.U.estimate, found.loss.pvalue, found.U.pvalue) == (0.0, 0.0, 1.0, 1.0)
     assert "no difference in loss" in repr(found) and "no difference in calibration" in repr(found)
+
+
+def test_rows_that_differ_alike_give_no_pvalue():
+    found = paired_difference([1, 1, 1], [0.4] * 3, [0.9] * 3, error="binary", n_bins=1)
+    assert found.loss.degenerate and np.isnan(found.loss.pvalue) and np.isinf(found.loss.high)
+    assert "no conclusion about loss" in found.conclusions[0] and "degenerate" in repr(found)
+    assert found.loss.to_dict()["pvalue"] is None
+    assert "degenerate" in confidence_interval([1] * 3, [0.4] * 3, error="binary", n_bins=5, what="loss").note
 
 
 def test_words_keep_loss_and_calibration_apart():
@@ -640,6 +759,62 @@ def test_mean_gap_has_sign_size_and_usual_error():
     both = mean_gap(y, p, groups=groups)
     sums = (gap - gap.mean()).reshape(-1, 2).sum(axis=1)
     assert both.se == pytest.approx(np.sqrt(100 / 99 * (sums**2).sum()) / 200)
+
+
+@pytest.mark.parametrize(("n", "report"), [(50, 0.99), (20, 0.95), (3, 0.99), (7, 0.5), (40, 0.02)])
+def test_a_calibrated_sample_rarely_gets_a_direction_exactly(n, report):
+    """Every number of ones with its binomial chance: the share of samples with a word is at most 5%."""
+    words = [mean_gap([1] * k + [0] * (n - k), [report] * n, error="binary").word for k in range(n + 1)]
+    chance = stats.binom.pmf(np.arange(n + 1), n, report)
+    named = np.array([word != "no clear direction" for word in words])
+    assert chance @ named <= 0.05
+    assert named.any() == (min(report, 1 - report) ** n <= 0.025)
+    tail = np.minimum(stats.binom.cdf(np.arange(n + 1), n, report), stats.binom.sf(np.arange(n + 1) - 1, n, report))
+    assert (named == (2 * tail <= 0.05)).all()
+
+
+def test_a_direction_that_agreement_alone_would_give_is_not_given():
+    found = mean_gap([1, 1, 1], [0.99] * 3, error="binary")
+    assert found.word == "no clear direction" and np.isnan(found.se) and "without a standard error" in repr(found)
+    assert found.pvalue == 1.0
+    bare = mean_gap([0.5] * 4, [0.7] * 4, error="linear")  # no null is known, and nothing varies
+    assert bare.word == "no clear direction"
+    certain = mean_gap([0] * 4, [1.0] * 4, error="binary", sample_weight=[1, 2, 3, 4])
+    assert certain.word == "too high"
+
+
+def test_many_rows_use_the_normal_distribution_and_agree_with_the_exact_law():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(0.3, 0.7, 5000)
+    y = rng.random(5000) < u + 0.015
+    ones, law = y.sum(), poisson_binomial(u)
+    exact = 2 * min(law[: ones + 1].sum(), law[ones:].sum())
+    assert mean_gap(y.astype(int), u, error="binary").pvalue == pytest.approx(exact, rel=0.1)
+
+
+def test_the_bound_for_weights_and_clusters_is_above_the_exact_tail():
+    """All outcomes of ten rows listed, rows alone or in perfectly dependent pairs: the bound exceeds the true tail."""
+    u, w = np.full(5, 0.8), np.array([1.0, 2.0, 0.5, 1.5, 1.0])
+    for pairs in (False, True):
+        copies = 2 if pairs else 1
+        groups = np.repeat(np.arange(5), copies) if pairs else None
+        outcomes = list(product((0, 1), repeat=5))
+        found = [
+            mean_gap(
+                np.repeat(y, copies),
+                np.repeat(u, copies),
+                error="binary",
+                sample_weight=np.repeat(w, copies),
+                groups=groups,
+            )
+            for y in outcomes
+        ]
+        gaps, bounds = np.array([f.gap for f in found]), np.array([f.pvalue for f in found])
+        chance = np.array([np.prod(np.where(y, u, 1 - u)) for y in outcomes])
+        for gap, bound in zip(gaps, bounds, strict=True):
+            side = gaps >= gap - 1e-12 if gap > 0 else gaps <= gap + 1e-12
+            assert bound >= min(1.0, 2 * chance @ side) - 1e-9
+        assert bounds.min() < 0.05  # and it is not idle
 
 
 def test_mean_gap_weights_are_means_of_weighted_rows():
@@ -698,6 +873,16 @@ def test_null_band_of_the_usual_ece():
     assert "if calibrated" in repr(band)
 
 
+@pytest.mark.parametrize("draws", [39, 59, 99, 199])
+@pytest.mark.parametrize("level", [0.95, 0.9])
+def test_bands_of_draws_keep_their_level(draws, level):
+    """One more value of the same law lies strictly between the ends with chance 1 − 2r/(B + 1) at least."""
+    low, high = null_quantiles(np.arange(draws, dtype=float)[::-1], level)
+    rank = int(low) + 1
+    assert high == draws - rank
+    assert 1 - 2 * rank / (draws + 1) >= level - 1e-12 > 1 - 2 * (rank + 1) / (draws + 1)
+
+
 # -- results and bad input --------------------------------------------------------------------------------------------
 
 
@@ -706,20 +891,31 @@ def test_results_are_plain_numbers_and_escaped_text():
     results = [
         calibration_test(y, p, n_bins=(3, 5), resamples=9),
         confidence_interval(y, p),
-        confidence_interval(y, p, error="confidence_l1", resamples=9),
+        confidence_interval(y, p, error="confidence_l1", resamples=39),
         paired_difference(y, p, p, names=("<a>", "b")),
+        paired_difference([1] * 3, [0.9] * 3, [0.4] * 3, error="binary"),  # no standard error
         noise_of_U(y, p, n_bins=(3, 5), resamples=9),
-        null_band(y, p, resamples=9),
-        consistency_bands(y, p, resamples=9),
+        null_band(y, p, resamples=39),
+        consistency_bands(y, p, resamples=39),
+        consistency_bands(y, p, error=tc.CalibrationError(tc.Confidence(), tc.EqualWidth(9))),  # empty bins
+        calibration_test([1], [[0.2, 0.8]], resamples=9),
         mean_gap(y, p),
+        mean_gap([1], [[0.2, 0.8]]),
     ]
     for result in results:
-        assert json.loads(json.dumps(result.to_dict()))
+        assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
         assert result._repr_html_().startswith("<pre>") and "<a>" not in result._repr_html_()
 
 
 def test_same_seed_same_answer_other_seed_other_draws():
     y, p = rows_of(3, 40, 0)
+    for call in (
+        lambda seed: noise_of_U(y, p, n_bins=(3, 5), resamples=9, seed=seed),
+        lambda seed: null_band(y, p, n_bins=(3, 5), resamples=39, seed=seed),
+        lambda seed: confidence_interval(y, p, error="confidence_l1", resamples=39, seed=seed),
+        lambda seed: consistency_bands(y, p, error="classwise", sample_weight=np.arange(1, 41), seed=seed),
+    ):
+        assert call(4) == call(4) != call(5) and len({call(4), call(4)}) == 1
     assert calibration_test(y, p, seed=4) == calibration_test(y, p, seed=4)
     assert calibration_test(y, p, seed=4).null_sd != calibration_test(y, p, seed=5).null_sd
 
@@ -747,6 +943,32 @@ def test_same_seed_same_answer_other_seed_other_draws():
         (lambda y, p: consistency_bands(y, p, error="classwise", classes=7), "classes must be columns in 0..2"),
         (lambda y, p: consistency_bands(y, p, error="confidence", classes=0), "classes cannot apply"),
         (lambda y, p: consistency_bands(p[:, 0], p[:, 1], error="linear"), "needs 0/1 outcomes"),
+        (lambda y, p: confidence_interval(y, p, error="confidence_l1", groups=np.arange(12)), "groups cannot apply"),
+        (lambda y, p: confidence_interval(y, p, what="within"), "pass groups"),
+        (lambda y, p: confidence_interval(y, p, n_bins=15, sampler=lambda rng: 1 / 0), "sampler cannot apply"),
+        (
+            lambda y, p: confidence_interval(p[:, 0], p[:, 1], error="linear", n_bins=5, sampler=lambda rng: 1 / 0),
+            "sampler cannot apply: it is for",
+        ),
+        (
+            lambda y, p: confidence_interval(
+                p[:, 0], p[:, 1], error="linear", n_bins=2, groups=np.arange(12), sampler=lambda rng: 1 / 0
+            ),
+            "sampler cannot apply: with groups",
+        ),
+        (lambda y, p: noise_of_U(y, p, sampler=lambda rng: y), "sampler cannot apply"),
+        (lambda y, p: calibration_test(y, p, n_bins=(5, 3, 5)), "different counts, got 5 twice"),
+        (lambda y, p: confidence_interval(y, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: paired_difference(y, p, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: noise_of_U(y, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: null_band(y, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: null_band(y, p, resamples=1), "at least resamples=39, got 1"),
+        (lambda y, p: null_band(y, p, resamples=18, level=0.9), "at least resamples=19, got 18"),
+        (lambda y, p: confidence_interval(y, p, n_bins=2, resamples=9), "at least resamples=39"),
+        (
+            lambda y, p: confidence_interval(y, p, n_bins=5, sample_weight=np.eye(2, 12).sum(axis=0)),
+            "at least three rows with weight",
+        ),
     ],
 )
 def test_bad_input_gets_one_clear_error(call, words):

@@ -43,7 +43,8 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Pair:
-    """First minus second under one squared error at one bin count: loss part, U part, and their sum D.
+    """First minus second under one squared error at one bin count: loss part, U part, and their sum D, the difference
+    of n·error (with clusters it also holds the pairs inside them).
 
     `condition` says whether the theorem applies, so that the order of the errors is the order of the losses: U of the
     model with the smaller loss, plus what the other could gain by recalibration (about U·m/(n − m)), stays below the

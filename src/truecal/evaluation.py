@@ -121,7 +121,12 @@ class Evaluation:
 
     def _heading(self) -> str:
         classes = "top class only" if self.n_classes is None else f"{self.n_classes} classes"
-        return f"{self.name}: {self.n_samples} samples, {classes}; n·error = loss + U, {self.level:.0%} intervals"
+        parts = "loss + U + within clusters" if self._clustered else "loss + U"
+        return f"{self.name}: {self.n_samples} samples, {classes}; n·error = {parts}, {self.level:.0%} intervals"
+
+    @property
+    def _clustered(self) -> bool:
+        return any(row.within is not None for row in self.errors)
 
     def _repr_html_(self) -> str:
         cells = "".join(_html_row(row) for row in self.errors)
@@ -188,10 +193,12 @@ def evaluate(
 
     `y_proba` is (n, k), or (n,) for the probability of `pos_label`, or TopPredictions(correct, confidence) with
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well;
-    `groups` gives each row a cluster, left out as a whole in the intervals. n_bins defaults to 5, 20 and 2000, none
-    above 2n/5. `errors` defaults to every member of ERRORS that applies, less the costliest ones for very
-    large inputs. `resamples=None` plans up to 999 draws within about a second per error and says in `notes` what
-    it left out; a number is used everywhere.
+    `groups` gives each row a cluster, left out as a whole in the intervals; n·error is then loss + U + within, U of
+    pairs from different clusters, and the calibration test and bands, which need independent rows, are withheld. n_bins
+    defaults to 5, 20 and 2000, none above 2n/5. `errors` defaults to every member of ERRORS that applies, less the
+    costliest ones for very large inputs. `resamples=None` plans up to 999 draws within about a second per error and
+    says in `notes` what it left out; a number is used everywhere, or for bands the fewest that the level needs (39 at
+    95%) if that is more.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .inference.intervals import LeftOut
 
 Array = NDArray[Any]
+Clusters = tuple[Array, int]
 
 TESTED = ("classwise", "binary", "confidence", "top_label")
 """The errors whose calibration test and reliability diagram are computed; the first that applies is the headline."""
@@ -53,7 +54,8 @@ def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
 
 @dataclass(frozen=True)
 class LossValue:
-    """A mean loss with its interval (t interval of a mean, over clusters where those were given)."""
+    """A mean loss with its interval (t interval of a mean, over clusters where those were given; none where all rows
+    are alike, since nothing is then known of the spread)."""
 
     name: str
     value: float
@@ -65,8 +67,10 @@ class LossValue:
 class ErrorValue:
     """One error at one bin count (None: a rule without bins).
 
-    Squared errors: n·value = loss + U, `score` is that sum, with an interval for U and one for the score. l1 errors:
-    `score` is the value itself, and the null band [null_low, null_high] is where it would lie under calibration.
+    Squared errors: n·value = loss + U, `score` is that sum, with an interval for U and one for the score. With clusters
+    U takes pairs of rows from different clusters only; those inside clusters, where dependence looks like
+    miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors: `score` is the value itself,
+    and the null band [null_low, null_high] is where it would lie under calibration.
     """
 
     error: str
@@ -84,6 +88,7 @@ class ErrorValue:
     null_low: float | None = None
     null_high: float | None = None
     null_pvalue: float | None = None
+    within: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,16 +157,16 @@ class Settings:
 def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measured:
     """Measure one model."""
     from .inference import mean_gap
-    from .inference.results import check_groups
 
-    clusters = None
     notes = list(settings.notes)
-    if groups is not None:
-        if len(np.unique(groups)) >= 3:
-            clusters = check_groups(groups, inputs.n_samples)
-        else:
-            notes.append("fewer than three clusters here: no intervals")
-    alone = inputs.n_samples < 3 or (groups is not None and clusters is None)
+    clusters = None if groups is None else _clusters(groups)
+    alone = inputs.n_samples < 3 or (clusters is not None and clusters[1] < 3)
+    if clusters is not None and clusters[1] < 3:
+        notes.append("fewer than three clusters here: no intervals")
+    if clusters is not None:
+        notes.append(
+            "rows come in clusters: calibration tests and null bands, which need independent rows, are left out"
+        )
     if inputs.n_samples < 3:
         notes.append("fewer than three rows: no intervals")
     errors: list[ErrorValue] = []
@@ -169,21 +174,32 @@ def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measure
     for name in settings.names:
         metric, sample = _prepared(inputs, name, settings, notes)
         if metric.norm == "l1":
-            errors += _absolute(name, metric, sample, inputs, settings, notes)
+            errors += _absolute(name, metric, sample, inputs, settings, clusters is not None, notes)
             continue
-        rows, left = _squared(name, metric, sample, settings, None if alone else (clusters,), notes)
+        rows, left = _squared(name, metric, sample, inputs, settings, clusters, alone, notes)
         errors += rows
         if left is not None:
             left_out[name] = left
     tested = [name for name in TESTED if name in settings.names]
-    tests = {name: test for name in tested if (test := _test(name, inputs, settings, notes)) is not None}
+    tests = {}
+    if clusters is None:
+        tests = {name: test for name in tested if (test := _test(name, inputs, settings, notes)) is not None}
     main = tested[0] if tested else inputs.error_names()[0]
     direction = mean_gap(
-        *inputs.arguments(main), error=main, groups=groups if clusters else None, sample_weight=inputs.weights
+        *inputs.arguments(main),
+        error=main,
+        groups=None if clusters is None or alone else clusters[0],
+        sample_weight=inputs.weights,
     )
-    reliability = {name: _reliability(name, inputs, settings, notes) for name in tested}
-    losses = _losses(inputs, settings.level, None if alone else (clusters,), notes)
+    reliability = {name: _reliability(name, inputs, settings, clusters is not None, notes) for name in tested}
+    losses = _losses(inputs, settings.level, clusters, alone, notes)
     return Measured(losses, tuple(errors), tests, direction, reliability, left_out, tuple(dict.fromkeys(notes)))
+
+
+def _clusters(groups: Array) -> Clusters:
+    """Cluster numbers and how many there are; a subgroup may hold fewer than an interval needs."""
+    values, number = np.unique(groups, return_inverse=True)
+    return number.reshape(-1), len(values)
 
 
 def _prepared(inputs: Inputs, name: str, settings: Settings, notes: list[str]) -> tuple[CalibrationError, Sample]:
@@ -199,8 +215,10 @@ def _prepared(inputs: Inputs, name: str, settings: Settings, notes: list[str]) -
             )
     if metric.binning.counts is not None:
         metric = metric.with_bins(counts)
+    from .inference.results import in_scale
+
     y, reports = inputs.arguments(name)
-    return metric, metric.read(y, reports, sample_weight=inputs.weights)
+    return metric, in_scale(metric.read(y, reports, sample_weight=inputs.weights))
 
 
 def vector_bins(n_bins: tuple[int, ...], inputs: Inputs) -> tuple[int, ...]:
@@ -213,22 +231,28 @@ def _squared(
     name: str,
     metric: CalibrationError,
     sample: Sample,
+    inputs: Inputs,
     settings: Settings,
-    clusters: tuple[tuple[Array, int] | None] | None,
+    clusters: Clusters | None,
+    alone: bool,
     notes: list[str],
 ) -> tuple[list[ErrorValue], LeftOut | None]:
-    """Rows of a squared error, and its leave-one-out values (None where there are too few rows; clusters is None)."""
-    from .inference.intervals import leave_out
+    """Rows of a squared error, and its leave-one-out values (None where there are too few units)."""
+    from .inference.intervals import cluster_parts, leave_out
 
     values, loss, u = metric.split(sample)
-    rows = []
-    left = None if clusters is None else leave_out(metric, sample, clusters[0])
+    within: list[float | None] = [None] * len(values)
+    if clusters is not None:
+        u, inside = cluster_parts(metric, sample, clusters)
+        within = inside.tolist()
+    left = None if alone or _few_units(sample, clusters, notes) else leave_out(metric, sample, clusters)
     intervals = (
         [(None, None)] * len(values)
         if left is None
-        else _intervals(name, metric, sample, left, clusters, settings, notes)
+        else _intervals(name, metric, sample, inputs, left, settings, notes)
     )
-    for value, part, (for_u, for_score), m in zip(values, u, intervals, _counts(metric), strict=True):
+    rows = []
+    for value, part, inner, (for_u, for_score), m in zip(values, u, within, intervals, _counts(metric), strict=True):
         rows.append(
             ErrorValue(
                 error=name,
@@ -243,9 +267,20 @@ def _squared(
                 U_high=None if for_u is None else for_u.high,
                 low=None if for_score is None else for_score.low,
                 high=None if for_score is None else for_score.high,
+                within=inner,
             )
         )
     return rows, left
+
+
+def _few_units(sample: Sample, clusters: Clusters | None, notes: list[str]) -> bool:
+    """Whether fewer than three rows or clusters carry weight."""
+    if sample.weights is None:
+        return False
+    units = np.flatnonzero(sample.weights) if clusters is None else np.unique(clusters[0][sample.weights > 0])
+    if len(units) < 3:
+        notes.append("fewer than three rows or clusters with weight: no intervals")
+    return len(units) < 3
 
 
 def _counts(metric: CalibrationError) -> tuple[int | None, ...]:
@@ -256,47 +291,63 @@ def _intervals(
     name: str,
     metric: CalibrationError,
     sample: Sample,
+    inputs: Inputs,
     left: LeftOut,
-    clusters: tuple[tuple[Array, int] | None] | None,
     settings: Settings,
     notes: list[str],
 ) -> list[tuple[Any, Any]]:
     """For each bin count, the intervals of U and of the score; none where they would need draws beyond the plan."""
-    from .inference.intervals import few_bins, interval_of
+    from .inference.intervals import SCARCE_NOTE, few_bins, interval_of, scarce
     from .inference.null import calibrated_world, simulate
+    from .inference.results import fewest_draws
 
-    clustered = clusters is not None and clusters[0] is not None
     counts = _counts(metric)
     few = [few_bins(metric, m) for m in counts]
+    thin = [scarce(left, c) for c in range(len(counts))]
     null = None
-    if any(few) and not clustered:
+    if (any(few) or any(thin)) and not left.clustered:
         draws = settings.plan.simulation(metric.binning, sample)[1]
         if draws:
-            null = simulate(calibrated_world(metric, sample, None, None), draws, settings.seed).drawn
+            world = calibrated_world(metric, sample, inputs.arguments(name)[1], None)
+            null = simulate(world, max(draws, fewest_draws(settings.level)), settings.seed).drawn
+    if any(thin):
+        where = "" if metric.binning.counts is None else f" at {bins_text(_some(counts, thin))}"
+        notes.append(f"the interval of {name}{where} is {SCARCE_NOTE}")
     found: list[tuple[Any, Any]] = []
     for c, needs in enumerate(few):
-        if needs and null is None and not clustered:
+        if needs and null is None and not left.clustered:
             notes.append(f"{name} without bins or with fewer than 5 has no interval here: it needs more draws")
             found.append((None, None))
             continue
-        common = (clustered, null if needs else None, needs)
+        draw = null if needs or thin[c] else None
         found.append(
             (
-                interval_of(metric, sample, left, c, "U", settings.level, *common),
-                interval_of(metric, sample, left, c, "score", settings.level, *common),
+                interval_of(metric, sample, left, c, "U", settings.level, draw),
+                interval_of(metric, sample, left, c, "sum", settings.level, draw),
             )
         )
     return found
 
 
+def _some(counts: tuple[int | None, ...], chosen: list[bool]) -> tuple[int, ...]:
+    return tuple(m for m, use in zip(counts, chosen, strict=True) if use and m is not None)
+
+
 def _absolute(
-    name: str, metric: CalibrationError, sample: Sample, inputs: Inputs, settings: Settings, notes: list[str]
+    name: str,
+    metric: CalibrationError,
+    sample: Sample,
+    inputs: Inputs,
+    settings: Settings,
+    clustered: bool,
+    notes: list[str],
 ) -> list[ErrorValue]:
-    """Rows of an l1 error, with null bands at the bin counts the plan allows."""
+    """Rows of an l1 error, with null bands at the bin counts the plan allows; clusters have none."""
     from .inference import null_band
+    from .inference.results import fewest_draws
 
     values = dict(zip(_counts(metric), metric.of(sample), strict=True))
-    counts, draws = settings.plan.simulation(metric.binning, sample)
+    counts, draws = ((), 0) if clustered else settings.plan.simulation(metric.binning, sample)
     bands: dict[int | None, tuple[float, float, float]] = {}
     if draws and counts:
         y, reports = inputs.arguments(name)
@@ -305,14 +356,14 @@ def _absolute(
             reports,
             error=metric.with_bins(counts),
             level=settings.level,
-            resamples=draws,
+            resamples=max(draws, fewest_draws(settings.level)),
             seed=settings.seed,
             sample_weight=inputs.weights,
         )
         columns = (np.asarray(x).tolist() for x in (band.low, band.high, band.pvalue))
         bands = dict(zip(counts, zip(*columns, strict=True), strict=True))
     missing = [m for m in values if m not in bands]
-    if missing:
+    if missing and not clustered:
         notes.append(f"{name} has no null band at {bins_text(tuple(missing))}: it needs more draws")  # type: ignore[arg-type]
     return [
         ErrorValue(name, metric.symbol, metric.truthful, m, float(v), float(v), **_band_fields(bands.get(m)))
@@ -347,14 +398,17 @@ def _test(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> Ca
     )
 
 
-def _reliability(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> Reliability:
+def _reliability(name: str, inputs: Inputs, settings: Settings, clustered: bool, notes: list[str]) -> Reliability:
     """Quantile bins of the tested error, one table for all views, with bands where the plan allows."""
     from .inference import consistency_bands
+    from .inference.results import fewest_draws
 
     y, reports = inputs.arguments(name)
     m = min(settings.diagram_bins, inputs.n_samples)
     metric = ERRORS[name].with_bins(m)
     (table,) = metric.tables(y, reports, sample_weight=inputs.weights)
+    if clustered:
+        return Reliability(name, m, table, None)
     draws = settings.plan.bands(metric.read(y, reports))
     if not draws:
         notes.append(f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws")
@@ -365,7 +419,7 @@ def _reliability(name: str, inputs: Inputs, settings: Settings, notes: list[str]
         error=name,
         n_bins=m,
         level=settings.level,
-        resamples=draws,
+        resamples=max(draws, fewest_draws(settings.level)),
         seed=settings.seed,
         sample_weight=inputs.weights,
     )
@@ -373,7 +427,7 @@ def _reliability(name: str, inputs: Inputs, settings: Settings, notes: list[str]
 
 
 def _losses(
-    inputs: Inputs, level: float, clusters: tuple[tuple[Array, int] | None] | None, notes: list[str]
+    inputs: Inputs, level: float, clusters: Clusters | None, alone: bool, notes: list[str]
 ) -> tuple[LossValue, ...]:
     found = []
     w = np.ones(inputs.n_samples) if inputs.weights is None else inputs.weights
@@ -383,23 +437,29 @@ def _losses(
             rows = int(np.count_nonzero(np.isinf(values)))
             notes.append(f"{name} is infinite: the label that came had probability 0 in {rows} rows")
         low = high = None
-        if clusters is not None and np.isfinite(value):
-            low, high = _mean_interval(values, w, value, level, clusters[0])
+        if not alone and np.isfinite(value):
+            low, high = _mean_interval(values, w, value, level, clusters)
         found.append(LossValue(name, value, low, high))
     return tuple(found)
 
 
 def _mean_interval(
-    values: Array, w: Array, value: float, level: float, clusters: tuple[Array, int] | None
-) -> tuple[float, float]:
-    """Leave-one-out t interval of a weighted mean: for equal weights the usual one."""
+    values: Array, w: Array, value: float, level: float, clusters: Clusters | None
+) -> tuple[float, float] | tuple[None, None]:
+    """Leave-one-out t interval of a weighted mean: for equal weights the usual one. Units are those with weight."""
     from scipy.special import stdtrit
 
-    from .inference.intervals import jackknife_se
+    from .inference.intervals import ROUNDING, jackknife_se
 
     sums, mass = w * values, w
     if clusters is not None:
         sums, mass = (np.bincount(clusters[0], weights=x, minlength=clusters[1]) for x in (sums, mass))
+    sums, mass = sums[mass > 0], mass[mass > 0]
+    if len(mass) < 3:
+        return None, None
     without = (sums.sum() - sums) / (mass.sum() - mass)
-    half = float(stdtrit(len(without) - 1, (1 + level) / 2)) * jackknife_se(without)
+    se = jackknife_se(without)
+    if se <= ROUNDING * abs(value):
+        return None, None
+    half = float(stdtrit(len(without) - 1, (1 + level) / 2)) * se
     return value - half, value + half

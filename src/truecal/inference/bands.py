@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import check_positive_int
-from ..errors import CalibrationError, get_error
+from ..errors import CalibrationError
 from ..properties import Linear, Outcomes, Sample
 from ..table import resolve_ties
 from .frozen import BinsForm, frozen_pieces
-from .results import Result, check_draws, check_level
+from .laws import poisson_binomial
+from .results import Result, check_draws, check_level, in_scale, read_error, weight_exponent
 from .testing import null_quantiles
 
 Array = NDArray[Any]
@@ -22,7 +23,7 @@ _BLOCK = 1 << 22
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ConsistencyBands(Result):
     """Per view and bin: rows, mean report, mean outcome, and the interval of the mean outcome under calibration.
 
@@ -84,12 +85,13 @@ def consistency_bands(
     level = check_level(level)
     if n_bins is not None:
         check_positive_int(n_bins, "n_bins")
-    metric = get_error(error, n_bins)
+    metric = read_error(error, n_bins)
     if metric.binning.several:
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
     if isinstance(metric.property, (Linear, Outcomes)):
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    given = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = in_scale(given)
     chosen = _chosen(sample, classes)
     ties = resolve_ties(metric.binning, metric.norm)
     rng = np.random.default_rng(seed)
@@ -101,6 +103,8 @@ def consistency_bands(
             if j in chosen:
                 rows.append(_view_band(sample, piece.form, j, draws, level, rng))
     count, report, outcome, low, high = (_padded([row[i] for row in rows]) for i in range(5))
+    if given.weights is not None:
+        count = np.ldexp(count, weight_exponent(given.weights))
     names = chosen if sample.views > 1 else None
     counts = metric.binning.counts
     m = None if counts is None else counts[0]
@@ -153,21 +157,6 @@ def _count_quantiles(chances: Array, level: float) -> tuple[float, float]:
     slack = 1e-12  # the convolutions are exact to about this much
     low, high = np.searchsorted(cdf, [tail - slack, 1 - tail - slack])
     return float(low), float(min(high, len(chances)))
-
-
-def poisson_binomial(chances: Array) -> Array:
-    """The distribution of the number of ones among independent 0/1 draws, by convolving neighbours, then theirs."""
-    from scipy import fft
-
-    laws = np.stack([1 - chances, chances], axis=1)
-    while len(laws) > 1:
-        if len(laws) % 2:
-            laws = np.concatenate([laws, np.eye(1, laws.shape[1])])
-        width = 2 * laws.shape[1] - 1
-        size = fft.next_fast_len(width, real=True)
-        transformed = fft.rfft(laws, size, axis=1)
-        laws = fft.irfft(transformed[::2] * transformed[1::2], size, axis=1)[:, :width]
-    return np.asarray(laws[0, : len(chances) + 1].clip(0.0))
 
 
 def _padded(rows: list[Array]) -> Array:

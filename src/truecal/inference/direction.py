@@ -1,4 +1,11 @@
-"""A sign and a size a person understands: are the reports too high or too low on average, and by how much."""
+"""A sign and a size a person understands: are the reports too high or too low on average, and by how much.
+
+The size has the usual standard error. The word needs more care: a sharp predictor's outcomes mostly agree, the standard
+error then collapses, and a gap of nothing would look significant. So the word asks how often a calibrated predictor
+with these reports would show so large a gap: exactly where outcomes are 0/1 and rows count alike, by the normal
+distribution where many rows carry it, and otherwise by a bound that holds for any weights and any dependence within
+clusters, E exp(Σ_C w_i x_i) ≤ Π_C (E exp(W_C x_i))^{w_i/W_C} (Hölder), W_C the weight of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +15,27 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CalibrationError, get_error
+from ..errors import CalibrationError
 from ..properties import Binary, Confidence, Outcomes, Sample, TopLabel
-from .results import Result, check_groups
+from .laws import poisson_binomial
+from .results import Result, check_groups, in_scale, read_error
 
 Array = NDArray[Any]
+Groups = tuple[Array, int]
+
+CLEAR = 0.05
+"""A direction is named where a calibrated predictor would show so large a gap in at most this share of samples."""
+_MANY = 1000  # this many rows' worth of variance, and the normal distribution is good enough
+_MANY_CLUSTERS = 30  # this many clusters expected to hold a surprise, and their spread can be trusted
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MeanGap(Result):
     """Mean report minus mean outcome with its standard error; positive: the reports promise too much.
+
+    `pvalue` is the share of samples, or a bound on it, in which a calibrated predictor with these reports shows a gap
+    as large; a direction is named up to 5%. `se` is undefined (NaN) where all rows are alike.
 
     For anything about classes the report is the confidence in the top class and the outcome whether it was right, so a
     positive gap is over-confidence.
@@ -30,11 +47,12 @@ class MeanGap(Result):
     mean_outcome: float
     confidence: bool
     n_samples: int
+    pvalue: float
 
     @property
     def word(self) -> str:
         """over-confident, under-confident, too high, too low, or that no direction is visible."""
-        if not abs(self.gap) > 2 * self.se:  # also where a single row has no standard error
+        if not self.pvalue <= CLEAR:  # also where it is undefined
             return "no clear direction"
         if self.confidence:
             return "over-confident" if self.gap > 0 else "under-confident"
@@ -42,8 +60,9 @@ class MeanGap(Result):
 
     def __repr__(self) -> str:
         names = ("mean confidence", "accuracy") if self.confidence else ("mean report", "mean outcome")
+        size = f"± {self.se:.2g}" if np.isfinite(self.se) else "without a standard error"
         return (
-            f"{self.word}: gap {self.gap:+.4g} ± {self.se:.2g} "
+            f"{self.word}: gap {self.gap:+.4g} {size} "
             f"({names[0]} {self.mean_report:.4g}, {names[1]} {self.mean_outcome:.4g})"
         )
 
@@ -61,12 +80,15 @@ def mean_gap(
 
     For errors about classes: mean confidence in the top class − accuracy; positive means over-confident. For binary and
     linear errors: mean report − mean outcome. A gap of zero does not mean calibrated: gaps of both signs cancel in it.
+    A direction is named where at most 5% of calibrated samples would show such a gap.
 
     >>> import truecal as tc
-    >>> tc.mean_gap([1, 0, 1, 1], [[.2, .8], [.9, .1], [.4, .6], [.7, .3]])
-    no clear direction: gap +0 ± 0.24 (mean confidence 0.75, accuracy 0.75)
+    >>> tc.mean_gap([1] * 12, [.7] * 12, error="binary")  # .7 ** 12 is 1.4%, one side of two
+    too low: gap -0.3 without a standard error (mean report 0.7, mean outcome 1)
+    >>> tc.mean_gap([1] * 12, [.9] * 12, error="binary").word
+    'no clear direction'
     """
-    metric = get_error(error)
+    metric = read_error(error, None)
     if not isinstance(metric.property, (Binary, Outcomes, TopLabel)):
         sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
@@ -74,18 +96,80 @@ def mean_gap(
     return gap_of(sample, check_groups(groups, sample.rows))
 
 
-def gap_of(sample: Sample, groups: tuple[Array, int] | None = None) -> MeanGap:
+def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
     """The signed gap of a validated scalar sample."""
     if sample.views > 1:
         raise ValueError("a signed mean gap needs one report per row; these outcomes are vectors")
+    sample = in_scale(sample)
     u = sample.reports.astype(np.float64)
     outcome = sample.outcome(slice(0, 1))[0]
     w = np.ones(sample.rows) if sample.weights is None else sample.weights
     total = w.sum()
     gap = float(w @ (u - outcome) / total)
-    score = w * (u - outcome - gap)
+    score, weight = w * (u - outcome - gap), w
     if groups is not None:
-        score = np.bincount(groups[0], weights=score, minlength=groups[1])
-    units = len(score)
-    se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total) if units > 1 else float("nan")
-    return MeanGap(gap, se, float(w @ u / total), float(w @ outcome / total), sample.wrong is not None, sample.rows)
+        score, weight = (np.bincount(groups[0], weights=x, minlength=groups[1]) for x in (score, w))
+    units = int(np.count_nonzero(weight))
+    se = float("nan")
+    if units > 1:
+        se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total)
+    if se <= 1e-12 * max(abs(gap), float(np.abs(u).max()) * 1e-3):  # what rounding leaves of 0
+        se = float("nan")
+    if sample.values is not None:
+        pvalue = _t_pvalue(gap, se, units)
+    else:
+        pvalue = _null_pvalue(u, outcome, w, gap, se, units, groups)
+    means = float(w @ u / total), float(w @ outcome / total)
+    return MeanGap(gap, se, *means, sample.wrong is not None, sample.rows, pvalue)
+
+
+def _t_pvalue(gap: float, se: float, units: int) -> float:
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else float("nan")
+
+
+def _null_pvalue(u: Array, outcome: Array, w: Array, gap: float, se: float, units: int, groups: Groups | None) -> float:
+    """Two-sided p-value of the gap of 0/1 outcomes if the reports are right."""
+    from scipy.special import ndtr
+
+    variance = np.square(w) * u * (1 - u)
+    null_sd = float(np.sqrt(variance.sum()) / w.sum())
+    if groups is not None:
+        if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
+            return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
+        return _bound(u, w, np.bincount(groups[0], weights=w, minlength=groups[1])[groups[0]], gap * w.sum())
+    if variance.sum() >= _MANY * float(np.square(w).max()):
+        return float(2 * ndtr(-abs(gap) / null_sd))
+    used = w[w > 0]
+    if (used == used[0]).all():
+        law = poisson_binomial(u[w > 0])
+        ones = round(float(outcome[w > 0].sum()))
+        return min(1.0, 2 * float(min(law[: ones + 1].sum(), law[ones:].sum())))
+    return _bound(u, w, w, gap * w.sum())
+
+
+def _surprised_clusters(u: Array, w: Array, groups: Groups) -> float:
+    """How many clusters a calibrated predictor expects to hold a surprise if rows of a cluster go together."""
+    most = np.zeros(groups[1])
+    np.maximum.at(most, groups[0], np.where(w > 0, np.minimum(u, 1 - u), 0.0))
+    return float(most.sum())
+
+
+def _bound(u: Array, w: Array, whole: Array, gap: float) -> float:
+    """Chernoff's bound of both tails of Σ w(u − z): 2 min_t exp(Σ (w/W) log E exp(t W (u − z)) − t·gap)."""
+    from scipy.optimize import minimize_scalar
+
+    kept = (w > 0) & (u > 0) & (u < 1)
+    if not kept.any():  # certain reports: any gap is impossible
+        return 1.0 if gap == 0 else 0.0
+    u, w, whole = (x[kept] for x in (u, w, whole))
+    if gap < 0:
+        u, gap = 1 - u, -gap
+    share, scale = w / whole, float(whole.max())
+
+    def exponent(t: float) -> float:
+        return float(share @ (whole * t * u + np.log1p(u * np.expm1(-whole * t))) - t * gap)
+
+    found = minimize_scalar(exponent, bounds=(0.0, 700.0 / scale), method="bounded")
+    return min(1.0, 2 * float(np.exp(min(0.0, found.fun))))

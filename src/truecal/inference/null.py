@@ -66,8 +66,7 @@ def calibrated_world(error: CalibrationError, sample: Sample, y_proba: Any, samp
         proba, phi = check_probabilities(y_proba), error.property.phi
         variance = None
         if phi.ndim == 1:
-            whole = proba.astype(np.float64)
-            variance = np.maximum(whole @ np.square(phi) - np.square(whole @ phi), 0.0)
+            variance = _label_variance(proba, phi)
         return World(error, sample, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
     if sample.values is not None:
         raise ValueError(
@@ -79,6 +78,14 @@ def calibrated_world(error: CalibrationError, sample: Sample, y_proba: Any, samp
     u = sample.reports.astype(np.float64)
     null = POSITIVE if sample.wrong is None else BERNOULLI
     return World(error, sample, lambda rng, b: rng.random((b, len(u))) < u, null, u * (1 - u))
+
+
+def _label_variance(proba: Array, phi: Array) -> Array:
+    """Σ_r p_r (φ_r − Σ p φ)² per row; φ is centred first, since p @ φ² − (p @ φ)² cancels for a large offset."""
+    whole = proba.astype(np.float64)
+    whole /= whole.sum(axis=1, keepdims=True)  # labels are drawn from normalised rows
+    centred = phi - (phi.min() / 2 + phi.max() / 2)
+    return np.asarray(np.maximum(whole @ np.square(centred) - np.square(whole @ centred), 0.0))
 
 
 def _from_sampler(sampler: Sampler, sample: Sample) -> Callable[[np.random.Generator, int], Array]:

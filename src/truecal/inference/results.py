@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from html import escape
 from typing import Any
 
@@ -11,17 +12,24 @@ from numpy.typing import NDArray
 
 from ..binning import BinningRule, Edges
 from ..data import as_array, check_positive_int
-from ..errors import CalibrationError
+from ..errors import CalibrationError, get_error
+from ..properties import Sample
 
 Array = NDArray[Any]
 
 
 class Result:
-    """A frozen dataclass of numbers with a readable text."""
+    """A frozen dataclass of numbers with a readable text; equal results are those with equal numbers."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries."""
+        """Plain numbers, lists and dictionaries; numbers that JSON lacks (undefined, infinite) become None."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Result) and type(self) is type(other) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(repr(self))}</pre>"
@@ -32,11 +40,34 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
     return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def read_error(error: str | CalibrationError, n_bins: int | Sequence[int] | None) -> CalibrationError:
+    """The error at the asked bin counts; a count given twice is refused, since results are told apart by it."""
+    metric = get_error(error, n_bins)
+    counts = metric.binning.counts or ()
+    twice = next((m for i, m in enumerate(counts) if m in counts[:i]), None)
+    if twice is not None:
+        raise ValueError(f"n_bins must hold different counts, got {twice} twice")
+    return metric
+
+
+def in_scale(sample: Sample) -> Sample:
+    """The sample with its weights in units of a power of two near the largest: no result depends on the unit, and
+    squares of weights neither overflow nor vanish. A power of two leaves every digit as it was."""
+    if sample.weights is None:
+        return sample
+    return replace(sample, weights=np.ldexp(sample.weights, -weight_exponent(sample.weights)))
+
+
+def weight_exponent(weights: Array) -> int:
+    """The power of two just above the largest weight."""
+    return int(np.frexp(weights.max())[1])
 
 
 def check_level(level: Any) -> float:
@@ -51,6 +82,22 @@ def check_draws(resamples: Any, seed: Any) -> tuple[int, int]:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
     return check_positive_int(resamples, "resamples"), int(seed)
+
+
+def check_band_draws(resamples: int, level: float) -> int:
+    """The rank r = ⌊(B + 1)(1 − level)/2⌋ of the draws that bound a band: r from below, and r from above.
+
+    A new draw falls below the r-th smallest of B with chance at most r/(B + 1), so both ends together keep the level.
+    """
+    rank = int(np.floor((1 - level) / 2 * (resamples + 1) + 1e-9))
+    if rank < 1:
+        raise ValueError(f"a {level:.4g} band needs at least resamples={fewest_draws(level)}, got {resamples}")
+    return rank
+
+
+def fewest_draws(level: float) -> int:
+    """The fewest draws whose smallest and largest bound a band at this level: 39 for 95%."""
+    return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
 
 
 def check_groups(groups: Any, n: int) -> tuple[Array, int] | None:

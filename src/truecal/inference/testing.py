@@ -9,13 +9,23 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CalibrationError, get_error
+from ..errors import CalibrationError
 from ..properties import Binary, Confidence, Outcomes, Sample, TopLabel
 from ..table import resolve_ties
 from .direction import MeanGap, gap_of
 from .frozen import frozen_pieces
 from .null import Draws, Sampler, World, calibrated_world, simulate
-from .results import Result, bins_text, check_draws, check_level, counts_of, shown_bins
+from .results import (
+    Result,
+    bins_text,
+    check_band_draws,
+    check_draws,
+    check_level,
+    counts_of,
+    in_scale,
+    read_error,
+    shown_bins,
+)
 
 Array = NDArray[Any]
 
@@ -23,7 +33,7 @@ _ROUNDING = 1e-10  # draws that equal the observed value up to rounding count as
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CountDetail(Result):
     """U at one bin count, and its distribution under calibration."""
 
@@ -41,7 +51,7 @@ class CountDetail(Result):
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CalibrationTest(Result):
     """The outcome of a calibration test; `pvalue` has exact level at every n under `null`.
 
@@ -99,10 +109,10 @@ def calibration_test(
     True
     """
     draws, seed = check_draws(resamples, seed)
-    metric = get_error(error, n_bins)
+    metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
     world = calibrated_world(metric, sample, y_proba, sampler)
     simulated = simulate(world, draws, seed)
     exact = closed_form_sd(world)
@@ -180,7 +190,7 @@ def closed_form_sd(world: World) -> Array | None:
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Noise(Result):
     """The sd of U under calibration at the chosen bin count(s), the loss expected under calibration, and their ratio.
 
@@ -228,10 +238,10 @@ def noise_of_U(
     (0.306186, 0.25)
     """
     draws, seed = check_draws(resamples, seed)
-    metric = get_error(error, n_bins)
+    metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
     world = calibrated_world(metric, sample, y_proba, sampler)
     exact = closed_form_sd(world)
     method = "exact"
@@ -272,7 +282,7 @@ def _expected_loss(world: World, resamples: int, seed: int) -> float:
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class NullBand(Result):
     """An error, and the range in which a calibrated predictor with the same reports would find it."""
 
@@ -321,14 +331,15 @@ def null_band(
     is U. The p-value is that of the resampling test on the same value, with exact level.
 
     >>> import truecal as tc
-    >>> band = tc.null_band([1, 1, 0, 1], [.9, .8, .3, .6], error="binary_l1", n_bins=2)
-    >>> band.low <= band.high
-    True
+    >>> band = tc.null_band([1, 0, 1, 0], [.5, .5, .5, .5], error="binary_l1", n_bins=1)  # |2 − ones|/4
+    >>> band.estimate, band.low, band.high
+    (0.0, 0.0, 0.5)
     """
     draws, seed = check_draws(resamples, seed)
     level = check_level(level)
-    metric = get_error(error, n_bins)
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    check_band_draws(draws, level)
+    metric = read_error(error, n_bins)
+    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
     world = calibrated_world(metric, sample, y_proba, sampler)
     simulated = simulate(world, draws, seed)
     low, high = null_quantiles(simulated.drawn, level)
@@ -351,7 +362,8 @@ def null_band(
 
 
 def null_quantiles(drawn: Array, level: float) -> tuple[Array, Array]:
-    """Order statistics of draws (draws, ...) between which at least `level` of a calibrated predictor's values lie."""
-    tail = (1 - level) / 2
-    low = np.quantile(drawn, tail, axis=0, method="lower")
-    return low, np.quantile(drawn, 1 - tail, axis=0, method="higher")
+    """Order statistics of draws (draws, ...) between which a calibrated predictor's value lies with chance `level` or
+    more, the draws being random too."""
+    rank = check_band_draws(len(drawn), level)
+    ends = np.partition(drawn, [rank - 1, len(drawn) - rank], axis=0)
+    return ends[rank - 1], ends[len(drawn) - rank]
