@@ -92,10 +92,13 @@ class _Facts:
         return float(self._rows(name)[c].U)
 
     def difference(self, a: str, b: str, c: int, what: Any) -> Part | None:
-        """a − b with an interval that holds for all pairs (and bin counts) at once; None where there is no interval."""
-        from .inference.intervals import paired_part
+        """a − b with an interval that holds for all pairs (and bin counts) at once; None where there is no interval, or
+        for U none to be trusted."""
+        from .inference.intervals import paired_part, scarce
 
         if a not in self.left or b not in self.left:
+            return None
+        if what == "U" and (scarce(self.left[a], c) or scarce(self.left[b], c)):
             return None
         looks = self.pairs * (len(self.counts) if what == "U" else 1)
         return paired_part(self.left[a], self.left[b], c, what, 1 - (1 - self.level) / looks)
@@ -292,13 +295,13 @@ def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
 def _able(facts: _Facts, able: tuple[int, ...], widths: Sequence[tuple[int, float]], gap: float) -> str:
     against = f"the loss gap of {gap:.2g}"
     if able:
-        return f"against {against} {bins_text(able)} could"
+        return f"against {against}, {bins_text(able)} could"
     n = next(iter(facts.evaluations.values())).n_samples
     m, width = widths[-1]
     needed = ceil(m * (width / gap) ** 2) if gap > 0 else n  # the noise of U falls like 1/√m
     if needed <= n // 2:
-        return f"against {against} none of these could, about {needed} bins would"
-    return f"against {against} no bin count could with {n} samples"
+        return f"against {against}, none of these could, about {needed} bins would"
+    return f"against {against}, no bin count could with {n} samples"
 
 
 # -- ECE --------------------------------------------------------------------------------------------------------------
@@ -319,5 +322,5 @@ def _ece_sentence(rankings: Sequence[Ranking], names: tuple[str, ...], flipped: 
     if flipped == 0 or pairs == 1:
         depends = "" if flipped == 0 else ": its answer depends on the number of bins"
         return f"ECE would have put {says}{depends}."
-    turn = "pair changes" if flipped == 1 else "pairs change"
-    return f"ECE would have put {says}; {flipped} of {pairs} {turn} places with the number of bins."
+    turn = "changes" if flipped == 1 else "change"
+    return f"ECE would have put {says}; {flipped} of {pairs} pairs {turn} places with the number of bins."
