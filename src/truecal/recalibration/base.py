@@ -96,10 +96,17 @@ def check_number(value: Any, name: str, expected: str, *, low: float, high: floa
     return number
 
 
-def in_units(weight: Float64s) -> tuple[Float64s, float]:
-    """Weights over a power of two, exactly, so that the largest lies in [1, 2) and no sum overflows; and the power."""
-    exponent = int(np.frexp(weight.max())[1]) - 1
-    return np.asarray(np.ldexp(weight, -exponent)), float(np.ldexp(1.0, exponent))
+def read_weights(sample_weight: Any, n: int) -> tuple[Float64s, float]:
+    """Weights over a power of two, exactly, so that the largest lies in [1, 2) and no sum overflows; and the power.
+
+    The power comes from the weights as given: `check_weights` may choose a unit of its own, on which no error depends,
+    but a prior does.
+    """
+    weight = check_weights(sample_weight, n)
+    if weight is None:
+        return np.ones(n), 1.0
+    exponents = [int(np.frexp(float(w.max()))[1]) - 1 for w in (weight, as_array(sample_weight, "sample_weight"))]
+    return np.asarray(np.ldexp(weight, -exponents[0])), float(np.ldexp(1.0, exponents[1]))
 
 
 @contextmanager
@@ -159,8 +166,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
             logits = self._read(X, reset=True)
             n, k = logits.values.shape
             codes = self._read_labels(y, n, k)
-            given = check_weights(sample_weight, n)
-            weight, unit = (np.ones(n), 1.0) if given is None else in_units(given)
+            weight, unit = read_weights(sample_weight, n)
             kept = weight > 0
             if not kept.all():  # a row of weight zero must not move a bin edge or decide that the data are separable
                 logits, codes, weight = logits.take(kept), codes[kept], weight[kept]

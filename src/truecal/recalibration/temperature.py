@@ -224,7 +224,7 @@ class TemperatureScaling(ScoreMap):
     cross-entropy, with a ConvergenceWarning: no sample misclassified (T tends to 0), and labels that agree with the
     logits no better than chance (T tends to infinity). The order of the classes never changes.
 
-    Parameters: `labels`, the class of each column (default: y holds column indices); `space` and `floor`, see
+    Parameters: `labels`, the sorted classes of the columns (default: y holds column indices); `space` and `floor`, see
     `from_probabilities`. Attributes: `temperature_`, `classes_`, `n_features_in_`.
 
     >>> import truecal as tc
