@@ -23,7 +23,7 @@ from truecal.inference import (
 from truecal.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
 from truecal.measuring import ErrorValue, vector_bins
 from truecal.properties import Outcomes
-from truecal.resampling import Plan
+from truecal.resampling import Plan, draw_cost
 from truecal.verdict import _claims
 
 
@@ -547,6 +547,9 @@ def test_plans_drop_large_bin_counts_first_and_then_all_draws(data, monkeypatch)
     top = tc.Confidence().read(y, models["true"])
     assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), top) == ((5, 20), 999)  # one view needs one order
     assert Plan(None, 1e3).bands(sample) == 999
+    wide = tc.Classwise().read(y, np.hstack([models["true"], models["true"]]) / 2)
+    assert draw_cost(tc.TwoBin(), wide, None) == draw_cost(tc.TwoBin(), sample, None)  # one sort of the labels each
+    assert draw_cost(tc.Halfspaces(8), wide, None) > draw_cost(tc.Halfspaces(4), wide, None)
 
 
 def test_what_the_plan_leaves_out_is_said(data, monkeypatch):

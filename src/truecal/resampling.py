@@ -14,8 +14,12 @@ FEWEST_DRAWS = 99
 MOST_REPORTS = 1 << 23
 """Resampling several views holds an order of the rows per view; with more reports than this that is too much memory."""
 
-# Seconds per draw and: row with several views, row with one, cell, report of a kernel, report of a band.
-_LABEL, _COIN, _CELL, _KERNEL, _BAND = 2e-7, 7e-8, 3e-8, 1.5e-8, 9e-9
+# Seconds per draw and: row with several views, row with one, cell.
+_LABEL, _COIN, _CELL = 2e-7, 7e-8, 3e-8
+# Seconds per draw and row that a kernel adds: sorting labels once per direction, whatever their number; or one view.
+_SORT, _PREFIX = 3e-7, 1.5e-8
+# Seconds per report of a diagram: the exact law of its bins, and one draw, for which only ties and weights have a use.
+_EXACT, _BAND = 2e-6, 2e-8
 _PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is: one view, and bands
 
 
@@ -48,13 +52,16 @@ class Plan:
             kept = kept[:-1]
 
     def bands(self, sample: Sample) -> int:
-        """Draws for the consistency bands of a diagram: the fewest rather than none, unless far beyond the plan."""
+        """Draws for the consistency bands of a diagram, 0 where bands would be far beyond the plan.
+
+        Bands are exact without draws unless there are ties or weights, which sizes do not show: the draws are for them.
+        """
         if self.draws is not None:
             return self.draws
-        draws = int(self.seconds / (_BAND * sample.rows * sample.views))
-        if draws >= FEWEST_DRAWS:
-            return min(MOST_DRAWS, draws)
-        return FEWEST_DRAWS if _PATIENCE * draws >= FEWEST_DRAWS else 0
+        reports = sample.rows * sample.views
+        if _EXACT * reports > _PATIENCE * self.seconds:
+            return 0
+        return min(MOST_DRAWS, max(FEWEST_DRAWS, int(self.seconds / (_BAND * reports))))
 
 
 def draw_cost(rule: BinningRule, sample: Sample, counts: tuple[int, ...] | None) -> float:
@@ -63,6 +70,6 @@ def draw_cost(rule: BinningRule, sample: Sample, counts: tuple[int, ...] | None)
     rows = n * (_COIN if views == 1 else _LABEL)
     if counts is None:
         directions = rule.n_directions if isinstance(rule, Halfspaces) else 1
-        return rows + _KERNEL * n * views * directions
+        return rows + n * (_PREFIX if views == 1 else _SORT * directions)
     per_bin = views if isinstance(rule, ArgmaxQuantile) else 1  # its bins are counted within each class
     return rows + _CELL * views * sum(min(n, m * per_bin) for m in counts)
