@@ -44,6 +44,36 @@ def test_bucketing_a_long_view_is_sorting_it(seed, n, kind, counts, ties, dtype)
     np.testing.assert_allclose(bucketed, sorted_value, rtol=1e-12, atol=1e-16 / n)
 
 
+@settings(max_examples=200)
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 120),
+    st.sampled_from(["tied", "generic", "vertex", "crowded", "zeros"]),
+    st.lists(st.integers(1, 130), min_size=1, max_size=3),
+    st.sampled_from(["average", "together"]),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_ordering_at_the_cuts_is_as_good_as_sorting(seed, n, kind, counts, ties, dtype):
+    rng = np.random.default_rng(seed)
+    u = {
+        "tied": rng.integers(0, 9, n) / 8,
+        "generic": rng.random(n),
+        "vertex": rng.choice([0.0, 1e-9, 0.5, 1 - 1e-9, 1.0], n),
+        "crowded": 0.5 + 1e-7 * rng.standard_normal(n),
+        "zeros": rng.random(n) * (rng.random(n) < 0.3),
+    }[kind].astype(dtype)
+    p = np.column_stack([u, 1 - u])
+    y = rng.integers(0, 2, n)
+    metric = tc.CalibrationError(tc.Classwise(), tc.Quantile(tuple(counts), ties=ties))
+    plain = metric(y, p)
+    rows = table._RADIX_ROWS
+    table._RADIX_ROWS = 1
+    try:
+        np.testing.assert_allclose(metric(y, p), plain, rtol=1e-12, atol=1e-16 / n)
+    finally:
+        table._RADIX_ROWS = rows
+
+
 @given(st.integers(0, 2**20), st.integers(1, 60), st.integers(2, 60), st.booleans())
 def test_the_running_maximum_is_argmax(seed, n, k, tied):
     rng = np.random.default_rng(seed)

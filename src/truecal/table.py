@@ -33,6 +33,7 @@ _THREADS = min(8, os.cpu_count() or 1)
 _PARALLEL_ENTRIES = 1 << 20  # below this many reports, starting threads costs more than it saves
 _TILE_COLUMNS = 64
 _UNSORTED_CELLS = 1 << 18  # with more cells than this, clearing them for each block of rows costs more than sorting
+_RADIX_ROWS = 1 << 13  # from here on, grouping by leading bits beats a full sort
 _LONG_VIEW = 1 << 15  # from here on, one view is cheaper to bucket than to sort
 
 
@@ -270,21 +271,23 @@ def _plain_tables(
         yield _long_view_tables(sample, cuts, ties)
         return
     marked = _marked_reports(sample, columns)
+    dtype = working_dtype(sample.reports)
     if sample.reports.ndim == 1:
-        ordered = np.array(sample.reports, dtype=working_dtype(sample.reports))[None, :]
+        reports = np.array(sample.reports, dtype=dtype)[None, :]
     else:
-        ordered = cpu.transposed_tile(sample.reports, columns, working_dtype(sample.reports))
-    ordered.sort(axis=1)
+        reports = cpu.transposed_tile(sample.reports, columns, dtype)
+    if isinstance(rule, RankRule) and (cuts := rule.shared_cuts(sample.rows)) is not None:
+        yield _shared_cut_tables(sample, reports, marked, cuts, ties)
+        return
+    reports.sort(axis=1)
     if isinstance(rule, AveragedRule):
-        for row, (marks, complement) in zip(ordered, marked, strict=True):
+        for row, (marks, complement) in zip(reports, marked, strict=True):
             yield (_points_table(sample, row, marks, complement),)
-    elif isinstance(rule, RankRule) and (cuts := rule.shared_cuts(sample.rows)) is not None:
-        yield _shared_cut_tables(sample, ordered, marked, cuts, ties)
     elif isinstance(rule, FixedRule):
-        yield _sorted_interval_tables(sample, rule, ordered, marked)
+        yield _sorted_interval_tables(sample, rule, reports, marked)
     else:
         assert isinstance(rule, RankRule)
-        for row, own in zip(ordered, marked, strict=True):
+        for row, own in zip(reports, marked, strict=True):
             yield _shared_cut_tables(sample, row[None, :], [own], rule.cuts(row), ties)
 
 
@@ -331,14 +334,15 @@ def _points_table(sample: Sample, ordered: Array, marked: Array, complement: boo
 
 
 def _shared_cut_tables(
-    sample: Sample, ordered: Array, marked: Sequence[tuple[Array, bool]], cuts: tuple[Array, ...], ties: str
+    sample: Sample, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: tuple[Array, ...], ties: str
 ) -> tuple[BinTable, ...]:
     """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments per count."""
     union = cuts[0] if len(cuts) == 1 else np.unique(np.concatenate(cuts))
+    order = (lambda row: cpu.order_at(row, union)) if sample.rows >= _RADIX_ROWS else np.sort
     segments = cpu.stack_segments(
         [
-            cpu.indicator_segments(row, marks, union, ties=ties, complement=complement)
-            for row, (marks, complement) in zip(ordered, marked, strict=True)
+            cpu.indicator_segments(order(row), marks, union, ties=ties, complement=complement)
+            for row, (marks, complement) in zip(reports, marked, strict=True)
         ]
     )
     return tuple(_coarsen(sample, segments, union, c) for c in cuts)

@@ -63,12 +63,35 @@ def transposed_tile(matrix: Array, columns: slice, dtype: np.dtype[Any]) -> Arra
     return tile
 
 
+def order_at(values: Array, cuts: Array) -> Array:
+    """The values in an order that is sorted as far as cuts can see: a new array, about twice as fast as a full sort.
+
+    Non-negative floats order like their bits, so a radix sort by the leading 16 of those groups the values, and only
+    the groups that hold a cut, or 1/2, are sorted inside. At a cut every value before is <= every value after, the
+    value itself is the right one, and a search for it finds its block of equal values.
+    """
+    bits = np.maximum(values, 0).view(np.dtype(f"u{values.itemsize}"))
+    low, high = bits.min(), bits.max()
+    shift = bits.dtype.type(max(0, int(high - low).bit_length() - 16))
+    group = ((bits - low) >> shift).astype(np.uint16)
+    order = np.argsort(group, kind="stable")
+    group, values = group[order], values[order]
+    exact = np.zeros(1 << 16, dtype=np.bool_)
+    exact[group[cuts]] = True
+    half = values.dtype.type(0.5).view(bits.dtype)
+    if low <= half <= high:
+        exact[(half - low) >> shift] = True
+    places = np.flatnonzero(exact[group])
+    values[places] = np.sort(values[places])
+    return np.asarray(values)
+
+
 def indicator_segments(
     ordered: Array, marked: Array, cuts: Array, *, ties: str, complement: bool = False
 ) -> tuple[Array, ...]:
     """One view of reports in [0, 1] with 0/1 outcomes: segment sums from sorted values alone.
 
-    `ordered` holds all reports sorted (it is overwritten), `marked` the sorted reports of marked rows. Returns
+    `ordered` holds all reports, sorted or by `order_at` (it is overwritten), `marked` those of marked rows. Returns
     (cuts, count, outcome, residual, first, last, block_marked); the last three are empty when no cut needs them.
     The residual is summed as distances to the nearest of 0 and 1, so that nearly perfect reports keep their digits.
     """
