@@ -162,6 +162,14 @@ def test_rows_without_weight_do_not_narrow_the_interval_of_a_loss():
     )
 
 
+def test_rows_that_differ_alike_tell_no_models_apart():
+    """Three equal rows: the paired standard error is 0, which is no evidence."""
+    result = compare(np.ones(3, int), {"a": [0.4] * 3, "b": [0.9] * 3}, n_bins=1, errors=["binary"])
+    assert "cannot tell b" in result.verdict.predictive and "no interval" in result.verdict.predictive
+    assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "undecided"
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["pairs"][0]["loss"]["pvalue"] is None
+
+
 def test_sharp_models_get_a_note_instead_of_false_certainty():
     u = np.random.default_rng(0).uniform(0.985, 0.999, 100)
     found = evaluate(np.ones(100, int), u, n_bins=(5, 15), errors=["binary"])

@@ -779,6 +779,8 @@ def test_a_direction_that_agreement_alone_would_give_is_not_given():
     assert found.pvalue == 1.0
     bare = mean_gap([0.5] * 4, [0.7] * 4, error="linear")  # no null is known, and nothing varies
     assert bare.word == "no clear direction"
+    one = mean_gap([1] * 40, [0.8] * 40, error="binary", groups=[7] * 40)  # one cluster is one surprise at most
+    assert one.word == "no clear direction" and one.pvalue >= 0.4 and np.isnan(one.se)
     certain = mean_gap([0] * 4, [1.0] * 4, error="binary", sample_weight=[1, 2, 3, 4])
     assert certain.word == "too high"
 

@@ -188,7 +188,7 @@ def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measure
     direction = mean_gap(
         *inputs.arguments(main),
         error=main,
-        groups=None if clusters is None or alone else clusters[0],
+        groups=groups,
         sample_weight=inputs.weights,
     )
     reliability = {name: _reliability(name, inputs, settings, clusters is not None, notes) for name in tested}
@@ -242,10 +242,10 @@ def _squared(
 
     values, loss, u = metric.split(sample)
     within: list[float | None] = [None] * len(values)
-    if clusters is not None:
-        u, inside = cluster_parts(metric, sample, clusters)
-        within = inside.tolist()
     left = None if alone or _few_units(sample, clusters, notes) else leave_out(metric, sample, clusters)
+    if clusters is not None:
+        u, inside = cluster_parts(metric, sample, clusters) if left is None else (left.U, left.within)
+        within = inside.tolist()
     intervals = (
         [(None, None)] * len(values)
         if left is None
@@ -304,22 +304,24 @@ def _intervals(
     counts = _counts(metric)
     few = [few_bins(metric, m) for m in counts]
     thin = [scarce(left, c) for c in range(len(counts))]
-    null = None
+    null: dict[int | None, Array] = {}
     if (any(few) or any(thin)) and not left.clustered:
-        draws = settings.plan.simulation(metric.binning, sample)[1]
+        kept, draws = settings.plan.simulation(metric.binning, sample)
+        some = metric if kept is None or kept == metric.binning.counts else metric.with_bins(kept)
         if draws:
-            world = calibrated_world(metric, sample, inputs.arguments(name)[1], None)
-            null = simulate(world, max(draws, fewest_draws(settings.level)), settings.seed).drawn
+            world = calibrated_world(some, sample, inputs.arguments(name)[1], None)
+            drawn = simulate(world, max(draws, fewest_draws(settings.level)), settings.seed).drawn
+            null = dict(zip(_counts(some), drawn.T, strict=True))
     if any(thin):
         where = "" if metric.binning.counts is None else f" at {bins_text(_some(counts, thin))}"
         notes.append(f"the interval of {name}{where} is {SCARCE_NOTE}")
     found: list[tuple[Any, Any]] = []
     for c, needs in enumerate(few):
-        if needs and null is None and not left.clustered:
+        draw = null.get(counts[c]) if needs or thin[c] else None
+        if needs and draw is None and not left.clustered:
             notes.append(f"{name} without bins or with fewer than 5 has no interval here: it needs more draws")
             found.append((None, None))
             continue
-        draw = null if needs or thin[c] else None
         found.append(
             (
                 interval_of(metric, sample, left, c, "U", settings.level, draw),

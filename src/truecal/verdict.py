@@ -160,7 +160,9 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...]]:
 
 
 def _by(difference: float, part: Part | None, level: float) -> str:
-    interval = "no interval" if part is None else f"{level:.0%} interval {part.low:.3g} to {part.high:.3g}"
+    if part is None or part.degenerate:
+        return f"by {difference:.4g}, no interval"
+    interval = f"{level:.0%} interval {part.low:.3g} to {part.high:.3g}"
     return f"by {difference:.4g}, {interval}"
 
 

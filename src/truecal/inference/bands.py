@@ -77,9 +77,9 @@ def consistency_bands(
     error itself; there, and with weights, quantiles are those of `resamples` draws.
 
     >>> import truecal as tc
-    >>> bands = tc.consistency_bands([1, 0, 1, 1], [.9, .2, .7, .8], error="binary", n_bins=2)
-    >>> bands.mean_report.round(2).tolist()
-    [[0.45, 0.85]]
+    >>> bands = tc.consistency_bands([1] * 10, [.3] * 10, error="binary", n_bins=1)  # Binomial(10, .3)
+    >>> bands.low.tolist(), bands.high.tolist(), bands.outside.tolist()
+    ([[0.0]], [[0.6]], [[True]])
     """
     draws, seed = check_draws(resamples, seed)
     level = check_level(level)

@@ -93,7 +93,7 @@ def mean_gap(
         sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
         sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return gap_of(sample, check_groups(groups, sample.rows))
+    return gap_of(sample, check_groups(groups, sample.rows, least=1))
 
 
 def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:

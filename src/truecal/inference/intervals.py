@@ -351,7 +351,10 @@ def confidence_interval(
     if any(few) and clusters is None and (sampler is not None or not isinstance(metric.property, Outcomes)):
         check_band_draws(draws, level)
         null = simulate(calibrated_world(metric, sample, y_proba, sampler), draws, seed).drawn
-    found = tuple(interval_of(metric, sample, left, c, what, level, null if use else None) for c, use in enumerate(few))
+    found = tuple(
+        interval_of(metric, sample, left, c, what, level, None if null is None or not use else null[:, c])
+        for c, use in enumerate(few)
+    )
     return found if metric.binning.several else found[0]
 
 
@@ -382,7 +385,7 @@ def interval_of(
     level: float,
     null: Array | None,
 ) -> Interval:
-    """The interval at bin count number c, widened by draws of U under calibration where those are given."""
+    """The interval at bin count number c, widened by draws of its U under calibration where those are given."""
     values, estimate = _target(left, c, what)
     size = sample.total_weight**2 / sample.total_weight_sq if what == "error" else 1.0
     se = jackknife_se(values)
@@ -398,7 +401,7 @@ def interval_of(
             above = max(above, shift + float(np.hypot(shift, t * se)))
             notes.append(SCARCE_NOTE)
         if null is not None:
-            low, high = null_quantiles(null[:, c], level)
+            low, high = null_quantiles(null, level)
             below, above = max(below, float(high)), max(above, -float(low))
             method = "exact null, or delete-one jackknife where wider"
         if few_bins(metric, m):
@@ -423,7 +426,7 @@ def interval_of(
 
 SCARCE_NOTE = (
     "not to be trusted: too few surprising outcomes share a bin for U or its spread to be seen; "
-    "take fewer bins or more rows"
+    "take more rows or fewer bins"
 )
 ALIKE = "all units are alike: the standard error is degenerate and the interval no interval"
 

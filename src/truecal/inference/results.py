@@ -100,8 +100,8 @@ def fewest_draws(level: float) -> int:
     return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
 
 
-def check_groups(groups: Any, n: int) -> tuple[Array, int] | None:
-    """Cluster numbers 0..G−1 per row and G; at least three clusters."""
+def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | None:
+    """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
     if groups is None:
         return None
     array = np.asarray(as_array(groups, "groups"))
@@ -110,7 +110,7 @@ def check_groups(groups: Any, n: int) -> tuple[Array, int] | None:
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"groups has NaN at row {int(np.argmax(np.isnan(array)))}")
     values, group = np.unique(array, return_inverse=True)
-    if len(values) < 3:
+    if len(values) < least:
         raise ValueError(f"groups must hold at least three clusters to leave one out, got {len(values)}")
     return group.reshape(-1), len(values)
 

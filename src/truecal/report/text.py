@@ -93,13 +93,13 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def interval(low: float | None, high: float | None, sign: bool = True) -> str:
-    """Both ends, or nothing where one is missing.
+    """Both ends, or nothing where one is missing or unbounded.
 
     >>> from truecal.report.text import interval
-    >>> interval(-0.1, 0.2), interval(None, 0.2)
-    ('−0.1 to +0.2', '')
+    >>> interval(-0.1, 0.2), interval(None, 0.2), interval(-0.1, float("inf"))
+    ('−0.1 to +0.2', '', '')
     """
-    if low is None or high is None:
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return ""
     shown = signed if sign else number
     return f"{shown(low, 3)} to {shown(high, 3)}"
