@@ -136,7 +136,7 @@ def cluster_parts(metric: CalibrationError, sample: Sample, groups: tuple[Array,
     return sums.between / sample.total_weight_sq, sums.within.sum(axis=1) / sample.total_weight_sq
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _PairSums:
     """Per bin count: pairs between units, what leaving each unit out takes from them, pairs within each unit, n·κ,
     n·κ₀, and expected pairs of surprises."""
