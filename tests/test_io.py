@@ -350,7 +350,7 @@ def test_labels_are_names_or_indices(tmp_path: Path) -> None:
     assert labels("label,prob_b,prob_a", "a,0.5,0.5", "b,0.5,0.5") == [1, 0]  # by name, in column order
     assert labels("label,prob_b,prob_a", "0,0.5,0.5", "1,0.5,0.5") == [0, 1]  # by index
     assert labels("label,prob_1,prob_2", "1,0.5,0.5", "2,0.5,0.5") == [0, 1]  # numbered classes: by name
-    assert labels("label,prob_1,prob_0", "1,0.5,0.5", "0,0.5,0.5") == [0, 1]
+    assert labels("label,prob_1,prob_0", "1,0.5,0.5", "0,0.5,0.5") == [1, 0]  # columns 0 and 1, in this order
     assert labels("label,prob_01,prob_02", "02,0.5,0.5", "01,0.5,0.5") == [1, 0]
     assert labels("label,prob_True,prob_False", "True,0.5,0.5", "False,0.5,0.5") == [0, 1]
     assert labels("label,prob_a,prob_b", "1.0,0.5,0.5", "0.0,0.5,0.5") == [1, 0]
@@ -876,11 +876,101 @@ def test_top_label_files_are_compared_by_written_labels(tmp_path: Path) -> None:
     assert len(check_same_samples([a, hits])) == 2
 
 
+def test_every_field_is_held_against_the_first_file_that_has_it(tmp_path: Path) -> None:
+    bare, a, shuffled = predictions("bare.npy"), predictions("a.npz", [0, 1, 1]), predictions("s.npz", [1, 0, 1])
+    assert differs(bare, a, shuffled) == "s.npz: expected the labels of a.npz, at row 0 it has 1 where a.npz has 0"
+    x, y = (predictions(name, ids=np.array(ids)) for name, ids in (("x", [1, 2, 3]), ("y", [1, 3, 2])))
+    assert differs(bare, x, y) == "y: expected the doc_id values of x, at row 1 it has 3 where x has 2"
+    x, y = (predictions(name, n_choices=np.array(counts)) for name, counts in (("x", [2, 2, 1]), ("y", [2, 2, 2])))
+    assert "y: expected the numbers of choices of x" in differs(bare, x, y)
+    top = Predictions("t", "t.csv", "top_label", confidence=np.ones(3), correct=np.ones(3, dtype=bool))
+    wide = predictions("w.npz", proba=np.full((3, 4), 0.25))
+    assert differs(top, bare, wide) == "w.npz: expected 2 classes as in bare.npy, got 4"
+
+
+def test_class_order_is_that_of_the_first_file_that_names_classes(tmp_path: Path) -> None:
+    np.save(tmp_path / "bare.npy", np.array([[0.25, 0.75], [1, 0]]))
+    forth = write(tmp_path / "f.csv", "label,prob_cat,prob_dog\ndog,0.25,0.75\ncat,1,0\n")
+    back = write(tmp_path / "b.csv", "label,prob_dog,prob_cat\ndog,0.75,0.25\ncat,0,1\n")
+    numbered = write(tmp_path / "n.csv", "label,prob_1,prob_0\n1,0.75,0.25\n0,0,1\n")
+    several = check_same_samples([read_predictions(p) for p in (tmp_path / "bare.npy", forth, back, numbered)])
+    for read in several:
+        assert read.probabilities().tolist() == [[0.25, 0.75], [1, 0]]
+    assumed = f"no class names: its columns are taken to be in the class order of {forth} ('cat', 'dog')"
+    assert [assumed in read.notes for read in several] == [True, False, False, True]
+    alien = write(tmp_path / "d.csv", "label,prob_dog,prob_cow\ndog,0.5,0.5\ndog,0,1\n")
+    assert f"expected the classes of {forth}" in differs(several[0], several[1], read_predictions(alien))
+
+
+def test_columns_named_by_numbers_are_put_in_their_order(tmp_path: Path) -> None:
+    order = sorted(range(11), key=str)  # as text: 0, 1, 10, 2, ...
+    rows = np.arange(22.0).reshape(2, 11)
+    header = ",".join(f"logit_{j}" for j in order)
+    lines = "\n".join(
+        f"{label}," + ",".join(str(row[j]) for j in order) for label, row in zip((10, 2), rows, strict=True)
+    )
+    read = read_predictions(write(tmp_path / "a.csv", f"label,{header}\n{lines}\n"))
+    assert read.logits is not None and (read.logits == rows).all() and read.classes == tuple(map(str, range(11)))
+    assert read.y_true is not None and read.y_true.tolist() == [10, 2]
+    assert "columns were put in the order of their numbers" in read.notes
+    from_one = read_predictions(write(tmp_path / "b.csv", "label,prob_2,prob_1\n2,0.75,0.25\n"))
+    assert from_one.classes == ("2", "1")  # names, not indices: left as they are
+
+
+def test_labels_as_names_and_as_numbers(tmp_path: Path) -> None:
+    named = read_predictions(write(tmp_path / "a.csv", "label,prob_cat,prob_dog\ndog,0.25,0.75\ncat,1,0\n"))
+    index = read_predictions(npz(tmp_path / "b.npz", probs=PROBA[:2], labels=np.array([1, 1])))
+    for first, other in ((named, index), (index, named)):
+        message = differs(first, other)
+        assert f"{index.path} has no class names" in message and "at row 1 it has class" in message
+    assert "it has class 1 where" in differs(named, index) and "has class 0 ('cat')" in differs(named, index)
+    header = "label,prediction,confidence\n"
+    codes = read_predictions(write(tmp_path / "c.csv", f"{header}7,7,0.5\n3,7,0.5\n"))  # 7 is dog, 3 is cat
+    wrong = read_predictions(write(tmp_path / "d.csv", f"{header}7,7,0.5\n7,7,0.5\n"))
+    assert len(check_same_samples([named, codes])) == len(check_same_samples([codes, named])) == 2
+    message = differs(named, wrong)
+    assert "in another coding, row 1 has 7 where" in message and "but row 0 has 7 where that has 'dog'" in message
+    names = read_predictions(write(tmp_path / "e.csv", f"{header}dog,dog,0.5\ndog,dog,0.5\n"))
+    assert "at row 1 it has 'dog' where" in differs(codes, named, names)
+
+
 def test_names_are_told_apart_by_folders() -> None:
     files = [predictions(p) for p in ("x/m1/p.npz", "x/m2/p.npz", "y/m2/p.npz")]
     assert distinct_names(files) == ("x/m1/p", "x/m2/p", "y/m2/p")
     assert distinct_names([predictions("a/p.npz"), predictions("a/q.npz")]) == ("p", "q")
-    assert len(set(distinct_names([predictions("p.npz"), predictions("p.npz")]))) == 2
+    assert distinct_names([predictions("p.npz"), predictions("p.npz"), predictions("q.npz")]) == ("p (1)", "p (2)", "q")
+    assert distinct_names([predictions("p.npz"), predictions("p.npz"), predictions("p (1).npz")])[2] == "p (1)"
+    assert len(set(distinct_names([predictions("p.npz"), predictions("p.npz"), predictions("p (1).npz")]))) == 3
+    assert distinct_names([predictions("x/p.npz"), predictions("x/p.csv")]) == ("p.npz", "p.csv")
+    assert distinct_names([predictions("/p.npz"), predictions("y/p.npz")]) == ("/p", "y/p")
+    assert distinct_names([]) == ()
+
+
+def test_names_that_collide_leave_the_others_alone() -> None:
+    long = "m" * 300
+    files = [predictions(f"{long}{end}.npz") for end in "ab"] + [predictions("runs/small.npz")]
+    one, two, small = distinct_names(files)
+    assert small == "small" and one != two and max(len(one), len(two)) < 210
+
+
+def test_names_never_carry_control_characters(tmp_path: Path) -> None:
+    names = distinct_names([predictions(f"\x1b[31m{folder}/p.npz") for folder in ("a", "b\x9b\u202e")])
+    assert all(name.isprintable() for name in names) and len(set(names)) == 2
+    path = tmp_path / "\x1b]0;title\x07.npz"
+    read = read_predictions(npz(path, probs=PROBA, labels=np.zeros(len(PROBA), dtype=int)))
+    assert read.name.isprintable() and "title" in read.name
+    with pytest.raises(FileError) as caught:
+        read_predictions(tmp_path / "\x1b[2J.npz")
+    assert str(caught.value).isprintable()
+    labels = tmp_path / "\x1b[2Jy.npy"
+    np.save(labels, np.zeros(len(PROBA), dtype=int))
+    assert all(note.isprintable() for note in read_predictions(path, labels=labels).notes)
+    other = predictions("\x1b[1mb.csv", proba=PROBA[:, ::-1], classes=("b", "a"))
+    bare = predictions("c.npy", proba=PROBA)
+    assert all(note.isprintable() for p in check_same_samples([other, bare]) for note in p.notes)
+    for odd in (os.fsdecode(b"\xff\xfe.npz"), " .npz", "\x1b.npz"):
+        (name,) = distinct_names([predictions(odd)])
+        assert name.strip() and name.isprintable()
 
 
 # ---------------------------------------------------------------- results out

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 LONGEST_QUOTE = 60  # characters of a user's value repeated in a message
+LONGEST_PATH = 400
 LONGEST_REASON = 300  # characters of a library's own message repeated in ours
 
 
@@ -45,9 +46,14 @@ def listing(values: object, most: int = 8) -> str:
     return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "") if items else "none"
 
 
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path for a message or a note: whole unless absurdly long, without control characters."""
+    return one_line(os.fsdecode(path), LONGEST_PATH)
+
+
 def failure(path: str | os.PathLike[str], what: str) -> FileError:
     """The FileError for `path`; raising is left to the caller, so that a type checker sees the control flow."""
-    return FileError(f"{one_line(os.fspath(path), 400)}: {one_line(what, 600)}")
+    return FileError(f"{path_text(path)}: {one_line(what, 600)}")
 
 
 @contextmanager

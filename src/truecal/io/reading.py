@@ -14,12 +14,10 @@ import numpy as np
 from truecal.io import arrays, tables, text
 from truecal.io.columns import Request
 from truecal.io.contents import Contents, check_matrix, two_columns
-from truecal.io.failures import FileError, failure, one_line, quote
+from truecal.io.failures import FileError, failure, path_text, quote
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
-from truecal.io.predictions import Kind, Predictions
+from truecal.io.predictions import Kind, Predictions, in_index_order, readable
 from truecal.io.samples import read_samples
-
-LONGEST_NAME = 200
 
 Reader = Callable[[Request, bool], Contents]
 
@@ -97,7 +95,7 @@ def read_predictions(
     probabilities from 2 columns 'prob_cat', 'prob_dog' (by the prefix 'prob')
     labels from the column 'label' (by its name)
     """
-    place, name = os.fsdecode(path), one_line(Path(os.fsdecode(path)).stem, LONGEST_NAME).strip()
+    place, name = os.fsdecode(path), readable(Path(os.fsdecode(path)).stem)
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
     own_label = label_column if labels is None else None
     request = Request(place, own_label, None if columns is None else tuple(columns), logits, kind)
@@ -186,7 +184,7 @@ def _check_start(path: str, form: str, start: bytes) -> None:
 def _given_labels(labels: Any, path: str, label_column: str | None) -> tuple[Values, str]:
     """Labels the caller handed in, as a path or an array, and what to call them."""
     if isinstance(labels, (str, os.PathLike)):
-        return read_labels(labels, label_column=label_column), os.fsdecode(labels)
+        return read_labels(labels, label_column=label_column), path_text(labels)
     if label_column is not None:
         raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
     return as_values(path, labels, "labels"), "labels"
@@ -209,7 +207,7 @@ def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | No
         raise failure(path, f"expected {matrix.shape[1]} class names, one per column, got {len(classes)}")
     values, y_true = _labels_of(path, found, given, matrix.shape, classes, notes)
     numbers = {"proba": matrix} if layout.kind == "probabilities" else {"logits": matrix}
-    return Predictions(
+    read = Predictions(
         name=name,
         path=path,
         kind=layout.kind,
@@ -219,6 +217,7 @@ def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | No
         notes=tuple(notes),
         **numbers,  # type: ignore[arg-type]
     )
+    return in_index_order(read)
 
 
 def _labels_of(
