@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import truecal as tc
 from truecal.cli import app
+from truecal.cli.loading import load
 
 
 @pytest.fixture
@@ -194,3 +197,74 @@ def test_an_interrupted_run_leaves_nothing_broken(folder):
     assert child.returncode not in (0, None)
     assert "Traceback" not in err
     assert set(os.listdir(folder)) == before
+
+
+# ---------------------------------------------------------------- from files to what the library takes
+
+
+def loaded(*files, **options):
+    defaults = {"labels": None, "label_column": None, "columns": None, "logits": False, "temperature": []}
+    return load([Path(file) for file in files], **{**defaults, **options})
+
+
+@pytest.mark.parametrize(("file", "name"), [("good.npz", "classwise"), ("good.npz", "confidence"), ("top.csv", None)])
+def test_test_decides_as_evaluate_does(folder, file, name):
+    read = loaded(file)
+    (model,) = read.models.values()
+    whole = tc.evaluate(read.y_true, model, resamples=49, seed=3)
+    alone = read.test(name, resamples=49, seed=3)
+    assert alone.n_bins == whole.n_bins
+    assert alone.pvalue == whole.tests[name or "top_label"].pvalue
+
+
+def test_errors_without_bin_counts_can_be_tested(folder):
+    read = loaded("good.npz")
+    assert 0 < read.test("confidence_two_bin", resamples=19).pvalue <= 1
+    assert max(np.atleast_1d(read.test("full", resamples=19).n_bins)) * 4 <= 300  # no more cells than rows
+
+
+def test_class_names_are_those_of_all_columns(folder):
+    frame = pd.read_csv("sharp.csv")
+    frame.columns = ["label", "prob_ant", "prob_bee", "prob_cat", "prob_dog"]
+    frame.to_csv("named.csv", index=False)
+    assert loaded("sharp.csv", "named.csv").classes == ("ant", "bee", "cat", "dog")
+    assert loaded("sharp.csv", "good.npz").classes == ("0", "1", "2", "3")
+    assert loaded("top.csv", "named.csv").classes is None  # only the top class is compared: no columns to name
+
+
+def test_validation_rows_are_not_the_test_rows_in_disguise(folder, rng):
+    with np.load("sharp-logits.npz") as test, np.load("sharp-val.npz") as val:
+        (z, y), (zv, yv) = (test["logits"], test["labels"]), (val["logits"], val["labels"])
+    order = rng.permutation(len(z))
+    disguises = {
+        "rows.npz": (z[order], y[order]),
+        "columns.npz": (z[:, ::-1], 3 - y),
+        "digits.npz": (z[order].astype(np.float32), y[order]),
+        "part.npz": (z[order[:100]], y[order[:100]]),
+        "more.npz": (np.concatenate([zv, z]), np.concatenate([yv, y])),
+    }
+    for name, (logits, labels) in disguises.items():
+        np.savez(name, logits=logits, labels=labels)
+        with pytest.raises(ValueError, match=f"{name}: expected other samples than those of sharp-logits.npz"):
+            loaded("sharp-logits.npz", temperature=[Path(name)])
+    np.savez("mixed.npz", logits=np.concatenate([zv, z[:5]]), labels=np.concatenate([yv, y[:5]]))
+    notes = loaded("sharp-logits.npz", temperature=[Path("mixed.npz")]).notes
+    assert any("5 of the 305 validation rows of mixed.npz equal rows of sharp-logits.npz" in note for note in notes)
+
+
+def test_a_model_with_few_outputs_may_repeat_them_on_other_samples(folder):
+    table = np.array([[2.0, 0.0], [0.0, 1.0]])
+    y = np.arange(40) % 2 ^ (np.arange(40) % 5 == 0)  # the higher logit is right four times in five
+    np.savez("stump.npz", logits=table[np.arange(40) % 2], labels=y)
+    np.savez("stump-val.npz", logits=table[np.arange(10) % 2], labels=y[:10])
+    notes = loaded("stump.npz", temperature=[Path("stump-val.npz")]).notes
+    assert any("10 of the 10 validation rows" in note for note in notes)
+
+
+def test_control_characters_are_never_printed(folder, capsys):
+    os.rename("good.npz", "\x1b[31mgood.npz")
+    code, out, err = truecal("evaluate", "\x1b[31mgood.npz", *FAST, capsys=capsys)
+    assert code == 0 and "\x1b[31m" not in out + err
+    for arguments in (["\x1b[31mmissing.npz"], ["\x1b[31mgood.npz", "--temperature", "sharp-val.npz"]):
+        code, out, err = truecal("evaluate", *arguments, *FAST, capsys=capsys)
+        assert code == 1 and "\x1b" not in out + err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truecal.inputs import TopPredictions
+from truecal.data import row_blocks
+from truecal.inputs import Inputs, TopPredictions, default_bins, read_inputs
 from truecal.io import FileError, Predictions, check_same_samples, distinct_names, read_predictions
+from truecal.io.failures import failure, path_text
+from truecal.io.predictions import Floats, names_classes
 
 if TYPE_CHECKING:
     from truecal.inference import CalibrationTest
@@ -28,15 +33,29 @@ class Loaded:
     notes: tuple[str, ...]
     classes: tuple[str, ...] | None = None
 
-    def test(self, error: str | None, **options: Any) -> CalibrationTest:
-        """The calibration test of the only model, by the error that fits it unless one is named."""
+    def test(self, error: str | None, *, n_bins: Any = None, **options: Any) -> CalibrationTest:
+        """The calibration test of the only model, by the error that fits it unless one is named, in evaluate's bins."""
         import truecal as tc
 
         model = next(iter(self.models.values()))
-        if isinstance(model, TopPredictions):
-            return tc.calibration_test(model.correct, model.confidence, error=error or "top_label", **options)
-        chosen = error or ("classwise" if self.errors is None else "confidence")
-        return tc.calibration_test(self.y_true, model, error=chosen, **options)
+        fitting = "classwise" if self.errors is None else "confidence"
+        chosen = error or ("top_label" if isinstance(model, TopPredictions) else fitting)
+        if n_bins is None:
+            n_bins = _default_bins(chosen, read_inputs(self.y_true, model))
+        y, reports = (model.correct, model.confidence) if isinstance(model, TopPredictions) else (self.y_true, model)
+        return tc.calibration_test(y, reports, error=chosen, n_bins=n_bins, **options)
+
+
+def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
+    """The bin counts that `evaluate` takes when none are given; None where the error has no bin count."""
+    from truecal.binning import ArgmaxQuantile
+    from truecal.errors import ERRORS
+    from truecal.measuring import vector_bins
+
+    counts = default_bins(inputs.n_samples)
+    if error not in ERRORS or ERRORS[error].binning.counts is None:
+        return None
+    return vector_bins(counts, inputs) if isinstance(ERRORS[error].binning, ArgmaxQuantile) else counts
 
 
 def load(
@@ -60,15 +79,21 @@ def load(
     models: dict[str, Any] = {}
     for i, (name, predictions) in enumerate(zip(names, read, strict=True)):
         if temperature:
-            models[name], note = _scaled(predictions, temperature[i], options)
-            notes.append(f"{name}: {note}")
+            models[name], scaling = _scaled(predictions, temperature[i], options)
+            notes += [f"{name}: {note}" for note in scaling]
         else:
             models[name] = _model(predictions)
     ragged = any("classwise" not in p.supports for p in read)
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
-    classes = next((p.classes for p in read if p.classes is not None), None)
+    classes = None if top_only else _class_names(read)
     return Loaded(_labels(read), models, errors, tuple(notes), classes)
+
+
+def _class_names(read: Sequence[Predictions]) -> tuple[str, ...] | None:
+    """The names in whose order the columns of all files are: names if a file has them, else its numbers."""
+    named = next((p.classes for p in read if names_classes(p)), None)
+    return named or next((p.classes for p in read if p.classes is not None), None)
 
 
 def _labels(read: Sequence[Predictions]) -> Any:
@@ -78,36 +103,59 @@ def _labels(read: Sequence[Predictions]) -> Any:
             return predictions.y_true
     if all(predictions.kind == "top_label" for predictions in read):
         return None
-    raise FileError(f"{read[0].path}: expected labels, the file has none: give them with --labels")
+    raise _no_labels(next(predictions for predictions in read if predictions.kind != "top_label"))
+
+
+def _no_labels(predictions: Predictions) -> FileError:
+    return failure(predictions.path, "expected labels, the file has none: give them with --labels")
 
 
 def _model(predictions: Predictions) -> Any:
     if predictions.kind != "top_label":
         return predictions.probabilities()
     if predictions.correct is None:
-        raise FileError(f"{predictions.path}: expected labels, the file has none: give them with --labels")
+        raise _no_labels(predictions)
     return TopPredictions(predictions.correct, predictions.confidence)
 
 
-def _scaled(predictions: Predictions, validation: Path, options: dict[str, Any]) -> tuple[Any, str]:
-    """Probabilities after a temperature fitted on validation logits, and the sentence that says so."""
+def _scaled(predictions: Predictions, validation: Path, options: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Probabilities after a temperature fitted on validation logits, and the sentences that say so."""
     import truecal as tc
 
     if predictions.logits is None or predictions.n_choices is not None:
-        raise FileError(f"{predictions.path}: expected logits for --temperature, the file gives {predictions.kind}")
+        raise failure(predictions.path, f"expected logits for --temperature, the file gives {predictions.kind}")
     fitted_on = read_predictions(validation, **options)
     if fitted_on.logits is None or fitted_on.y_true is None:
-        raise FileError(f"{validation}: expected logits and labels to fit a temperature on")
+        raise failure(validation, "expected logits and labels to fit a temperature on")
     if fitted_on.n_classes != predictions.n_classes:
-        raise FileError(f"{validation}: expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
-    if _same_rows(predictions, fitted_on):
-        raise FileError(
-            f"{validation}: expected other samples than those of {predictions.path} to fit on, got the same"
-        )
+        raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
+    notes = _check_apart(predictions.path, predictions.logits, validation, fitted_on.logits)
     scaling = tc.TemperatureScaling().fit(fitted_on.logits, fitted_on.y_true)
-    note = f"temperature {scaling.temperature_:.4g} fitted on {fitted_on.n} samples of {validation}"
-    return scaling.predict_proba(predictions.logits), note
+    note = f"temperature {scaling.temperature_:.4g} fitted on {fitted_on.n} samples of {path_text(validation)}"
+    return scaling.predict_proba(predictions.logits), [note, *notes]
 
 
-def _same_rows(a: Predictions, b: Predictions) -> bool:
-    return a.logits is not None and b.logits is not None and np.array_equal(a.logits, b.logits)
+def _check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:
+    """Refuse validation rows that are the test rows in any order, or part of them; note rows that are in both.
+
+    A part is refused only if no row repeats: a model with few different outputs gives equal rows for other samples.
+    """
+    dtype = min(tested.dtype, fitted.dtype, key=lambda d: d.itemsize)  # one side may have been stored in fewer digits
+    ours, theirs = _row_counts(tested, dtype), _row_counts(fitted, dtype)
+    shared = (ours & theirs).total()
+    smaller = min(len(tested), len(fitted))
+    unique = len(ours) == len(tested) and len(theirs) == len(fitted)
+    if shared == smaller and (unique or len(tested) == len(fitted)):
+        raise failure(validation, f"expected other samples than those of {path} to fit on, got the same")
+    if not shared:
+        return []
+    return [f"{shared} of the {len(fitted)} validation rows of {path_text(validation)} equal rows of {path_text(path)}"]
+
+
+def _row_counts(logits: Floats, dtype: np.dtype[Any]) -> Counter[bytes]:
+    """How often each row occurs, whatever the order of its columns: files may list the classes differently."""
+    counts: Counter[bytes] = Counter()
+    for rows in row_blocks(logits.shape[0], logits.shape[1] * logits.itemsize):
+        block = np.sort(logits[rows].astype(dtype), axis=1) + 0.0  # no -0.0
+        counts.update(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in block)
+    return counts

@@ -166,17 +166,18 @@ def _is_numbered(classes: tuple[str, ...]) -> bool:
 def _in_one_class_order(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:
     """Columns in the order of the first file that names its classes; numbers 0 to k-1 are indices, not names."""
     several = [in_index_order(p) for p in predictions]
-    first = next((p for p in several if _names_classes(p)), None)
+    first = next((p for p in several if names_classes(p)), None)
     return tuple(several) if first is None else tuple(_in_order_of(first, p) for p in several)
 
 
-def _names_classes(predictions: Predictions) -> bool:
+def names_classes(predictions: Predictions) -> bool:
+    """Whether the columns have names that say more than their indices 0 to k-1 do."""
     return predictions.classes is not None and not _is_numbered(predictions.classes)
 
 
 def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
     assert first.classes is not None
-    if not _names_classes(other) or other.classes is None:
+    if not names_classes(other) or other.classes is None:
         if other.n_classes is None or other.n_choices is not None:
             return other
         note = f"no class names: its columns are taken to be in the class order of {path_text(first.path)}"
@@ -253,7 +254,7 @@ def _label_names(predictions: Predictions) -> npt.NDArray[Any] | None:
     values, classes = predictions.label_values, predictions.classes
     if values is not None and values.dtype == object:
         return values
-    if predictions.y_true is None or classes is None or not _names_classes(predictions):
+    if predictions.y_true is None or classes is None or not names_classes(predictions):
         return None
     return np.array(classes, dtype=object)[predictions.y_true]
 
@@ -262,7 +263,7 @@ def _label_numbers(predictions: Predictions) -> npt.NDArray[Any] | None:
     values = predictions.label_values
     if values is not None:
         return values.astype(np.int64) if values.dtype.kind in "iub" else None
-    return None if _names_classes(predictions) else predictions.y_true
+    return None if names_classes(predictions) else predictions.y_true
 
 
 def _written(predictions: Predictions) -> npt.NDArray[Any] | None:
