@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .kernels.cpu import over_rows
+
 Array = NDArray[Any]
 
 ROW_SUM_TOLERANCE = 1e-3
@@ -178,16 +180,27 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, one per class, got shape {array.shape}")
     array = _floating(array, name)
-    slack = rounding_slack(array)
-    for rows in row_blocks(array.shape[0], array.shape[1] * array.itemsize):
-        block = array[rows]
-        with np.errstate(all="ignore"):  # infinities and NaN are reported below, by place
-            sums = np.einsum("ij->i", block)
-            summed = bool(abs(sums - 1).max() <= tolerance)
-            good = summed and bool(block.min() >= -slack) and bool(block.max() <= 1 + slack)
-        if not good:
-            _explain_bad_probabilities(array, name, tolerance)
+    if not _are_distributions(array, tolerance):
+        _explain_bad_probabilities(array, name, tolerance)
     return array
+
+
+def _are_distributions(array: Array, tolerance: float) -> bool:
+    slack = rounding_slack(array)
+    bad: list[int] = []
+
+    def work(share: slice) -> None:
+        for rows in row_blocks(share.stop - share.start, array.shape[1] * array.itemsize):
+            block = array[share][rows]
+            with np.errstate(all="ignore"):  # infinities and NaN are reported afterwards, by place
+                sums = np.einsum("ij->i", block)
+                summed = bool(abs(sums - 1).max() <= tolerance)
+                if not (summed and bool(block.min() >= -slack) and bool(block.max() <= 1 + slack)):
+                    bad.append(share.start)
+                    return
+
+    over_rows(len(array), array.size, work)
+    return not bad
 
 
 def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> None:

@@ -173,7 +173,7 @@ class Confidence(Property):
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         y, proba, weights = _multiclass(y_true, y_proba, sample_weight, labels)
         top, confidence = top_class_and_value(proba)
-        return _top_label_sample(confidence, y == top, weights)
+        return _top_label_sample(confidence, y.astype(top.dtype, copy=False) == top, weights)  # indices of one width
 
 
 @final

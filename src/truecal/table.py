@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from .properties import Property, Sample
 Array = NDArray[Any]
 Reduced = TypeVar("Reduced")
 
-_THREADS = min(8, os.cpu_count() or 1)
+_THREADS = cpu.THREADS
 _PARALLEL_ENTRIES = 1 << 20  # below this many reports, starting threads costs more than it saves
 _TILE_COLUMNS = 64
 _UNSORTED_CELLS = 1 << 18  # with more cells than this, clearing them for each block of rows costs more than sorting
@@ -328,7 +327,7 @@ def _points_table(sample: Sample, ordered: Array, marked: Array, complement: boo
     marks = np.diff(np.searchsorted(marked, values), append=len(marked)).astype(np.float64)
     outcome = count - marks if complement else marks
     grid, rest = cpu.grid_part(points)
-    residual = (count * grid / (1 << 16) - outcome) + count * rest
+    residual = (count * grid / cpu.GRID - outcome) + count * rest
     sums = (count[None, :], outcome[None, :], residual[None, :])
     return _table(sample, sums, np.broadcast_to(0.0, sums[0].shape), points=points)
 
@@ -360,10 +359,9 @@ def _long_view_tables(sample: Sample, cuts: tuple[Array, ...], ties: str) -> tup
 def _coarsen(sample: Sample, segments: cpu.Segments, union: Array, cuts: Array) -> BinTable:
     """The bins between `cuts`, as runs of the segments between the union of all cuts."""
     index = np.arange(len(cuts)) if union is cuts else np.searchsorted(union, cuts)
-    sums = [segments.count, segments.outcome, segments.residual]
+    sums = segments.sums
     if union is not cuts:
-        starts = np.concatenate([[0], index + 1])
-        sums = [cpu.run_sums(x, starts) for x in sums]
+        sums = cpu.run_sums(sums, np.concatenate([[0], index + 1]))
     left, right = np.concatenate([[-1], index]), np.append(index, -1)
     lower, upper = np.concatenate([[0], cuts]), np.append(cuts, sample.rows)
     return _table(sample, sums, cpu.tie_variance(segments, left, right, lower, upper))
@@ -402,7 +400,7 @@ def _sorted_interval_tables(
             for row, (marks, complement) in zip(ordered, marked, strict=True)
         ]
     )
-    return _interval_tables(sample, rule, union, [segments.count, segments.outcome, segments.residual])
+    return _interval_tables(sample, rule, union, list(segments.sums))
 
 
 def _interval_tables(sample: Sample, rule: FixedRule, union: Array, whole: list[Array]) -> tuple[BinTable, ...]:

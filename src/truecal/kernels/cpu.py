@@ -6,7 +6,9 @@ a *cut* is a position between two neighbours of the sorted reports; a *segment* 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +17,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+THREADS = min(8, os.cpu_count() or 1)
+_PARALLEL_ENTRIES = 1 << 22
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
 _COLUMN_ROWS = 16384
-_BUCKETS = 1 << 16
+_HISTOGRAM_ROWS = 1 << 15
+GRID = 1 << 16
 _SOFTMAX_ROWS = 4096
 _LONG_VIEW = 1 << 17  # from here on, looking up buckets beats looking up every value
 _SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
@@ -25,19 +30,28 @@ _SMALL_K = 48  # below this many classes a running maximum over columns beats ar
 
 @dataclass(frozen=True)
 class Segments:
-    """Sums over the runs between cuts, for V views: arrays of shape (V, E + 1), and the tie block at each cut.
+    """Sums over the runs between cuts, for V views, and the tie block at each cut.
 
-    Where a cut splits a block of equal reports, `outcome` and `residual` are expectations over all orders of the block,
-    and first[v, e], last[v, e], marked[v, e] give the block's place and its number of marked rows (0 elsewhere).
+    `sums` holds count, outcome and residual, (3, V, E + 1). Where a cut splits a block of equal reports, outcome and
+    residual are expectations over all orders of the block, and first[v, e], last[v, e], marked[v, e] give the block's
+    place and its number of marked rows (0 elsewhere).
     """
 
     cuts: Array
-    count: Array
-    outcome: Array
-    residual: Array
+    sums: Array
     first: Array | None = None
     last: Array | None = None
     marked: Array | None = None
+
+
+def over_rows(n: int, entries: int, work: Callable[[slice], None]) -> None:
+    """Run `work` on all rows at once, or on one share of the rows per thread where there is enough to do."""
+    if entries < _PARALLEL_ENTRIES or THREADS == 1:
+        work(slice(0, n))
+        return
+    shares = [slice(i * n // THREADS, (i + 1) * n // THREADS) for i in range(THREADS)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, shares))
 
 
 def run_sums(x: Array, starts: Array) -> Array:
@@ -70,8 +84,10 @@ def order_at(values: Array, cuts: Array) -> Array:
     the groups that hold a cut, or 1/2, are sorted inside. At a cut every value before is <= every value after, the
     value itself is the right one, and a search for it finds its block of equal values.
     """
-    bits = np.maximum(values, 0).view(np.dtype(f"u{values.itemsize}"))
+    bits = values.view(np.dtype(f"i{values.itemsize}"))
     low, high = bits.min(), bits.max()
+    if low < 0:  # a negative zero, or a rounding below zero, orders as zero
+        bits, low = np.maximum(bits, 0), bits.dtype.type(0)
     shift = bits.dtype.type(max(0, int(high - low).bit_length() - 16))
     group = ((bits - low) >> shift).astype(np.uint16)
     order = np.argsort(group, kind="stable")
@@ -135,8 +151,8 @@ def grid_part(values: Array) -> tuple[Array, Array]:
     parts, the large one has no rounding at all and the small one hardly any to lose.
     """
     values = values.astype(np.float64)
-    grid = np.rint(values * _BUCKETS)
-    return grid, values - grid / _BUCKETS
+    grid = np.rint(values * GRID)
+    return grid, values - grid / GRID
 
 
 def cell_sums(cell: Array, values: Array, marks: Array, cells: int) -> tuple[Array, Array, Array]:
@@ -144,17 +160,33 @@ def cell_sums(cell: Array, values: Array, marks: Array, cells: int) -> tuple[Arr
     grid, rest = grid_part(values)
     count = np.bincount(cell, minlength=cells).astype(np.float64)
     outcome = np.bincount(cell, weights=marks, minlength=cells)
-    whole = np.bincount(cell, weights=grid, minlength=cells) / _BUCKETS
+    whole = np.bincount(cell, weights=grid, minlength=cells) / GRID
     return count, outcome, (whole - outcome) + np.bincount(cell, weights=rest, minlength=cells)
 
 
-def _histogram(values: Array, marks: Array) -> tuple[Array, Array, Array, Array]:
-    """Bucket floor(u·2^16) of each value, and per bucket: count, outcome and residual.
+def _histogram(values: Array, marks: Array, marks_wanted: int) -> tuple[Array, Array, Array, Array]:
+    """Bucket floor(u·2^b) of each value, and per bucket: count, outcome and residual; more buckets for more marks on
+    the line (cuts or edges) that will have to be found among them.
 
-    Multiplying by a power of two is exact, so the bucket never decreases with the value.
+    Multiplying by a power of two is exact, so the bucket never decreases with the value. Each bucket has a base with
+    few digits, its lower end below 1/2 and its upper end above: count·base is exact, and only the small differences
+    from the base are summed. Blocks of rows stay in cache.
     """
-    bucket = (values * values.dtype.type(_BUCKETS)).astype(np.intp)
-    return bucket, *cell_sums(bucket, values, marks, _BUCKETS + 1)
+    size = 1 << (13 if marks_wanted <= 64 else 15)
+    base = np.arange(size + 1) / size
+    base[size // 2 : -1] += 1 / size
+    bucket = np.empty(len(values), dtype=np.uint16)
+    both, rest = np.zeros(2 * size + 2, dtype=np.int64), np.zeros(size + 1)
+    for start in range(0, len(values), _HISTOGRAM_ROWS):
+        rows = slice(start, start + _HISTOGRAM_ROWS)
+        here = (values[rows] * values.dtype.type(size)).astype(np.intp)
+        bucket[rows] = here
+        rest += np.bincount(here, weights=values[rows] - base[here], minlength=size + 1)
+        here *= 2
+        here += marks[rows]
+        both += np.bincount(here, minlength=2 * size + 2)
+    count, outcome = both.reshape(-1, 2).sum(axis=1), both[1::2].astype(np.float64)
+    return bucket, count, outcome, (count * base - outcome) + rest
 
 
 def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) -> tuple[Array, ...]:
@@ -163,11 +195,10 @@ def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) ->
     Whole buckets between cuts enter as sums, and the cuts become cuts of the sorted remainder, shifted by the rows of
     the buckets left out before them.
     """
-    bucket, count, outcome, residual = _histogram(values, marks)
-    count = count.astype(np.int64)
+    bucket, count, outcome, residual = _histogram(values, marks, len(cuts))
     before = np.concatenate([[0], np.cumsum(count)])
-    home = np.minimum(np.searchsorted(before, cuts, side="right") - 1, _BUCKETS)
-    split = np.zeros(_BUCKETS + 1, dtype=np.bool_)
+    home = np.minimum(np.searchsorted(before, cuts, side="right") - 1, len(count) - 1)
+    split = np.zeros(len(count), dtype=np.bool_)
     split[home] = True
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
     rows = np.flatnonzero(split[bucket])
@@ -186,13 +217,14 @@ def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) ->
 
 def stack_segments(rows: Sequence[tuple[Array, ...]]) -> Segments:
     """Views that share their number of cuts, as one block."""
-    cuts, count, outcome, residual = (np.stack([row[i] for row in rows]) for i in range(4))
+    cuts = np.stack([row[0] for row in rows])
+    sums = np.stack([[row[i] for row in rows] for i in (1, 2, 3)])
     if not any(row[6].any() for row in rows):
-        return Segments(cuts, count, outcome, residual)
+        return Segments(cuts, sums)
     width = cuts.shape[1]
     defaults = (np.zeros(width), np.ones(width), np.zeros(width))
     blocks = [np.stack([row[4 + i] if row[6].size else defaults[i] for row in rows]) for i in range(3)]
-    return Segments(cuts, count, outcome, residual, *blocks)
+    return Segments(cuts, sums, *blocks)
 
 
 def tie_variance(segments: Segments, left: Array, right: Array, lower: Array, upper: Array) -> Array:
@@ -203,8 +235,8 @@ def tie_variance(segments: Segments, left: Array, right: Array, lower: Array, up
     s·(P/t)·(1 − P/t)·(t − s)/(t − 1); a block that covers the whole bin counts once.
     """
     if segments.first is None or segments.last is None or segments.marked is None:
-        return np.zeros((len(segments.count), len(left)))
-    views = np.arange(len(segments.count))[:, None]
+        return np.zeros((len(segments.cuts), len(left)))
+    views = np.arange(len(segments.cuts))[:, None]
 
     def block(index: Array) -> tuple[Array, Array, Array]:
         inside = index >= 0
@@ -296,7 +328,7 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array) -> tuple[Array, Arra
     rest[:, 0] += low_rest
     own = matrix[np.arange(n), labels].astype(edges.dtype, copy=False)
     outcome = np.bincount(labels * m + interval_index(own, edges), minlength=k * m).reshape(k, m).astype(np.float64)
-    return count, outcome, (whole / _BUCKETS - outcome) + rest
+    return count, outcome, (whole / GRID - outcome) + rest
 
 
 def fixed_view(values: Array, marks: Array, edges: Array) -> tuple[Array, Array, Array]:
@@ -312,8 +344,9 @@ def _interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ..
 
 def _bucketed_interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
     """The same for a long view in [0, 1]: only values in a bucket that holds an edge are looked up."""
-    bucket, *sums = _histogram(values, marks)
-    lowest = (np.arange(_BUCKETS + 2) / _BUCKETS).astype(edges.dtype)
+    bucket, *sums = _histogram(values, marks, len(edges))
+    size = len(sums[0]) - 1
+    lowest = (np.arange(size + 2) / size).astype(edges.dtype)
     cell = interval_index(lowest[:-1], edges)
     mixed = cell != interval_index(np.nextafter(lowest[1:], edges.dtype.type(0)), edges)
     rows = np.flatnonzero(mixed[bucket])
@@ -337,13 +370,17 @@ def top_class_and_value(matrix: Array) -> tuple[Array, Array]:
         index = np.asarray(matrix.argmax(axis=1))
         return index, np.asarray(matrix[np.arange(n), index])
     index, value = np.zeros(n, dtype=np.uint8), np.empty(n, dtype=matrix.dtype)
-    columns = np.empty((k, min(n, _COLUMN_ROWS)), dtype=matrix.dtype)
-    above = np.empty(columns.shape[1], dtype=np.bool_)
-    for start in range(0, n, _COLUMN_ROWS):
-        rows = slice(start, min(n, start + _COLUMN_ROWS))
-        width = rows.stop - start
-        np.copyto(columns[:, :width], matrix[rows].T)
-        _running_maximum(columns[:, :width], above[:width], index[rows], value[rows])
+
+    def work(share: slice) -> None:
+        columns = np.empty((k, min(n, _COLUMN_ROWS)), dtype=matrix.dtype)
+        above = np.empty(columns.shape[1], dtype=np.bool_)
+        for start in range(share.start, share.stop, _COLUMN_ROWS):
+            rows = slice(start, min(share.stop, start + _COLUMN_ROWS))
+            width = rows.stop - start
+            np.copyto(columns[:, :width], matrix[rows].T)
+            _running_maximum(columns[:, :width], above[:width], index[rows], value[rows])
+
+    over_rows(n, matrix.size, work)
     return index, value
 
 
