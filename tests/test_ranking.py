@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from truecal.ranking import chain_correlation, dominance, flips, kendall, ranks, spearman, stability
+from truecal.ranking import chain_correlation, dominance, flips, kendall, ranks, spearman, stability, tied
 from truecal.smoothing import kernel_regression, leave_one_out_bandwidth
 
 small_losses = st.integers(1, 7).flatmap(
@@ -121,6 +121,14 @@ def test_flips_of_many_models_cross_the_blocks():
 
 def test_an_equal_value_at_one_count_is_no_flip():
     assert len(flips([[0.1, 0.1], [0.1, 0.2]])) == 0
+
+
+def test_values_that_differ_by_rounding_are_one():
+    assert len(flips([[0.1, 0.1 + 1e-9], [0.1 + 1e-9, 0.1]])) == 0
+    assert len(flips([[0.1, 0.1 + 1e-6], [0.1 + 1e-6, 0.1]])) == 1
+    table = [[3e-7, 0.0, -1.0, np.inf, 3e-7 * (1 + 1e-8), -1.0 + 1e-8, np.inf], [1, 2, 3, 4, 5, 6, 7.0]]
+    assert tied(table).tolist() == [[3e-7, 0.0, -1.0, np.inf, 3e-7, -1.0, np.inf], [1, 2, 3, 4, 5, 6, 7]]
+    assert tied([0.5]).tolist() == [0.5]
 
 
 def test_rank_correlations_are_scipys_and_survive_infinite_values():

@@ -14,6 +14,9 @@ from .data import as_array
 
 Array = NDArray[Any]
 
+ROUNDING = 1e-6
+"""Relative difference up to which two values are one: copies of a model in single and double precision differ by about
+1e-7, which is no order; differences that mean anything are thousands of times larger."""
 _BLOCK_ENTRIES = 1 << 20  # pairs of models compared at a time, so that the temporaries stay in cache
 
 
@@ -154,17 +157,43 @@ def _ranks_of_row(row: Array) -> Array:
     return np.asarray((last - (size - 1) / 2)[group], dtype=np.float64)
 
 
+def tied(values: Any, rounding: float = ROUNDING) -> Array:
+    """The values, with those along the last axis that differ by rounding alone set to the smallest of them.
+
+    Neighbours in sorted order are one when they differ by at most `rounding` times the larger magnitude.
+
+    >>> from truecal.ranking import tied
+    >>> tied([.3, .1, .3 + 1e-9]).tolist()
+    [0.3, 0.1, 0.3]
+    """
+    array = _numbers(values, "values")
+    return np.apply_along_axis(_tied_row, -1, array, rounding)
+
+
+def _tied_row(row: Array, rounding: float) -> Array:
+    order = np.argsort(row, kind="stable")
+    ordered = row[order]
+    low, high = ordered[:-1], ordered[1:]
+    # Infinite values equal each other and nothing else; a difference or a multiple of them would say otherwise.
+    larger = np.maximum(abs(low), abs(high))
+    apart = (low < high) & (np.isinf(larger) | (low + rounding * larger < high))
+    start = np.maximum.accumulate(np.where(np.r_[True, apart], np.arange(len(row)), 0))
+    found = np.empty_like(row)
+    found[order] = ordered[start]
+    return found
+
+
 def flips(values: Any) -> NDArray[np.intp]:
     """Pairs of models that change places between bin counts: an (f, 2) array of indices i < j.
 
     values[b, i] is the error of model i at bin count b. A pair flips when i is strictly below j at one count and
-    strictly above at another; equal values are no flip.
+    strictly above at another; values that are equal, or differ by at most 1e-6 of their size, are no flip.
 
     >>> from truecal.ranking import flips
     >>> flips([[.1, .2, .3], [.2, .1, .3]]).tolist()
     [[0, 1]]
     """
-    table = _table_of_counts(values)
+    table = tied(_table_of_counts(values))
     n = table.shape[1]
     found = []
     step = max(1, _BLOCK_ENTRIES // n)
