@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.comparison import _condition, compare
+from truecal.comparison import _cells, _condition, compare
 from truecal.evaluation import HEAVY, evaluate
 from truecal.inference import (
     Part,
@@ -24,7 +26,7 @@ from truecal.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
 from truecal.measuring import ErrorValue, vector_bins
 from truecal.properties import Outcomes
 from truecal.resampling import Plan, draw_cost
-from truecal.verdict import _claims
+from truecal.verdict import _claims, standing
 
 
 def softmax(z):
@@ -204,6 +206,30 @@ def test_subgroups_are_evaluations_of_their_rows(data):
         evaluate(y, models["true"], by=by[1:])
 
 
+@pytest.mark.parametrize("rename", [lambda y: y, lambda y: 10 - 3 * y, lambda y: np.array(list("dcba"))[y]])
+def test_subgroups_that_are_the_outcomes_are_refused(data, rename):
+    y, models = data
+    words = "by gives each outcome a subgroup of its own"
+    with pytest.raises(ValueError, match=words):
+        evaluate(y, models["true"], by=rename(y), errors=["classwise"])
+    with pytest.raises(ValueError, match=words):
+        compare(y, models, by=rename(y), errors=["classwise"])
+    top = TopPredictions(y == models["true"].argmax(axis=1), models["true"].max(axis=1))
+    with pytest.raises(ValueError, match=words):
+        compare(y, {"top": top, "all": models["true"]}, by=rename(y))
+    with pytest.raises(ValueError, match=words):
+        evaluate(None, top, by=np.where(top.correct, "right", "wrong"))
+
+
+def test_subgroups_that_only_resemble_the_outcomes_are_measured(data):
+    y, models = data
+    merged = np.minimum(y, 2)  # two classes together
+    other = np.r_[(y[0] + 1) % 4, y[1:]]  # one row elsewhere
+    for by in (merged, other, np.zeros(len(y), int)):
+        found = evaluate(y, models["true"], n_bins=5, by=by, errors=["classwise"], resamples=9)
+        assert len(found.subgroups) == len(np.unique(by))
+
+
 def test_a_subgroup_of_two_rows_has_values_and_no_intervals(data):
     y, models = data
     by = (np.arange(len(y)) < 2).astype(int)
@@ -284,6 +310,19 @@ def test_flips_are_pairs_that_change_places_and_l1_has_no_paired_interval():
     assert len(result.to_pandas("flips")) == len(result.flips)
 
 
+def test_copies_of_a_model_in_other_precisions_do_not_flip():
+    """Their errors differ in the eighth digit, with either sign."""
+    z, y = world(n=1000)
+    p = softmax(z)
+    models = {"double": p, "single": p.astype(np.float32), "rounded": p.astype(np.float32).astype(float)}
+    result = compare(y, models, n_bins=(2, 5, 20, 100, 300), resamples=39)
+    values = {error: result.values(error)[0] for error in result.error_names}
+    assert any((np.diff(v[:, :2]) < 0).any() and (np.diff(v[:, :2]) > 0).any() for v in values.values())
+    assert result.flips == ()
+    assert all(ranking.ranks == (2.0, 2.0, 2.0) for ranking in result.rankings)
+    assert "double and single and rounded first at 2, 5, 20, 100 and 300 bins" in result.verdict.ece
+
+
 def test_a_flip_of_a_squared_error_can_be_beyond_noise():
     """One model predicts better and is miscalibrated everywhere alike: few bins see that, many bins see the loss."""
     rng = np.random.default_rng(0)
@@ -327,7 +366,25 @@ def error_row(u, half, m=10):
     ],
 )
 def test_the_condition_of_the_theorem(gap, first, second, expected):
-    assert _condition(gap, first, second, 1000) == expected
+    assert _condition(gap, first, second, 1000, first.n_bins) == expected
+
+
+def test_cells_of_full_errors_are_counted_over_all_top_classes():
+    """Ten bins in each of 40 top classes are 400 cells of 1000 rows: the other model could gain 2/3 of its U."""
+    row = ErrorValue("full", "LinCE_full", True, 10, 1.0, 1.0, 1.0, 0.3, 0.29, 0.31)
+    assert (_cells(row, 40), _cells(error_row(0.0, 0.1), 40), _cells(replace(row, n_bins=None), 40)) == (400, 10, None)
+    calm = replace(row, U=0.0, U_low=-0.01, U_high=0.01)
+    gap = part(-0.10, 0.01)
+    assert _condition(gap, calm, row, 1000, 10) == "holds"
+    assert _condition(gap, calm, row, 1000, 400) == "fails"
+
+
+def test_pairs_of_full_errors_use_those_cells(data):
+    y, models = data
+    result = compare(y, models, n_bins=20, errors=["full"], resamples=39)
+    for pair in result.pairs:
+        rows = [result.evaluations[name].rows("full")[0] for name in (pair.first, pair.second)]
+        assert pair.condition == _condition(pair.loss, *rows, 400, 80)
 
 
 def test_the_condition_speaks_of_truthful_errors_only(comparison):
@@ -377,7 +434,7 @@ class StubFacts:
         ((part(-1.0, 0.5), part(0.0, 0.5)), {"a": False, "b": False}, []),  # the test does not reject the worse one
         ((part(-1.0, 0.5), part(1.0, 0.5)), {"a": True, "b": True}, []),  # the bin counts disagree
         ((part(-1.0, 1.5), part(0.0, 0.5)), {"a": False, "b": True}, []),  # within noise
-        ((part(-1.0, 0.5), part(0.0, 0.5)), {"a": None, "b": None}, [("a", "b", 5)]),  # untested: intervals alone
+        ((part(-1.0, 0.5), part(0.0, 0.5)), {"a": None, "b": None}, []),  # untested: intervals alone claim nothing
         ((None, None), {"a": True, "b": True}, []),
     ],
 )
@@ -385,6 +442,82 @@ def test_what_a_claim_of_better_calibration_needs(parts, rejected, expected):
     claims = _claims(StubFacts(parts, rejected))
     assert [(c.better, c.worse, c.n_bins) for c in claims] == expected
     assert all(c.low <= c.difference <= c.high < 0 for c in claims)
+
+
+def pvalues_of(resamples: int = 999, **pvalues):
+    return {name: SimpleNamespace(pvalue=p, resamples=resamples) for name, p in pvalues.items()}
+
+
+@pytest.mark.parametrize(
+    ("tests", "state", "pvalue", "errors"),
+    [
+        (pvalues_of(classwise=0.04), "rejected", 0.04, ("classwise",)),
+        (pvalues_of(classwise=0.4, confidence=0.0055), "rejected", 0.011, ("confidence",)),
+        (pvalues_of(classwise=0.04, confidence=0.03), "not rejected", 0.06, ()),  # .03 · 2 stops Holm's steps
+        (pvalues_of(classwise=0.04, confidence=0.02), "rejected", 0.04, ("classwise", "confidence")),
+        (pvalues_of(classwise=0.8, confidence=0.9), "not rejected", 1.0, ()),
+        (pvalues_of(18, classwise=1 / 19), "too few draws", 1 / 19, ()),
+        (pvalues_of(19, classwise=1 / 20), "rejected", 0.05, ("classwise",)),
+        (pvalues_of(38, classwise=1 / 39, confidence=0.5), "too few draws", 2 / 39, ()),  # two tests need 39 draws
+        (pvalues_of(39, classwise=1 / 40, confidence=0.5), "rejected", 0.05, ("classwise",)),
+        ({}, "untested", None, ()),
+    ],
+)
+def test_all_tests_of_a_model_count_with_holms_correction(tests, state, pvalue, errors):
+    found = standing(tests, 0.95)
+    assert (found.state, found.errors, found.n_tests) == (state, errors, len(tests))
+    assert found.pvalue == (None if pvalue is None else pytest.approx(pvalue))
+
+
+def test_a_model_that_only_the_test_of_confidence_rejects_is_rejected_by_name():
+    """The top class is said too surely and each class by itself is calibrated on average: classwise sees little."""
+    rng = np.random.default_rng(3)
+    n, k = 1500, 40
+    z = rng.normal(size=(n, k))
+    y = (softmax(z).cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    p = softmax(z)
+    top = p.argmax(axis=1)
+    p[np.arange(n), top] *= 1.25
+    p /= p.sum(axis=1, keepdims=True)
+    result = compare(y, {"bold": p}, n_bins=(5, 20), errors=["classwise", "confidence"], resamples=999)
+    tests = result.evaluations["bold"].tests
+    assert tests["classwise"].pvalue > 0.05 and tests["confidence"].pvalue < 0.025
+    assert result.verdict.rejected == ("bold",)
+    assert result.verdict.standings["bold"].errors == ("confidence",)
+    p = 2 * tests["confidence"].pvalue
+    assert re.match(rf"Calibration: rejected for bold \(confidence: U \+.*, p = {p:.2g}", result.verdict.calibration)
+    assert "p for 2 tests each, by Holm" in result.verdict.calibration
+    assert result.leaderboard()[0]["pvalue"] == p and "rejected (p = " in repr(result)
+
+
+def test_too_few_draws_are_no_test(data):
+    y, models = data
+    verdict = compare(y, models, n_bins=(5, 20), errors=["classwise"], resamples=9).verdict
+    assert verdict.calibration.startswith("Calibration: untested (too few draws) for true (U ")
+    assert "rejected" not in verdict.calibration and "p =" not in verdict.calibration
+    assert verdict.rejected == () and verdict.better_calibrated == ()
+
+
+def test_untested_models_are_never_called_better_calibrated():
+    z, y = world(n=2000)
+    result = compare(y, {"true": softmax(z), "sharp": softmax(3 * z)}, n_bins=(5, 20), errors=["full"], resamples=39)
+    assert result.pair("true", "sharp", "full", 5).U.high < 0
+    assert result.verdict.better_calibrated == ()
+    assert "untested for true" in result.verdict.calibration
+    words = "true has the smaller U than sharp beyond noise, but no test rejects the larger"
+    assert words in result.verdict.calibration and "cannot tell" not in result.verdict.calibration
+
+
+def test_gaps_behind_the_best_have_the_joint_intervals_of_the_sentence(comparison):
+    verdict = comparison.verdict
+    best = verdict.best[0]
+    assert set(verdict.behind) == set(comparison.names) - {best}
+    for name, gap in verdict.behind.items():
+        found = comparison.pair(*sorted((name, best), key=comparison.names.index)).loss
+        assert abs(found.estimate) == pytest.approx(gap.difference)
+        assert gap.high - gap.low > found.high - found.low  # three pairs: wider than one by itself
+        assert (name in verdict.best) == (gap.low <= 0)
+        assert f"{gap.low:.3g} to {gap.high:.3g}" in verdict.predictive
 
 
 def test_each_part_of_the_verdict_is_one_sentence(comparison):
@@ -454,11 +587,17 @@ def test_what_ece_would_have_said_depends_on_the_bins():
 def test_many_models_are_named_in_part_and_counted(data):
     y, models = data
     z = np.log(models["true"])
-    many = {f"m{i}": softmax(z * (1 + 0.5 * i)) for i in range(9)}
-    verdict = compare(y, many, n_bins=(5, 20), resamples=39, errors=["classwise", "confidence_l1"]).verdict
-    assert "intervals hold jointly for 36 pairs" in verdict.predictive
-    assert " more" in verdict.calibration
+    many = {f"model-{i}": softmax(z * (1 + 0.5 * i)) for i in range(10)}
+    errors = ["classwise", "confidence", "confidence_l1"]
+    verdict = compare(y, many, n_bins=(3, 5, 20, 40, 80, 160), resamples=99, errors=errors).verdict
+    assert "intervals hold jointly for 45 pairs" in verdict.predictive
+    named = r"model-\d \((classwise|confidence) p = [0-9.]+, [a-z -]+\)"
+    assert re.match(rf"Calibration: rejected for ({named}, )+{named} and 6 more, not rejected for", verdict.calibration)
+    assert len(verdict.calibration) <= 600
+    assert len(re.findall(named, verdict.calibration)) == 4
     assert len(verdict.sentences) == 3
+    untold = 45 - len(verdict.better_calibrated)
+    assert f"cannot tell which is better calibrated in {untold} of 45 pairs, such as model-" in verdict.calibration
 
 
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
@@ -497,11 +636,26 @@ def test_names_are_escaped_in_html_and_shown_as_they_are_in_text(data):
 
 def test_text_shows_loss_and_U_first(comparison):
     first, *rest = repr(comparison).splitlines()
-    assert first == "3 models, 400 samples, LinCE^cw: loss + U"
+    assert first == "3 models, 400 samples, classwise (LinCE^cw): loss + U"
     assert rest[0].startswith("  true ")
     text = repr(comparison.evaluations["true"])
     assert text.splitlines()[1].split()[:4] == ["error", "bins", "loss", "U"]
     assert "if calibrated" in text
+    for name, symbol in (("classwise", "LinCE^cw"), ("confidence", "ConfCE^corr")):
+        assert f"test of {name} ({symbol}): p = " in text and text.count(symbol) == 1
+
+
+def test_notes_can_be_added_and_are_shown_as_text(comparison):
+    note = "a.npz: <b>columns</b> p0 to p3"
+    for result in (comparison, comparison.evaluations["true"]):
+        more = result.with_notes([note, "second"])
+        assert more.notes == (*result.notes, note, "second") and result.notes == result.with_notes(()).notes
+        assert f"note: {note}" in repr(more) and note in more.to_dict()["notes"]
+        assert "&lt;b&gt;columns" in more._repr_html_() and "<b>columns" not in more._repr_html_()
+        with pytest.raises(TypeError, match="notes must be a sequence of texts, got 'one'"):
+            result.with_notes("one")
+        with pytest.raises(TypeError, match="notes must be a sequence of texts"):
+            result.with_notes([1])
 
 
 def test_frames_have_a_row_per_entry(comparison):
@@ -582,7 +736,7 @@ def test_a_headline_too_large_to_resample_borrows_the_test_of_confidence(data, m
     monkeypatch.setattr("truecal.resampling.MOST_REPORTS", 100)
     result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence"])
     assert list(result.evaluations["sharp"].tests) == ["confidence"]
-    assert "p = 0.001 for ConfCE^corr, over-confident" in result.verdict.calibration
+    assert "rejected for sharp (confidence p = 0.001, over-confident)" in result.verdict.calibration
     assert "sharp" in result.verdict.rejected
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .binning import ArgmaxQuantile
 from .errors import ERRORS
-from .evaluation import DIAGRAM_BINS, Evaluation, evaluate_inputs, read_settings, with_subgroups
+from .evaluation import (
+    DIAGRAM_BINS,
+    Evaluation,
+    check_notes,
+    evaluate_inputs,
+    read_settings,
+    read_subgroups,
+    with_subgroups,
+)
 from .inputs import Inputs, TopPredictions, read_inputs
 from .measuring import ErrorValue, bins_text, plain
-from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability
+from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
@@ -47,10 +56,10 @@ class Pair:
     of n·error (with clusters it also holds the pairs inside them).
 
     `condition` says whether the theorem applies, so that the order of the errors is the order of the losses: U of the
-    model with the smaller loss, plus what the other could gain by recalibration (about U·m/(n − m)), stays below the
-    loss gap. "holds" and "fails": even at the unfavourable (favourable) ends of the intervals. "plausible": the gap is
-    beyond noise and the estimates satisfy it. Else "undecided"; None for errors that are not truthful, of which the
-    theorem does not speak.
+    model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c cells: the
+    bins, times the classes for full errors), stays below the loss gap. "holds" and "fails": even at the unfavourable
+    (favourable) ends of the intervals. "plausible": the gap is beyond noise and the estimates satisfy it. Else
+    "undecided"; None for errors that are not truthful, of which the theorem does not speak.
     """
 
     first: str
@@ -151,6 +160,10 @@ class Comparison:
                 return pair
         raise ValueError(f"no pair {first!r}, {second!r} of {error or self.headline!r} at n_bins={n_bins}")
 
+    def with_notes(self, notes: Sequence[str]) -> Comparison:
+        """The same comparison with these notes after its own, such as which files the predictions were read from."""
+        return replace(self, notes=(*self.notes, *check_notes(notes)))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; undefined and infinite numbers become None."""
         return {
@@ -199,8 +212,9 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def leaderboard(self) -> list[dict[str, Any]]:
-        """Models by their headline loss, best first, each with U and its interval per bin count, test and direction.
+        """Models by their headline loss, best first, each with U and its interval per bin count, tests and direction.
 
+        `pvalue` is the smallest of the model's calibration tests after Holm's correction, and `test` what they say.
         Where only l1 errors were measured there is no U, and the loss is the confidence loss.
         """
         board = []
@@ -212,7 +226,8 @@ class Comparison:
                     "model": name,
                     "loss": found.loss("confidence_loss").value if rows[0].loss is None else rows[0].loss,
                     "U": {row.n_bins: (row.U, row.U_low, row.U_high) for row in rows if row.U is not None},
-                    "pvalue": None if found.test is None else found.test.pvalue,
+                    "pvalue": self.verdict.standings[name].pvalue,
+                    "test": self.verdict.standings[name].words,
                     "direction": found.direction.word,
                     "gap": found.direction.gap,
                 }
@@ -220,20 +235,26 @@ class Comparison:
         return sorted(board, key=lambda row: row["loss"])
 
     def __repr__(self) -> str:
-        what = f"{self.symbol(self.headline)}: loss + U" if ERRORS[self.headline].norm == "l2" else "confidence loss"
+        what = (
+            f"{self.headline} ({self.symbol(self.headline)}): loss + U"
+            if ERRORS[self.headline].norm == "l2"
+            else "confidence loss"
+        )
         heading = f"{len(self.names)} models, {self.n_samples} samples, {what}"
         width = max(len(name) for name in self.names)
         lines = [heading]
         for row in self.leaderboard():
             parts = ", ".join(_u_text(m, *u) for m, u in row["U"].items())
-            test = "" if row["pvalue"] is None else f"; p = {row['pvalue']:.3g}"
-            lines.append(f"  {row['model']:<{width}}  {row['loss']:.5g}  {parts}{test}, {row['direction']}")
+            test = "" if row["pvalue"] is None else f" (p = {row['pvalue']:.3g})"
+            said = f"{row['test']}{test}, {row['direction']}"
+            lines.append(f"  {row['model']:<{width}}  {row['loss']:.5g}  {parts}{'; ' if parts else ''}{said}")
         return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         counts = [row.n_bins for row in self._first.rows(self.headline) if row.U is not None]
         head = "".join(
-            f"<th>{t}</th>" for t in ("model", "loss", *(f"U, {bins_text(m)}" for m in counts), "p", "direction")
+            f"<th>{t}</th>"
+            for t in ("model", "loss", *(f"U, {bins_text(m)}" for m in counts), "calibration", "p", "direction")
         )
         body = "".join(_html_row(row) for row in self.leaderboard())
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
@@ -248,7 +269,7 @@ def _u_text(m: int | None, u: float, low: float | None, high: float | None) -> s
 def _html_row(row: dict[str, Any]) -> str:
     cells = [row["model"], f"{row['loss']:.5g}"]
     cells += [_u_text(None, *u).removeprefix("U ") for u in row["U"].values()]
-    cells += ["" if row["pvalue"] is None else f"{row['pvalue']:.3g}", row["direction"]]
+    cells += [row["test"], "" if row["pvalue"] is None else f"{row['pvalue']:.3g}", row["direction"]]
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
@@ -291,6 +312,10 @@ def compare(
     """
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
     first = next(iter(inputs.values()))
+    subgroups = None
+    if by is not None:
+        for model in inputs.values():
+            subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
     clusters = None
@@ -304,7 +329,9 @@ def compare(
         result, found = evaluate_inputs(model, settings, name, clusters)
         left_out[name] = found.left_out
         evaluations[name] = (
-            result if by is None else with_subgroups(result, model, settings, clusters, by, n_bins is None)
+            result
+            if subgroups is None
+            else with_subgroups(result, model, settings, clusters, subgroups, n_bins is None)
         )
     return _assemble(evaluations, left_out, settings.n_bins, settings.level, notes)
 
@@ -396,10 +423,11 @@ def _assemble(
 
 
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, tuple[Any, ...], Array]]:
-    """For each error: its bin counts, and the values (counts, models)."""
+    """For each error: its bin counts, and the values (counts, models), those equal but for rounding made equal."""
     for error in next(iter(evaluations.values())).error_names:
         columns = [e.rows(error) for e in evaluations.values()]
-        yield error, tuple(row.n_bins for row in columns[0]), np.array([[r.value for r in rows] for rows in columns]).T
+        values = np.array([[r.value for r in rows] for rows in columns]).T
+        yield error, tuple(row.n_bins for row in columns[0]), tied(values)
 
 
 def _rankings(evaluations: Mapping[str, Evaluation]) -> Iterator[Ranking]:
@@ -426,15 +454,21 @@ def _pairs(
                     for what in ("loss", "U", "score")
                 )
                 other = evaluations[b].rows(error)[c]
-                condition = _condition(loss, row, other, evaluations[a].n_samples) if row.truthful else None
+                cells = _cells(row, evaluations[a].n_classes)
+                condition = _condition(loss, row, other, evaluations[a].n_samples, cells) if row.truthful else None
                 yield Pair(a, b, error, row.n_bins, loss, u, total, condition)
 
 
-def _condition(gap: Part, first: ErrorValue, second: ErrorValue, n: int) -> Condition:
+def _cells(row: ErrorValue, n_classes: int | None) -> int | None:
+    """Into how many cells the rows fall: the bins, of which full errors have so many within each top class."""
+    by_class = row.n_bins is not None and isinstance(ERRORS[row.error].binning, ArgmaxQuantile)
+    return row.n_bins * (n_classes or 1) if row.n_bins is not None and by_class else row.n_bins
+
+
+def _condition(gap: Part, first: ErrorValue, second: ErrorValue, n: int, cells: int | None) -> Condition:
     """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
     better, worse = (first, second) if gap.estimate <= 0 else (second, first)
-    m = better.n_bins
-    share = 1.0 if m is None or 2 * m >= n else m / (n - m)
+    share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
 
     def claim(of_better: float | None, of_worse: float | None) -> float:
         """What the gap has to exceed, with U at these values; infinite where there is none."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .binning import read_bins
-from .data import check_positive_int
+from .data import as_array, check_positive_int
 from .inputs import Inputs, check_errors, check_groups, default_bins, read_inputs
 from .measuring import TESTED, ErrorValue, LossValue, Measured, Reliability, Settings, bins_text, measure, plain
 from .resampling import MOST_REPORTS, Plan
@@ -80,6 +80,10 @@ class Evaluation:
             raise ValueError(f"{name!r} is not defined here; expected one of {', '.join(v.name for v in self.losses)}")
         return found
 
+    def with_notes(self, notes: Sequence[str]) -> Evaluation:
+        """The same evaluation with these notes after its own, such as which file the predictions were read from."""
+        return replace(self, notes=(*self.notes, *check_notes(notes)))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; numbers that JSON lacks (infinite losses, undefined means) become None."""
         return {
@@ -111,7 +115,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         lines = [self._heading(), *_table_lines(self.errors, self.level)]
-        lines += [f"  test of {name}: p = {test.pvalue:.3g}" for name, test in self.tests.items()]
+        lines += [f"  test of {name} ({test.name}): p = {test.pvalue:.3g}" for name, test in self.tests.items()]
         lines.append(f"  {self.direction!r}")
         lines.append("  losses: " + ", ".join(f"{value.name} {value.value:.4g}" for value in self.losses))
         lines += [f"  note: {note}" for note in self.notes]
@@ -137,6 +141,13 @@ class Evaluation:
             f"<p>{escape(self._heading())}</p><table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
             f"<p>{escape(repr(self.direction))}{tests}{rest}</p>"
         )
+
+
+def check_notes(notes: Any) -> tuple[str, ...]:
+    """Notes as a tuple of texts; a single text would become one note per letter and is refused."""
+    if isinstance(notes, str) or not isinstance(notes, Sequence) or not all(isinstance(note, str) for note in notes):
+        raise TypeError(f"notes must be a sequence of texts, got {notes!r}")
+    return tuple(notes)
 
 
 _COLUMNS = ("error", "bins", "loss", "U", "loss + U", "value")
@@ -192,13 +203,13 @@ def evaluate(
     """Measure one model: every loss, every applicable error as n·error = loss + U, the calibration test, the tables.
 
     `y_proba` is (n, k), or (n,) for the probability of `pos_label`, or TopPredictions(correct, confidence) with
-    y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well;
-    `groups` gives each row a cluster, left out as a whole in the intervals; n·error is then loss + U + within, U of
-    pairs from different clusters, and the calibration test and bands, which need independent rows, are withheld. n_bins
-    defaults to 5, 20 and 2000, none above 2n/5. `errors` defaults to every member of ERRORS that applies, less the
-    costliest ones for very large inputs. `resamples=None` plans up to 999 draws within about a second per error and
-    says in `notes` what it left out; a number is used everywhere, or for bands the fewest that the level needs (39 at
-    95%) if that is more.
+    y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well (the
+    outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster,
+    left out as a whole in the intervals; n·error is then loss + U + within, U of pairs from different clusters, and the
+    calibration test and bands, which need independent rows, are withheld. n_bins defaults to 5, 20 and 2000, none above
+    2n/5. `errors` defaults to every member of ERRORS that applies, less the costliest ones for very large inputs.
+    `resamples=None` plans up to 999 draws within about a second per error and says in `notes` what it left out; a
+    number is used everywhere, or for bands the fewest that the level needs (39 at 95%) if that is more.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -210,9 +221,10 @@ def evaluate(
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
     clusters = None if groups is None else _read_clusters(groups, inputs.n_samples)
+    subgroups = None if by is None else read_subgroups(by, y_true, inputs)
     result, _ = evaluate_inputs(inputs, settings, name, clusters)
-    if by is not None:
-        result = with_subgroups(result, inputs, settings, clusters, by, n_bins is None)
+    if subgroups is not None:
+        result = with_subgroups(result, inputs, settings, clusters, subgroups, n_bins is None)
     return result
 
 
@@ -289,11 +301,34 @@ def evaluate_inputs(
     return result, found
 
 
-def with_subgroups(
-    result: Evaluation, inputs: Inputs, settings: Settings, clusters: Array | None, by: Any, own_bins: bool
-) -> Evaluation:
-    """The evaluation with one more per value of `by`, in sorted order."""
+def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> Array:
+    """One subgroup per row; refused where the subgroups are the outcomes under other names."""
     groups = check_groups(by, inputs.n_samples, "by")
+    outcomes = [inputs.y]
+    if inputs.kind == "top_label" and y_true is not None:
+        outcomes.append(as_array(y_true, "y_true"))  # the labels too, where only the top class is measured
+    if any(_one_to_one(groups, outcome) for outcome in outcomes):
+        raise ValueError(
+            "by gives each outcome a subgroup of its own: given the outcome, every model looks miscalibrated, even the "
+            "true probabilities; group by something known before the outcome"
+        )
+    return groups
+
+
+def _one_to_one(groups: Array, outcomes: Array) -> bool:
+    """Whether two vectors, of at least two values each, name the same parts of the rows."""
+    if groups.shape != outcomes.shape:
+        return False
+    _, first = np.unique(groups, return_inverse=True)
+    _, second = np.unique(outcomes, return_inverse=True)
+    pairs = len(set(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)))
+    return bool(2 <= pairs == first.max() + 1 == second.max() + 1)
+
+
+def with_subgroups(
+    result: Evaluation, inputs: Inputs, settings: Settings, clusters: Array | None, groups: Array, own_bins: bool
+) -> Evaluation:
+    """The evaluation with one more per subgroup, in sorted order."""
     parts = {}
     for value in np.unique(groups):
         rows = np.flatnonzero(groups == value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import ERRORS
 from .measuring import bins_text
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .inference.intervals import LeftOut
 
 _SHOWN = 4  # models named in one breath; the rest are counted
+_LONGEST = 600  # characters of the calibration sentence, beyond which fewer models are named
 _ROUNDING = 1e-12
 ECE = ("confidence_l1", "top_label_l1")
 
@@ -35,11 +36,41 @@ class CalibrationClaim:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """What the calibration tests of one model say together.
+
+    Each tested error has its own test, and Holm's correction keeps the chance of any false rejection of the model at
+    1 − level. `pvalue` is the smallest corrected one, `error` the test it comes from, `errors` those that reject.
+    "too few draws" means that even the smallest p-value that the draws allow would not reject.
+    """
+
+    state: Literal["rejected", "not rejected", "untested", "too few draws"]
+    pvalue: float | None
+    error: str | None
+    errors: tuple[str, ...]
+    n_tests: int
+
+    @property
+    def words(self) -> str:
+        """The state, such as "not rejected" or "untested (too few draws)"."""
+        return f"untested ({self.state})" if self.state == "too few draws" else self.state
+
+
+@dataclass(frozen=True)
+class LossGap:
+    """How far a model is behind the smallest loss, with an interval that holds for all pairs of models at once."""
+
+    difference: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Two sentences that are never one, then what ECE would have said; with the facts they are made of.
 
     Intervals in the sentences hold jointly: for all pairs of models, and for U at all bin counts (Bonferroni). A claim
-    of better calibration also needs the calibration test to reject the worse model.
+    of better calibration also needs a calibration test to reject the worse model.
     """
 
     predictive: str
@@ -49,8 +80,12 @@ class Verdict:
     best: tuple[str, ...]
     """The model with the smallest loss, and those that the data cannot tell from it."""
     rejected: tuple[str, ...]
-    """Models whose calibration the test rejects."""
+    """Models whose calibration some test rejects, after Holm's correction for the tests of that model."""
     better_calibrated: tuple[CalibrationClaim, ...]
+    standings: dict[str, Standing]
+    """What the tests say of each model."""
+    behind: dict[str, LossGap]
+    """For each model but the best, its loss less the smallest one."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -103,14 +138,31 @@ class _Facts:
         looks = self.pairs * (len(self.counts) if what == "U" else 1)
         return paired_part(self.left[a], self.left[b], c, what, 1 - (1 - self.level) / looks)
 
-    def test(self, name: str) -> CalibrationTest | None:
-        """The test of the headline error, or where that was too large to resample, another one."""
-        tests = self.evaluations[name].tests
-        return tests.get(self.error) or next(iter(tests.values()), None)
+    def standing(self, name: str) -> Standing:
+        return standing(self.evaluations[name].tests, self.level)
 
     def rejects(self, name: str) -> bool | None:
-        test = self.test(name)
-        return None if test is None else test.pvalue <= 1 - self.level + 1e-12
+        return {"rejected": True, "not rejected": False}.get(self.standing(name).state)
+
+
+def standing(tests: Mapping[str, CalibrationTest], level: float) -> Standing:
+    """Judge one model by all its tests: Holm's step-down correction, with the errors that reject by name.
+
+    Tests of one model are not independent of each other, which Holm's correction does not ask for.
+    """
+    if not tests:
+        return Standing("untested", None, None, (), 0)
+    alpha = 1 - level + _ROUNDING
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
+        largest = max(largest, min(1.0, (len(tests) - i) * test.pvalue))
+        corrected[name] = largest
+    deciding = next(iter(corrected))
+    if len(tests) / (1 + max(test.resamples for test in tests.values())) > alpha:
+        return Standing("too few draws", corrected[deciding], deciding, (), len(tests))
+    errors = tuple(name for name in tests if corrected[name] <= alpha)
+    return Standing("rejected" if errors else "not rejected", corrected[deciding], deciding, errors, len(tests))
 
 
 def give_verdict(
@@ -124,14 +176,19 @@ def give_verdict(
     error = first.headline
     left = {name: found[error] for name, found in left_out.items() if error in found}
     ece = _ece_sentence(rankings, tuple(evaluations), sum(flip.error in ECE for flip in flips))
+    facts = _Facts(evaluations, left, error, first.level)
+    standings = {name: facts.standing(name) for name in facts.names}
     if ERRORS[error].norm == "l1" or not ERRORS[error].truthful:
         words = "no truthful error was measured"
-        return Verdict(f"Predictive value: {words}.", f"Calibration: {words}.", ece, error, (), (), ())
-    facts = _Facts(evaluations, left, error, first.level)
+        return Verdict(f"Predictive value: {words}.", f"Calibration: {words}.", ece, error, (), (), (), standings, {})
     predictive, best = _predictive(facts)
     claims = tuple(_claims(facts))
+    spared = [found for found in _differences(facts) if found not in claims]
     rejected = tuple(name for name in facts.names if facts.rejects(name))
-    return Verdict(predictive, _calibration(facts, claims), ece, error, best, rejected, claims)
+    behind = {name: _gap(facts, name, best[0]) for name in facts.names if name != best[0]}
+    return Verdict(
+        predictive, _calibration(facts, claims, spared), ece, error, best, rejected, claims, standings, behind
+    )
 
 
 # -- predictive value -------------------------------------------------------------------------------------------------
@@ -157,6 +214,13 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...]]:
         unclear = f"the data cannot tell it from {_named(close)}"
         text = f"{best} predicts better than {_named(behind)}: smaller {loss}; {unclear}{level}"
     return f"Predictive value: {text}.", (best, *(name for name, _ in close))
+
+
+def _gap(facts: _Facts, name: str, best: str) -> LossGap:
+    part = facts.difference(name, best, 0, "loss")
+    known = part is not None and not part.degenerate
+    low, high = (part.low, part.high) if part is not None and known else (None, None)
+    return LossGap(facts.loss(name) - facts.loss(best), low, high)
 
 
 def _by(difference: float, part: Part | None, level: float) -> str:
@@ -186,6 +250,11 @@ def _listed(words: Sequence[str]) -> str:
 
 def _claims(facts: _Facts) -> list[CalibrationClaim]:
     """Pairs whose U parts differ beyond noise at some bin count, at none the other way, with the worse one rejected."""
+    return [claim for claim in _differences(facts) if facts.rejects(claim.worse) is True]
+
+
+def _differences(facts: _Facts) -> list[CalibrationClaim]:
+    """Pairs whose U parts differ beyond noise at some bin count, at none the other way."""
     found = []
     for a, b in combinations(facts.names, 2):
         parts = [facts.difference(a, b, c, "U") for c in range(len(facts.counts))]
@@ -194,54 +263,93 @@ def _claims(facts: _Facts) -> list[CalibrationClaim]:
         if bool(below) == bool(above):
             continue
         better, worse, clear, sign = (a, b, below, 1.0) if below else (b, a, above, -1.0)
-        if facts.rejects(worse) is False:
-            continue
         c, part = max(clear, key=lambda s: abs(s[1].estimate) / s[1].se if s[1].se > 0 else float("inf"))
         low, high = sorted((sign * part.low, sign * part.high))
         found.append(CalibrationClaim(better, worse, facts.counts[c], sign * part.estimate, low, high))
     return found
 
 
-def _calibration(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
-    groups: dict[str, list[tuple[str, str]]] = {"rejected for": [], "not rejected for": [], "untested for": []}
+def _calibration(facts: _Facts, claims: Sequence[CalibrationClaim], spared: Sequence[CalibrationClaim] = ()) -> str:
+    """The sentence with as many models named as keep it readable; those that are not named are counted.
+
+    `spared`: U parts that differ beyond noise where no test rejects the larger one, which is no claim.
+    """
+    text = ""
+    for states, brief, groups in ((4, False, 4), (4, True, 2), (4, True, 1), (3, True, 1), (2, True, 1), (0, True, 1)):
+        text = f"Calibration: {_states(facts, states, brief)}{_better(facts, claims, spared, groups, brief)}."
+        if len(text) <= _LONGEST:
+            break
+    return text
+
+
+def _states(facts: _Facts, shown: int, brief: bool) -> str:
+    """Rejected, not rejected and untested models, `shown` of them with their numbers: the rejected ones first, but one
+    of each state where there is room."""
+    groups: dict[str, list[str]] = {"rejected": [], "not rejected": [], "untested": [], "untested (too few draws)": []}
     for name in facts.names:
-        verdict = facts.rejects(name)
-        key = "untested for" if verdict is None else ("rejected for" if verdict else "not rejected for")
-        groups[key].append((name, _state(facts, name)))
-    states = ", ".join(f"{key} {_named(items)}" for key, items in groups.items() if items)
-    return f"Calibration: {states}{_better(facts, claims)}."
+        groups[facts.standing(name).words].append(name)
+    groups = {state: names for state, names in groups.items() if names}
+    words = []
+    for i, (state, names) in enumerate(groups.items()):
+        later = len(groups) - 1 - i
+        room = min(len(names), shown - later if shown > later else shown)
+        shown -= room
+        named = [f"{name} ({_brief(facts, name) if brief else _state(facts, name)})" for name in names[:room]]
+        rest = len(names) - room
+        if rest:
+            named.append(f"{rest} more" if room else f"{rest} model{'s' if rest > 1 else ''}")
+        words.append(f"{state} for {_listed(named)}")
+    several = max(facts.standing(name).n_tests for name in facts.names)
+    holm = f" (p for {several} tests each, by Holm)" if several > 1 else ""
+    return ", ".join(words) + holm
 
 
 def _state(facts: _Facts, name: str) -> str:
-    """U at the bin count where it stands out most, the p-value of the joint test, and the direction."""
-    found = facts.evaluations[name]
-    test = facts.test(name)
-    own = test is not None and facts.error in found.tests
-    c = 0
-    if test is not None and own:
-        least = _ROUNDING * facts.loss(name)  # at n bins and more U is 0 but for rounding
-        spread = [d.U / d.null_sd if d.null_sd > least else float("-inf") for d in test.details]
-        c = facts.counts.index(test.details[spread.index(max(spread))].n_bins)
-    bins = facts.counts[c]
-    where = "" if bins is None else f" at {bins_text(bins)}"
-    pvalue = "" if test is None else f", p = {test.pvalue:.2g}" + ("" if own else f" for {test.name}")
+    """U at the bin count where it stands out most, the p-value and the error it comes from, and the direction."""
+    found, stand = facts.evaluations[name], facts.standing(name)
+    error = stand.error or facts.error
+    row = found.rows(error)[0]
+    if stand.error is not None:
+        least = _ROUNDING * float(row.loss or 0.0)  # at n bins and more U is 0 but for rounding
+        details = found.tests[error].details
+        spread = [d.U / d.null_sd if d.null_sd > least else float("-inf") for d in details]
+        bins = details[spread.index(max(spread))].n_bins
+        row = next(r for r in found.rows(error) if r.n_bins == bins)
+    where = "" if row.n_bins is None else f" at {bins_text(row.n_bins)}"
+    which = f"{error}: " if stand.n_tests > 1 or error != facts.error else ""
+    pvalue = f", p = {stand.pvalue:.2g}" if stand.state in ("rejected", "not rejected") else ""
+    others = [other for other in stand.errors if other != error]
+    also = f", also {_listed(others)}" if others else ""
     gap = found.direction
     size = "" if gap.word == "no clear direction" else f" by {abs(gap.gap):.2g} on average"
-    return f"U {facts.u(name, c):+.3g}{where}{pvalue}, {gap.word}{size}"
+    return f"{which}U {row.U:+.3g}{where}{pvalue}{also}, {gap.word}{size}"
 
 
-def _better(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
+def _brief(facts: _Facts, name: str) -> str:
+    """The p-value with the error it comes from, and the direction."""
+    stand, word = facts.standing(name), facts.evaluations[name].direction.word
+    return f"{stand.error} p = {stand.pvalue:.2g}, {word}" if stand.words == stand.state and stand.pvalue else word
+
+
+def _better(
+    facts: _Facts, claims: Sequence[CalibrationClaim], spared: Sequence[CalibrationClaim], shown: int, brief: bool
+) -> str:
     if facts.pairs == 0:
         return ""
-    words = _better_words(facts, claims)
-    untold = facts.pairs - len(claims)
+    words = _better_words(facts, claims, shown)
+    if spared:
+        first = f"{spared[0].better} has the smaller U than {spared[0].worse}"
+        more = f", as in {len(spared) - 1} more pair{'s' if len(spared) > 2 else ''}" if len(spared) > 1 else ""
+        words.append(f"{first} beyond noise{more}, but no test rejects the larger, so neither is called better")
+    untold = facts.pairs - len(claims) - len(spared)
     if untold:
         where = "" if facts.pairs == 1 else f" in {untold} of {facts.pairs} pairs"
-        words.append(f"the data cannot tell which is better calibrated{where}{_resolution(facts, claims)}")
+        resolution = _resolution(facts, [*claims, *spared], brief)
+        words.append(f"the data cannot tell which is better calibrated{where}{resolution}")
     return "; " + "; ".join(words)
 
 
-def _better_words(facts: _Facts, claims: Sequence[CalibrationClaim]) -> list[str]:
+def _better_words(facts: _Facts, claims: Sequence[CalibrationClaim], shown: int) -> list[str]:
     """Claims grouped by their better model, those with the same worse models together; numbers for a single one."""
     if len(claims) == 1:
         claim = claims[0]
@@ -255,22 +363,23 @@ def _better_words(facts: _Facts, claims: Sequence[CalibrationClaim]) -> list[str
     alike: dict[tuple[str, ...], list[str]] = {}
     for better, worse in beaten.items():
         alike.setdefault(tuple(worse), []).append(better)
-    groups = sorted(alike.items(), key=lambda item: -len(item[0]))
+    groups = sorted(alike.items(), key=lambda item: -len(item[0]) * len(item[1]))
     words = [
-        f"{_few_of(better)} {'is' if len(better) == 1 else 'are each'} better calibrated than {_few_of(worse)}"
-        for worse, better in groups[:_SHOWN]
+        f"{_few_of(better, shown)} {'is' if len(better) == 1 else 'are each'} better calibrated than "
+        f"{_few_of(worse, shown)}"
+        for worse, better in groups[:shown]
     ]
-    if len(groups) > _SHOWN:
-        words.append(f"U parts differ beyond noise in {len(claims)} of {facts.pairs} pairs in all")
+    if len(groups) > shown:
+        words.append(f"one is better calibrated in {len(claims)} of {facts.pairs} pairs in all")
     return words
 
 
-def _few_of(names: Sequence[str]) -> str:
-    shown = list(names[:_SHOWN])
-    return _listed(shown if len(names) <= _SHOWN else [*shown, f"{len(names) - _SHOWN} more"])
+def _few_of(names: Sequence[str], most: int) -> str:
+    shown = list(names[:most])
+    return _listed(shown if len(names) <= most else [*shown, f"{len(names) - most} more"])
 
 
-def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
+def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim], brief: bool) -> str:
     """How large a difference of U would have to be at each bin count, and which counts could show the loss gap.
 
     For several pairs, the widest interval of the undecided ones and the smallest of their loss gaps would promise too
@@ -288,22 +397,38 @@ def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim]) -> str:
     if not widths:
         return ""
     gap = abs(facts.loss(pair[0]) - facts.loss(pair[1]))
-    which = "" if facts.pairs == 1 else f" for {pair[0]} and {pair[1]}"
-    sizes = ", ".join(f"{width:.2g} at {bins_text(m)}" for m, width in widths)
     able = tuple(m for m, width in widths if width <= gap)
-    return f": to be seen, U would have to differ by {sizes}{which}, and {_able(facts, able, widths, gap)}"
+    if brief:
+        where = f"at {bins_text(able)}" if able else _enough(facts, widths, gap)
+        return f", such as {pair[0]} and {pair[1]}, where a difference as large as the loss gap of {gap:.2g} would show {where}"
+    needed = f"U would have to differ by {_sizes(widths)}, and {_able(facts, able, widths, gap)}"
+    if facts.pairs == 1:
+        return f": to be seen, {needed}"
+    return f", such as {pair[0]} and {pair[1]}: to be seen, {needed}"
+
+
+def _sizes(widths: Sequence[tuple[int, float]]) -> str:
+    """The widths at each bin count, or at the first and the last of many."""
+    words = [f"{width:.2g} at {bins_text(m)}" for m, width in widths]
+    return ", ".join(words) if len(words) <= _SHOWN else f"{words[0]} to {words[-1]}"
 
 
 def _able(facts: _Facts, able: tuple[int, ...], widths: Sequence[tuple[int, float]], gap: float) -> str:
     against = f"the loss gap of {gap:.2g}"
     if able:
         return f"against {against}, {bins_text(able)} could"
+    where = _enough(facts, widths, gap)
+    if where.startswith("at about"):
+        return f"against {against}, none of these could, {where.removeprefix('at ')} would"
+    return f"against {against}, {where.removeprefix('at ').replace('count', 'count could')}"
+
+
+def _enough(facts: _Facts, widths: Sequence[tuple[int, float]], gap: float) -> str:
+    """How many bins would show a difference of U as large as the gap."""
     n = next(iter(facts.evaluations.values())).n_samples
     m, width = widths[-1]
     needed = ceil(m * (width / gap) ** 2) if gap > 0 else n  # the noise of U falls like 1/√m
-    if needed <= n // 2:
-        return f"against {against}, none of these could, about {needed} bins would"
-    return f"against {against}, no bin count could with {n} samples"
+    return f"at about {needed} bins" if needed <= n // 2 else f"at no bin count with {n} samples"
 
 
 # -- ECE --------------------------------------------------------------------------------------------------------------
