@@ -56,6 +56,11 @@ def truecal(*arguments: str, capsys) -> tuple[int, str, str]:
     return code, out.out, out.err
 
 
+def in_a_row(text: str) -> str:
+    """The words of a message, out of the box they may be drawn in."""
+    return " ".join(text.replace("│", " ").split())
+
+
 FAST = ("--bins", "2,5", "--resamples", "19")
 
 
@@ -67,7 +72,7 @@ def test_evaluate_prints_loss_and_U(folder, capsys):
 
 
 def test_compare_ends_with_the_verdict_in_two_sentences(folder, capsys):
-    code, out, _ = truecal("compare", "good.npz", "sharp.csv", *FAST, capsys=capsys)
+    code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5", "--resamples", "199", capsys=capsys)
     assert code == 0
     lines = [line for line in out.splitlines() if line.strip()]
     assert lines[-3].startswith("Predictive value: good predicts better than sharp")
@@ -107,20 +112,28 @@ def test_temperature_is_fitted_on_other_samples(folder, capsys):
     assert code == 1 and "good.npz: expected logits" in err
     both = ("compare", "sharp-logits.npz", "good.npz", "--temperature", "sharp-val.npz", *FAST)
     code, _, err = truecal(*both, capsys=capsys)
-    assert code == 1 and "one validation file per model" in err
+    assert code == 2 and "one validation file per model" in in_a_row(err)
 
 
 def test_test_exits_with_three_when_calibration_is_rejected(folder, capsys):
     code, out, _ = truecal("test", "sharp.csv", "--alpha", "0.05", "--resamples", "99", capsys=capsys)
     assert code == 3 and "calibration is rejected" in out
-    code, out, _ = truecal("test", "good.npz", "--alpha", "0.001", capsys=capsys)
+    code, out, _ = truecal("test", "good.npz", "--alpha", "0.001", "--resamples", "1999", capsys=capsys)
     assert code == 0 and "calibration is not rejected" in out and "null:" in out
+
+
+def test_the_smallest_p_rejects_and_too_few_draws_are_refused(folder, capsys):
+    """p can be no smaller than 1/(1 + draws): at that alpha it rejects, and below it the test could never fire."""
+    code, _, _ = truecal("test", "sharp.csv", "--alpha", "0.01", "--resamples", "99", capsys=capsys)
+    assert code == 3
+    code, _, err = truecal("test", "sharp.csv", "--alpha", "0.01", "--resamples", "50", capsys=capsys)
+    assert code == 2 and "at least 99" in in_a_row(err)
 
 
 def test_top_label_files_allow_confidence_errors_only(folder, capsys):
     code, out, _ = truecal("evaluate", "top.csv", *FAST, capsys=capsys)
     assert code == 0 and "only the top class is known" in out and "classwise" not in out
-    code, out, _ = truecal("test", "top.csv", "--resamples", "19", "--alpha", "0.001", capsys=capsys)
+    code, out, _ = truecal("test", "top.csv", "--resamples", "1999", "--alpha", "0.001", capsys=capsys)
     assert code == 0
     code, out, _ = truecal("compare", "top.csv", "sharp.csv", *FAST, capsys=capsys)
     assert code == 0 and "ECE would" in out
@@ -144,16 +157,82 @@ def test_subgroups(folder, capsys):
         (("test", "good.npz", "--alpha", "2"), 2, "alpha"),
         (("test", "good.npz", "--error", "classwise_l1"), 1, "null_band"),
         (("evaluate", "good.npz", "--json", "no/such/folder.json", *FAST), 1, "does not exist"),
-        (("evaluate", "good.npz", "--level", "3", *FAST), 1, "level"),
+        (("evaluate", "good.npz", "--level", "3", *FAST), 2, "level"),
+        (("evaluate", "good.npz", "--seed", "-1", *FAST), 2, "seed"),
+        (("evaluate", "good.npz", "--json", "good.npz", *FAST), 2, "an input"),
+        (("evaluate", "good.npz", "--json", "o.txt", "--csv", "o.txt", *FAST), 2, "--json"),
+        (("test", "good.npz", "--error", "nope"), 2, "classwise"),
     ],
 )
 def test_bad_calls_get_one_line_and_a_code(folder, capsys, arguments, code, words):
     got, _, err = truecal(*arguments, capsys=capsys)
     assert got == code
-    assert words in err
+    assert words in in_a_row(err)
     assert "Traceback" not in err
     if code == 1:
         assert err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_outputs_are_checked_before_the_work(folder, capsys, monkeypatch):
+    """A missing folder is said at once, and nothing is written, not even the outputs that could be."""
+
+    def never(*_, **__):
+        raise AssertionError("the work was begun")
+
+    monkeypatch.setattr(app, "load", never)
+    arguments = ("evaluate", "good.npz", "--json", "j.json", "--html", "missing/r.html", *FAST)
+    code, _, err = truecal(*arguments, capsys=capsys)
+    assert code == 1 and "missing" in err
+    assert not (folder / "j.json").exists()
+
+
+def test_what_was_read_reaches_every_output(folder, capsys):
+    names = ("--json", "o.json", "--html", "o.html")
+    code, out, _ = truecal(
+        "evaluate", "sharp-logits.npz", "--temperature", "sharp-val.npz", *FAST, *names, capsys=capsys
+    )
+    assert code == 0 and "temperature" in out
+    assert "fitted on 300 samples" in (folder / "o.json").read_text()
+    assert "fitted on 300 samples" in (folder / "o.html").read_text()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_nothing_is_cut_off_in_a_terminal(folder, capsys, monkeypatch, width):
+    """Names, losses, p-values and whole intervals at any width: a table where it fits, lines where it does not."""
+    import io
+
+    from rich.console import Console
+
+    from truecal.cli import render
+
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=width, color_system=None, highlight=False)
+    monkeypatch.setattr(render, "_console", lambda: console)
+    code, _, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5,20", "--resamples", "19", capsys=capsys)
+    shown = text.getvalue()
+    assert code == 0 and "…" not in shown
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= width
+    for word in ("good", "sharp", "direction", "interval of U", "Predictive value"):
+        assert word in shown
+
+
+def test_a_reader_that_leaves_changes_no_exit_code(folder):
+    """`truecal test ... | true` still says 3, without a traceback."""
+    arguments = ["truecal", "test", "sharp.csv", "--resamples", "99"]
+    code = f"import sys; sys.argv = {arguments!r}; from truecal.cli import main; main()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child.stdout.close()
+    with child.stderr as stream:
+        err = stream.read()
+    assert child.wait(timeout=60) == 3
+    assert "Traceback" not in err and "BrokenPipe" not in err
+
+
+def test_version(capsys):
+    import truecal as tc
+
+    code, out, _ = truecal("--version", capsys=capsys)
+    assert code == 0 and out.strip() == f"truecal {tc.__version__}"
 
 
 def test_disagreeing_files_are_named(folder, capsys):

@@ -9,7 +9,12 @@ def main() -> None:
     """Entry point of the `truecal` command."""
     try:
         from .app import run
-    except ImportError as error:
+
+        code = run()
+    except ModuleNotFoundError as error:
         print(f'the truecal command needs {error.name}: run pip install "truecal[cli]"', file=sys.stderr)
-        raise SystemExit(1) from error
-    raise SystemExit(run())
+        code = 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = 130
+    raise SystemExit(code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +12,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from truecal.io import FileError
 
 from . import render
 from .loading import Loaded, load
@@ -45,7 +50,7 @@ Html = Annotated[Path | None, typer.Option("--html", help="Write a self-containe
 Json = Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write a row per model, error and bin count.")]
 Resamples = Annotated[int | None, typer.Option("--resamples", help="Draws of the calibration test.", min=1)]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)]
 Level = Annotated[float, typer.Option("--level", help="Level of the intervals.")]
 
 
@@ -67,39 +72,85 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
 
 @contextmanager
 def _waiting(text: str) -> Iterator[None]:
-    """A spinner while a person waits; nothing at all in a pipe."""
+    """What is being done and for how long, while a person waits; nothing at all in a pipe."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    with console.status(text):
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        bar.add_task(text)
         yield
 
 
+def _check_outputs(inputs: Sequence[Path | None], outputs: dict[str, Path | None]) -> None:
+    """Before any work: every output can be written, none is an input, no two are the same file."""
+    taken = {os.path.realpath(path): "an input" for path in inputs if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in taken:
+            raise typer.BadParameter(f"{path} is {taken[place]} already", param_hint=option)
+        if not os.path.isdir(os.path.dirname(place)):
+            raise FileError(f"{path}: expected to write into the folder {os.path.dirname(place)}, which does not exist")
+        if os.path.isdir(place):
+            raise FileError(f"{path}: expected a file to write, it is a folder")
+        taken[place] = f"the output of {option}"
+    if outputs.get("--html") is not None:
+        import truecal.report.page  # noqa: F401  # a missing extra is said before the work, not after
+
+
+def _fraction(value: float, option: str) -> float:
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"expected a number between 0 and 1, got {value:g}", param_hint=option)
+    return value
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import truecal
+
+        print(f"truecal {truecal.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Whether a classifier's probabilities can be trusted, with calibration errors that cannot be gamed."""
+
+
 def _read(files: list[Path], **options: Any) -> Loaded:
+    given = len(options["temperature"])
+    if given not in (0, len(files)):
+        message = f"takes one validation file per model: {len(files)} models, got {given}"
+        raise typer.BadParameter(message, param_hint="--temperature")
     with _waiting(f"reading {len(files)} file{'s' * (len(files) > 1)}"):
         return load(files, **options)
 
 
-def _write(
-    result: Any, html: Path | None, json: Path | None, csv: Path | None, classes: Sequence[str] | None = None
-) -> None:
-    """Each file appears whole or not at all."""
+def _write(result: Any, outputs: dict[str, Path | None], classes: Sequence[str] | None = None) -> None:
+    """Everything is made first and written last, and each file appears whole or not at all."""
+    import json
+
     from truecal.io import write_atomic
 
-    if json is not None:
-        import json as writer
+    made: dict[Path, str] = {}
+    if (path := outputs.get("--json")) is not None:
+        made[path] = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+    if (path := outputs.get("--csv")) is not None:
+        made[path] = render.to_csv(result)
+    if (path := outputs.get("--html")) is not None:
+        from truecal.report import render_report
 
-        write_atomic(json, writer.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n")
-    if csv is not None:
-        write_atomic(csv, render.to_csv(result))
-    if html is not None:
-        from truecal.report import write_report
-
-        write_report(result, html, classes=classes)
-    for path in (html, json, csv):
-        if path is not None:
-            Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path}", markup=False)
+        made[path] = render_report(result, classes=classes)
+    for path, text in made.items():
+        write_atomic(path, text)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path}", markup=False)
 
 
 @app.command()
@@ -112,6 +163,7 @@ def evaluate(
     temperature: Temperature = None,
     bins: Bins = None,
     by: Annotated[Path | None, typer.Option("--by", help="A file with one subgroup per row.")] = None,
+    by_column: Annotated[str | None, typer.Option("--by-column", help="The column of --by to group by.")] = None,
     html: Html = None,
     json: Json = None,
     csv: Csv = None,
@@ -130,7 +182,9 @@ def evaluate(
     import truecal as tc
     from truecal.io import read_labels
 
-    counts = _bins(bins)
+    counts, level = _bins(bins), _fraction(level, "--level")
+    outputs = {"--html": html, "--json": json, "--csv": csv}
+    _check_outputs([file, labels, by, *(temperature or [])], outputs)
     loaded = _read(
         [file],
         labels=labels,
@@ -147,13 +201,13 @@ def evaluate(
             name=name,
             n_bins=counts,
             errors=loaded.errors,
-            by=None if by is None else read_labels(by),
+            by=None if by is None else read_labels(by, label_column=by_column),
             resamples=resamples,
             seed=seed,
             level=level,
-        )
-    render.evaluation(result, loaded.notes)
-    _write(result, html, json, csv, loaded.classes)
+        ).with_notes(loaded.notes)
+    render.evaluation(result)
+    _write(result, outputs, loaded.classes)
 
 
 @app.command()
@@ -186,7 +240,9 @@ def compare(
 
     if len(files) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
-    counts = _bins(bins)
+    counts, level = _bins(bins), _fraction(level, "--level")
+    outputs = {"--html": html, "--json": json, "--csv": csv}
+    _check_outputs([*files, labels, *(temperature or [])], outputs)
     loaded = _read(
         files,
         labels=labels,
@@ -204,15 +260,15 @@ def compare(
             resamples=resamples,
             seed=seed,
             level=level,
-        )
-    render.comparison(result, loaded.notes)
-    _write(result, html, json, csv, loaded.classes)
+        ).with_notes(loaded.notes)
+    render.comparison(result)
+    _write(result, outputs, loaded.classes)
 
 
 @app.command("test")
 def run_calibration_test(
     file: File,
-    alpha: Annotated[float, typer.Option("--alpha", help="Reject below this p-value.", min=0.0, max=1.0)] = 0.05,
+    alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
     error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
     labels: Labels = None,
     label_column: LabelColumn = None,
@@ -231,6 +287,17 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
+    from truecal.errors import ERRORS
+
+    alpha = _fraction(alpha, "--alpha")
+    if error is not None and error not in ERRORS:
+        raise typer.BadParameter(f"expected one of {', '.join(ERRORS)}, got {error!r}", param_hint="--error")
+    if 1 / (1 + resamples) > alpha:
+        needed = math.ceil(1 / alpha) - 1
+        raise typer.BadParameter(
+            f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
+        )
+    counts = _bins(bins)
     loaded = _read(
         [file],
         labels=labels,
@@ -240,8 +307,8 @@ def run_calibration_test(
         temperature=temperature or [],
     )
     with _waiting("drawing labels from the reports"):
-        result = loaded.test(error, n_bins=_bins(bins), resamples=resamples, seed=seed)
-    rejected = result.pvalue < alpha
+        result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed)
+    rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:
         raise typer.Exit(REJECTED)
@@ -255,11 +322,16 @@ def demo(
     from truecal.demo import MODELS, run_demo
     from truecal.lab.datasets import letter
 
+    source = f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}"
     with _waiting(f"training {len(MODELS)} models on Letter Recognition"):
-        result = run_demo(out)
-    render.comparison(result, (f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}",))
-    render.flips(result)
-    _write(result, out / "report.html", out / "results.json", out / "results.csv", letter().classes)
+        result = run_demo(out).with_notes([source])
+    render.comparison(result, every_flip=True)
+    outputs: dict[str, Path | None] = {
+        "--html": out / "report.html",
+        "--json": out / "results.json",
+        "--csv": out / "results.csv",
+    }
+    _write(result, outputs, letter().classes)
 
 
 @app.command(
@@ -279,9 +351,6 @@ def run() -> int:
         app()
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    except BrokenPipeError:  # the reader of the pipe has seen enough
-        sys.stderr.close()
-        return 0
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as problem:
         text = str(problem) or type(problem).__name__
         print(f"error: {' '.join(text.split())}", file=sys.stderr)

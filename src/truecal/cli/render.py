@@ -1,14 +1,17 @@
-"""Results on a terminal: tables that fit, plain text in a pipe, and the verdict last."""
+"""Results on a terminal: tables that fit, plain text in a pipe, and the words last."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,23 +21,51 @@ if TYPE_CHECKING:
     from truecal.evaluation import Evaluation
     from truecal.inference import CalibrationTest
 
-PIPE_WIDTH = 160
+ECE = ("confidence_l1", "top_label_l1", "binary_l1")
+Columns = Sequence[tuple[str, str]]
+
+
+class QuietConsole(Console):
+    """A console whose reader may leave: `truecal ... | head` is no failure, and keeps the command's own exit code."""
+
+    def on_broken_pipe(self) -> None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # stays open: the interpreter flushes it at exit
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH, no_color=True)
+    console = QuietConsole(highlight=False)
+    return console if console.is_terminal else QuietConsole(highlight=False, width=100_000, no_color=True)
 
 
-def _table(console: Console, title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> None:
+def _table(console: Console, title: str, columns: Columns, rows: Sequence[Sequence[str]]) -> None:
+    """A table if it fits the width; otherwise every row as a few lines of its own, so that nothing is cut off."""
+    widths = [
+        max([*(cell_len(part) for part in name.split("\n")), *(cell_len(row[j]) for row in rows)])
+        for j, (name, _) in enumerate(columns)
+    ]
+    if console.is_terminal and sum(widths) + 3 * len(widths) > console.width:
+        _say(console, title, *(_stacked(columns, row) for row in rows))
+        return
     plain = not console.is_terminal
     table = Table(title=Text(title), title_justify="left", box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in columns:
-        overflow = "fold" if name == "model" else "ellipsis"
-        table.add_column(name, justify=justify, overflow=overflow, no_wrap=name != "model")  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # "left" or "right"
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # Text, never markup: names come from users
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    _print_lines(console, captured.get())
+
+
+def _stacked(columns: Columns, row: Sequence[str]) -> str:
+    pairs = [f"{name} {cell}" for (name, _), cell in zip(columns[1:], row[1:], strict=True) if cell]
+    return "\n".join([row[0], *(f"  {pair}".replace("\n", " ") for pair in pairs)])
+
+
+def _print_lines(console: Console, text: str) -> None:
+    """Text that is laid out already, without the blanks that fill its lines."""
+    for line in text.splitlines():
+        console.print(Text.from_ansi(line.rstrip()), soft_wrap=True)
 
 
 def _say(console: Console, *lines: str) -> None:
@@ -56,15 +87,8 @@ def _error_row(row: Any) -> tuple[str, ...]:
     if row.U is None:
         band = "" if row.null_low is None else f"if calibrated {row.null_low:.3g} to {row.null_high:.3g}"
         return row.error, mark, bins, "", "", band, _number(row.value)
-    return (
-        row.symbol,
-        mark,
-        bins,
-        _number(row.loss),
-        _number(row.U, "+"),
-        _interval(row.U_low, row.U_high),
-        _number(row.value),
-    )
+    interval = _interval(row.U_low, row.U_high)
+    return row.error, mark, bins, _number(row.loss), _number(row.U, "+"), interval, _number(row.value)
 
 
 ERROR_COLUMNS = (
@@ -78,10 +102,9 @@ ERROR_COLUMNS = (
 )
 
 
-def evaluation(result: Evaluation, notes: Sequence[str]) -> None:
-    """Losses, errors as loss + U, the test, the direction."""
+def evaluation(result: Evaluation) -> None:
+    """Losses, errors as loss + U, and what they say in words."""
     console = _console()
-    _say(console, *(f"· {note}" for note in notes))
     classes = "top class only" if result.n_classes is None else f"{result.n_classes} classes"
     _losses(console, {result.name: result})
     title = f"{result.name}: {result.n_samples} samples, {classes}; n·error = loss + U, {result.level:.0%} intervals"
@@ -89,49 +112,63 @@ def evaluation(result: Evaluation, notes: Sequence[str]) -> None:
     for name, part in result.subgroups.items():
         rows = [_error_row(row) for row in part.errors if row.error == part.headline]
         _table(console, f"subgroup {name}: {part.n_samples} samples, {part.direction.word}", ERROR_COLUMNS, rows)
-    _say(console, *(f"note: {note}" for note in result.notes))
-    _say(console, *(f"test of {name}: p = {test.pvalue:.3g}" for name, test in result.tests.items()))
-    _say(console, f"direction: {result.direction!r}")
+    _say(console, *(f"note: {note}" for note in result.notes), "")
+    _say(console, *_words(result))
+
+
+def _words(result: Evaluation) -> list[str]:
+    """Predictive value and calibration, never in one sentence; then what ECE says."""
+    loss, row = result.losses[0], result.rows(result.headline)[0]
+    value = f"{loss.name.replace('_', ' ')} {loss.value:.4g}"
+    lines = [f"Predictive value: {value}, {row.symbol} loss part {_number(row.loss)}."]
+    tests = ", ".join(f"{name} p = {test.pvalue:.3g}" for name, test in result.tests.items()) or "not tested"
+    lines.append(f"Calibration: {tests}; {result.direction!r}.")
+    for ece in (e for e in result.errors if e.error in ECE):
+        band = "" if ece.null_low is None else f" (a calibrated model: {ece.null_low:.3g} to {ece.null_high:.3g})"
+        lines.append(f"ECE would have said {ece.value:.4g} at {ece.n_bins} bins{band}.")
+    return lines
 
 
 def _losses(console: Console, evaluations: dict[str, Evaluation]) -> None:
     first = next(iter(evaluations.values()))
-    columns = [("model", "left"), *((value.name.replace("_", " "), "right") for value in first.losses)]
+    columns = [("model", "left"), *((value.name.replace("_", "\n"), "right") for value in first.losses)]
     rows = [[name, *(_number(value.value) for value in e.losses)] for name, e in evaluations.items()]
     _table(console, "losses (lower predicts better)", columns, rows)
 
 
-def comparison(result: Comparison, notes: Sequence[str]) -> None:
-    """Losses, the leaderboard as loss + U, what each error ranks first at each bin count, and the verdict."""
+def comparison(result: Comparison, *, every_flip: bool = False) -> None:
+    """Losses, the leaderboard as loss + U, rankings by bin count, and the verdict as the last lines."""
     console = _console()
-    _say(console, *(f"· {note}" for note in notes))
     _losses(console, result.evaluations)
     _leaderboard(console, result)
     _ranking_table(console, result)
-    _say(console, *(f"note: {note}" for note in result.notes))
-    _say(console, "")
+    if every_flip:
+        _say(console, *_flip_lines(result))
+    _say(console, *(f"note: {note}" for note in result.notes), "")
     _say(console, *result.verdict.sentences)
 
 
 def _leaderboard(console: Console, result: Comparison) -> None:
-    board = result.leaderboard()
-    counts = list(board[0]["U"])
-    columns = [("model", "left"), ("loss", "right")]
-    columns += [(f"U, {m} bins" if m is not None else "U", "right") for m in counts]
-    columns += [("p", "right"), ("direction", "left")]
-    rows = [
-        [
-            row["model"],
-            _number(row["loss"]),
-            *(f"{u:+.3g} {_interval(low, high)}".strip() for u, low, high in row["U"].values()),
-            "" if row["pvalue"] is None else f"{row['pvalue']:.3g}",
-            row["direction"],
-        ]
-        for row in board
-    ]
+    """One row per model and bin count; the model, its loss, test and direction stand in the first of them."""
+    columns = (
+        ("model", "left"),
+        ("loss", "right"),
+        ("bins", "right"),
+        ("U", "right"),
+        ("interval of U", "left"),
+        ("p", "right"),
+        ("direction", "left"),
+    )
+    rows = []
+    for entry in result.leaderboard():
+        pvalue = "" if entry["pvalue"] is None else f"{entry['pvalue']:.3g}"
+        head = (entry["model"], _number(entry["loss"]), pvalue, entry["direction"])
+        for i, (m, (u, low, high)) in enumerate(entry["U"].items()):
+            name, loss, p, direction = head if i == 0 else ("", "", "", "")
+            bins = "-" if m is None else str(m)
+            rows.append((name, loss, bins, f"{u:+.3g}", _interval(low, high), p, direction))
     name = f"{result.headline} ({result.symbol(result.headline)}), {result.n_samples} samples"
-    title = f"{name}: n·error = loss + U, {result.level:.0%} intervals"
-    _table(console, title, columns, rows)
+    _table(console, f"{name}: n·error = loss + U, {result.level:.0%} intervals", columns, rows)
 
 
 def _ranking_table(console: Console, result: Comparison) -> None:
@@ -139,11 +176,15 @@ def _ranking_table(console: Console, result: Comparison) -> None:
     rows = []
     for error in result.error_names:
         found = [r for r in result.rankings if r.error == error]
-        first = " ".join(f"{'-' if r.n_bins is None else r.n_bins}:{result.names[_best(r.ranks)]}" for r in found)
+        first: dict[str, list[str]] = {}
+        for ranking in found:
+            best = result.names[_best(ranking.ranks)]
+            first.setdefault(best, []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
         count = sum(flip.error == error for flip in result.flips)
-        row = result.evaluations[result.names[0]].rows(error)[0]
-        rows.append((error, "yes" if row.truthful else "no", str(count) if len(found) > 1 else "-", first))
-    columns = (("error", "left"), ("truthful", "left"), ("flips", "right"), ("ranked first at each bin count", "left"))
+        words = "; ".join(f"{name} ({', '.join(bins)})" for name, bins in first.items())
+        truthful = "yes" if result.evaluations[result.names[0]].rows(error)[0].truthful else "no"
+        rows.append((error, truthful, str(count) if len(found) > 1 else "-", words))
+    columns = (("error", "left"), ("truthful", "left"), ("flips", "right"), ("ranked first (at bins)", "left"))
     _table(console, "pairs of models whose order flips with the number of bins", columns, rows)
 
 
@@ -151,15 +192,17 @@ def _best(ranks: Sequence[float]) -> int:
     return min(range(len(ranks)), key=lambda i: ranks[i])
 
 
-def flips(result: Comparison) -> None:
+def _flip_lines(result: Comparison) -> list[str]:
     """Every error's flips, truthful ones included, with which of them are beyond noise."""
-    console = _console()
+    lines = []
     for error in result.error_names:
         found = [flip for flip in result.flips if flip.error == error]
         beyond = sum(bool(flip.beyond_noise) for flip in found)
         known = any(flip.beyond_noise is not None for flip in found)
-        tail = f", {beyond} beyond noise" if known else ""
-        _say(console, f"{error}: {len(found)} flip{'s' * (len(found) != 1)}{tail}")
+        lines.append(
+            f"{error}: {len(found)} flip{'s' * (len(found) != 1)}" + (f", {beyond} beyond noise" if known else "")
+        )
+    return lines
 
 
 def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> None:
@@ -171,15 +214,16 @@ def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> N
 
 
 def to_csv(result: Any) -> str:
-    """One row per model, error and bin count."""
+    """One row per model, subgroup, error and bin count."""
     evaluations = getattr(result, "evaluations", None) or {result.name: result}
     out = io.StringIO()
     writer: Any = None
     for name, found in evaluations.items():
-        for row in found.errors:
-            record = {"model": name, "n_samples": found.n_samples, **asdict(row)}
-            if writer is None:
-                writer = csv.DictWriter(out, fieldnames=list(record), lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(record)
+        for group, part in ((None, found), *found.subgroups.items()):
+            for row in part.errors:
+                record = {"model": name, "subgroup": group, "n_samples": part.n_samples, **asdict(row)}
+                if writer is None:
+                    writer = csv.DictWriter(out, fieldnames=list(record), lineterminator="\n")
+                    writer.writeheader()
+                writer.writerow(record)
     return out.getvalue()
