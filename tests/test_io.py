@@ -278,12 +278,14 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
 def test_logits_and_probabilities_are_never_guessed(tmp_path: Path) -> None:
     both = tmp_path / "both.npz"
     np.savez(both, probs=PROBA, logits=np.log(PROBA), labels=LABELS)
-    assert "found both ('probs', 'logits'): say logits=True or kind='probabilities'" in refusal(both)
+    assert "found both ('probs', 'logits'): say logits=True (--logits)" in refusal(both)
     assert read_predictions(both, logits=True).kind == "logits"
     assert read_predictions(both, kind="probabilities").kind == "probabilities"
     named = tmp_path / "named.npz"
     np.savez(named, probs=PROBA, labels=LABELS)
-    assert "expected logits (logits=True), the name of key 'probs' says probabilities" in refusal(named, logits=True)
+    assert "expected logits as logits=True (--logits) says, the name of key 'probs' says probabilities" in refusal(
+        named, logits=True
+    )
     wide = write(tmp_path / "wide.csv", "label,prob_a,prob_b\na,0.5,0.5\n")
     assert "the column prefix 'prob' says probabilities" in refusal(wide, logits=True)
     silent = write(tmp_path / "silent.csv", "label,a,b\na,2.5,-1\n")
@@ -522,7 +524,7 @@ def test_filters_repeat_documents(tmp_path: Path) -> None:
 
 def test_labels_of_a_document_key(tmp_path: Path) -> None:
     path = log(tmp_path / "a.jsonl", sample(0, "?", [-1, -2, -3], doc={"gold": 2}))
-    assert "got '?': name the key with label_column, or give labels" in refusal(path)
+    assert "got '?': name the key with label_column (--label-column), or give labels" in refusal(path)
     assert answers(path, label_column="doc.gold") == [2]
     assert "expected the key 'doc.answer' on line 1" in refusal(path, label_column="doc.answer")
     assert "expected an index below 3 at row 0" in refusal(
@@ -814,6 +816,49 @@ def test_a_damaged_byte_in_an_archive_is_noticed(tmp_path: Path) -> None:
     at = content.index(PROBA.tobytes())
     content[at : at + 16] = np.array([0.75, 0.25]).tobytes()  # still probabilities: only the checksum can tell
     assert "CRC" in refusal(write(path, bytes(content)))
+
+
+def test_advice_to_trust_a_file_is_never_passed_on(tmp_path: Path) -> None:
+    long = write(tmp_path / "a.npy", b"\x93NUMPY\x02\x00" + (20_000).to_bytes(4, "little") + b" " * 20_000)
+    assert "its header is longer than that of any plain array" in refusal(long)
+    torch.save({"probs": torch.ones(2, 2), "x": Path("y")}, tmp_path / "a.pt")
+    for message in (refusal(long), refusal(tmp_path / "a.pt")):
+        assert not any(word in message for word in ("allow_pickle", "weights_only", "max_header_size", "trust"))
+
+
+def test_predictions_that_cannot_be_used_are_described(tmp_path: Path) -> None:
+    deep = npz(tmp_path / "a.npz", probs=PROBA[None], labels=LABELS, features=PROBA)
+    assert refusal(deep).endswith("in the key 'probs', it holds numbers of shape (1, 3, 2)")
+    words = npz(tmp_path / "b.npz", probs=PROBA.astype(str), labels=LABELS)
+    assert refusal(words).endswith("in the key 'probs', it holds text of shape (3, 2)")
+    save_parquet(pa.table({"label": LABELS, "probs": ["a", "b", "c"]}), tmp_path / "c.parquet")
+    assert refusal(tmp_path / "c.parquet").endswith("in the column 'probs', its type is string")
+    assert read_predictions(deep, proba_columns="features").n == 3  # a word of the caller settles it
+
+
+def test_messages_name_the_options_of_the_command_line_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([[2.0, -1.0]]))
+    assert "logits=True (--logits)" in refusal(tmp_path / "a.npy")
+    np.save(tmp_path / "b.npy", LABELS)
+    assert "labels= (--labels)" in refusal(tmp_path / "b.npy")
+    both = npz(tmp_path / "c.npz", probs=PROBA, logits=PROBA, labels=LABELS)
+    assert "logits=True (--logits)" in refusal(both) and "proba_columns (--columns)" in refusal(both)
+    labels = npz(tmp_path / "d.npz", probs=PROBA, labels=LABELS, target=LABELS)
+    assert "label_column (--label-column)" in refusal(labels)
+    assert "drop logits=True (--logits)" in refusal(npz(tmp_path / "e.npz", probs=PROBA, labels=LABELS), logits=True)
+    top = write(tmp_path / "f.csv", "prediction,confidence\na,0.5\n")
+    assert "label_column (--label-column), or give labels (--labels)" in refusal(top)
+
+
+def test_notes_show_columns_that_are_no_classes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "label,cat,dog,eel,fox,age\ncat,1,2,3,4,50\ndog,1,2,3,4,60\neel,3,2,1,0,7\n")
+    notes = read_predictions(path, logits=True).notes
+    assert any("5 columns 'cat', 'dog', 'eel', 'fox', 'age' (the numeric" in note for note in notes)
+    assert "2 of 5 classes never occur as a label: 'fox', 'age'" in notes
+    wide = npz(tmp_path / "b.npz", logits=np.zeros((2, 20)), labels=np.array([0, 1]))
+    assert any(note.endswith("10, 11, 12, 13, … (18 in all)") for note in read_predictions(wide).notes)
+    full = read_predictions(npz(tmp_path / "c.npz", probs=PROBA, labels=LABELS))
+    assert not any("never" in note for note in full.notes)
 
 
 # ---------------------------------------------------------------- several files

@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from truecal.data import as_array
-from truecal.io.columns import CLASSES_NAMES, Layout, Request, check_names, find_label, find_layout, settle
+from truecal.io.columns import (
+    CLASSES_NAMES,
+    Layout,
+    Request,
+    check_names,
+    find_label,
+    find_layout,
+    settle,
+)
 from truecal.io.contents import Contents, as_hits, check_confidence, check_expansion, floats
 from truecal.io.failures import failure, listing, need, parsing, quote
 from truecal.io.labels import Values, as_values, numbers_if_whole
@@ -58,7 +66,8 @@ def contents(request: Request, entries: Mapping[str, Entry], with_labels: bool) 
     label, label_rule = _label_key(request, entries, with_labels)
     lists = [name for name, entry in entries.items() if len(entry.shape) == 2 and entry.kind in "fiu"]
     numeric = [name for name, entry in entries.items() if len(entry.shape) == 1 and entry.kind == "f"]
-    layout = find_layout(request, list(entries), label=label, numeric=numeric, lists=lists, what="key")
+    odd = {name: _described(entry) for name, entry in entries.items() if name not in {*lists, *numeric}}
+    layout = find_layout(request, list(entries), label=label, numeric=numeric, lists=lists, odd=odd, what="key")
     notes = [] if label is None else [f"labels from the key {quote(label)} ({label_rule})"]
     labels = None if label is None else as_values(request.path, entries[label].load(), f"key {quote(label)}")
     where = "" if label is None else f"key {quote(label)}"
@@ -69,6 +78,11 @@ def contents(request: Request, entries: Mapping[str, Entry], with_labels: bool) 
     classes, class_notes = _class_names(request, entries)
     matrix = floats(request.path, entries[layout.columns[0]].load(), f"key {quote(layout.columns[0])}")
     return Contents(layout, matrix, classes, labels, where, notes=(*notes, *class_notes))
+
+
+def _described(entry: Entry) -> str:
+    kinds = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "booleans", "U": "text", "S": "text"}
+    return f"it holds {kinds.get(entry.kind, 'something else')} of shape {entry.shape}"
 
 
 def label_array(request: Request, entries: Mapping[str, Entry]) -> tuple[Values, str]:
@@ -88,7 +102,9 @@ def _bare(request: Request, entry: Entry) -> Contents:
     """An array without a name: the caller's word, or the default, says what it is."""
     if entry.kind != "f":
         what = f"it holds one array of dtype kind {entry.kind!r} and shape {entry.shape}"
-        raise failure(request.path, f"expected an array of predictions (floating-point), {what}: labels go to labels=")
+        raise failure(
+            request.path, f"expected an array of predictions (floating-point), {what}: labels go to labels= (--labels)"
+        )
     for given in (request.label_column, *(request.proba_columns or ())):
         if given is not None:
             raise failure(request.path, f"expected an array named {quote(given)}, it holds one array without a name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,12 @@ WEAK_LABEL = (
     "y"  # also a class of its own in files with one column per letter, so it counts only if nothing better does
 )
 WEAK_PROBA = "p"
+
+LOGITS_OPTION = "logits=True (--logits)"  # as the library and as the command line call it
+COLUMNS_OPTION = "proba_columns (--columns)"
+LABEL_OPTION = "label_column (--label-column)"
+LABELS_OPTION = "labels (--labels)"
+MOST_LISTED = 12  # names of columns in a note
 
 _BEHIND = r"(?:[_.:](.+)|([0-9]+))"
 _PROBA_PREFIX = re.compile(rf"({'|'.join(PROBA_NAMES)}){_BEHIND}", re.IGNORECASE | re.DOTALL)
@@ -92,7 +98,7 @@ def find_label(request: Request, names: Sequence[str], what: str = "column", *, 
         return _present(request, request.label_column, names, what)
     found = [name for name in names if name.lower() in LABEL_NAMES]
     if len(found) > 1:
-        raise failure(request.path, f"expected one label {what}, found {listing(found)}: name one with label_column")
+        raise failure(request.path, f"expected one label {what}, found {listing(found)}: name one with {LABEL_OPTION}")
     if found:
         return found[0]
     return WEAK_LABEL if weak and WEAK_LABEL in names else None
@@ -105,9 +111,10 @@ def find_layout(
     label: str | None,
     numeric: Collection[str],
     lists: Collection[str] = (),
+    odd: Mapping[str, str] | None = None,
     what: str = "column",
 ) -> Layout:
-    """Find the predictions among `names`; `numeric` hold a number per row, `lists` a vector per row."""
+    """Find the predictions among `names`; `numeric` hold a number per row, `lists` a vector per row, `odd` neither."""
     rest = [name for name in names if name != label]
     if request.kind == "top_label":
         return _top_label(request, rest, what) or _none_found(request, names, what)
@@ -118,6 +125,7 @@ def find_layout(
         or _by_prefix(request, rest)
         or _by_scalar_name(request, rest, numeric, what)
         or (None if request.told else _top_label(request, rest, what))
+        or _refuse_odd(request, rest, odd or {}, what)
         or _only_vector(request, rest, lists, what)
         or _plain_classes(request, rest, numeric)
     )
@@ -135,8 +143,8 @@ def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, b
     """Logits or probabilities: by the name or the caller, never by the values. False: only the default says so."""
     told = request.told
     if said is not None and told is not None and said != told:
-        flag = "logits=True" if request.logits else f"kind={request.kind!r}"
-        raise failure(request.path, f"expected {told} ({flag}), {subject} says {said}: rename it or drop {flag}")
+        flag = LOGITS_OPTION if request.logits else f"kind={request.kind!r}"
+        raise failure(request.path, f"expected {told} as {flag} says, {subject} says {said}: rename it or drop {flag}")
     return said or told or "probabilities", (said or told) is not None
 
 
@@ -175,7 +183,7 @@ def _by_prefix(request: Request, names: Sequence[str]) -> Layout | None:
     wanted = {key: members for key, members in found.items() if request.told in (None, key[0])}
     if len(wanted) > 1:
         shown = " and ".join(listing(members, 2) for members in wanted.values())
-        how = "name the columns with proba_columns, or say logits=True or kind='probabilities'"
+        how = f"name the columns with {COLUMNS_OPTION}, or say {LOGITS_OPTION} or kind='probabilities'"
         raise failure(request.path, f"expected one family of prediction columns, found {shown}: {how}")
     if not wanted:
         for scale, prefix in found:  # the only family says the opposite of what the caller said
@@ -216,7 +224,9 @@ def _top_label(request: Request, names: Sequence[str], what: str) -> Layout | No
     confidence = _one_of(request, names, CONFIDENCE_NAMES, what)
     if request.proba_columns is not None:
         if len(request.proba_columns) != 1:
-            raise failure(request.path, f"expected one confidence {what}, proba_columns names {listing(names)}")
+            raise failure(
+                request.path, f"expected one confidence {what}, {COLUMNS_OPTION} names {listing(request.proba_columns)}"
+            )
         confidence = _present(request, request.proba_columns[0], names, what)
     if confidence is None:
         return None
@@ -228,6 +238,15 @@ def _top_label(request: Request, names: Sequence[str], what: str) -> Layout | No
     note = f"confidence from {_shown([confidence], what)}, {source} (by their names): only confidence errors apply"
     prediction = None if correct is not None else prediction
     return Layout("top_label", prediction=prediction, confidence=confidence, correct=correct, note=note)
+
+
+def _refuse_odd(request: Request, names: Sequence[str], odd: Mapping[str, str], what: str) -> Layout | None:
+    """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
+    for name in _called(names, {*PROBA_NAMES, *LOGIT_NAMES} - {WEAK_PROBA}):
+        if name in odd:
+            wanted = "numbers, one per row or of shape (rows, classes),"
+            raise failure(request.path, f"expected {wanted} in the {what} {quote(name)}, {odd[name]}")
+    return None
 
 
 def _only_vector(request: Request, names: Sequence[str], lists: Collection[str], what: str) -> Layout | None:
@@ -262,7 +281,7 @@ def _none_found(request: Request, names: Sequence[str], what: str) -> Layout:
     wanted = f"predictions: a {what} called probs or logits, or columns such as prob_a, prob_b"
     if request.kind == "top_label":
         wanted = f"a confidence {what} ({', '.join(CONFIDENCE_NAMES)})"
-    raise failure(request.path, f"expected {wanted}, found {listing(names)}: name them with proba_columns")
+    raise failure(request.path, f"expected {wanted}, found {listing(names)}: name them with {COLUMNS_OPTION}")
 
 
 def _choose(request: Request, probas: list[str], logits: list[str], what: str) -> str | None:
@@ -271,7 +290,8 @@ def _choose(request: Request, probas: list[str], logits: list[str], what: str) -
         both = listing([*probas, *logits])
         raise failure(
             request.path,
-            f"expected probabilities or logits, found both ({both}): say logits=True or kind='probabilities'",
+            f"expected probabilities or logits, found both ({both}): say {LOGITS_OPTION}, or name one with "
+            f"{COLUMNS_OPTION}",
         )
     found = (logits or probas) if request.told == "logits" else (probas or logits)
     if len(found) > 1:
@@ -281,7 +301,7 @@ def _choose(request: Request, probas: list[str], logits: list[str], what: str) -
 
 def _several_found(request: Request, found: Sequence[str], what: str) -> FileError:
     return failure(
-        request.path, f"expected one {what} of predictions, found {listing(found)}: name one with proba_columns"
+        request.path, f"expected one {what} of predictions, found {listing(found)}: name one with {COLUMNS_OPTION}"
     )
 
 
@@ -313,4 +333,4 @@ def _strip(request: Request, names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _shown(names: Sequence[str], what: str) -> str:
-    return f"the {what} {quote(names[0])}" if len(names) == 1 else f"{len(names)} {what}s {listing(names, 3)}"
+    return f"the {what} {quote(names[0])}" if len(names) == 1 else f"{len(names)} {what}s {listing(names, MOST_LISTED)}"

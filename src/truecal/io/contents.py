@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truecal.data import check_probabilities, row_blocks
-from truecal.io.columns import Layout
+from truecal.io.columns import LOGITS_OPTION, Layout
 from truecal.io.failures import failure, quote
 from truecal.io.labels import Values
 from truecal.io.predictions import Floats
@@ -85,7 +85,7 @@ def _check_distributions(path: str, matrix: Floats, layout: Layout) -> None:
     try:
         check_probabilities(matrix, name)
     except (TypeError, ValueError) as error:
-        hint = "" if layout.sure else ". No name says what these numbers are: if they are logits, say logits=True"
+        hint = "" if layout.sure else f". No name says what these numbers are: if they are logits, say {LOGITS_OPTION}"
         raise failure(path, f"{error}{hint}") from error
 
 

@@ -73,8 +73,17 @@ def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
     except MemoryError as error:
         raise failure(path, f"expected {expected}, it asks for more memory than there is") from error
     except Exception as error:
-        reason = one_line(error, LONGEST_REASON).strip() or type(error).__name__
+        reason = _own_words(str(error)) or one_line(error, LONGEST_REASON).strip() or type(error).__name__
         raise failure(path, f"expected {expected}, it cannot be read ({reason})") from error
+
+
+def _own_words(reason: str) -> str | None:
+    """Our words for messages that advise to trust the file: that advice is never passed on."""
+    if "max_header_size" in reason:
+        return "its header is longer than that of any plain array"
+    if "weights_only" in reason or "allow_pickle" in reason or "Weights only" in reason:
+        return "it holds something else, or is damaged"
+    return None
 
 
 def need(module: str, extra: str, purpose: str) -> Any:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from truecal.io import arrays, tables, text
-from truecal.io.columns import Request
+from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
 from truecal.io.contents import Contents, check_matrix, two_columns
-from truecal.io.failures import FileError, failure, path_text, quote
+from truecal.io.failures import FileError, failure, listing, path_text, quote
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
-from truecal.io.predictions import Kind, Predictions, in_index_order, readable
+from truecal.io.predictions import Indices, Kind, Predictions, in_index_order, readable
 from truecal.io.samples import read_samples
 
 Reader = Callable[[Request, bool], Contents]
@@ -206,6 +206,8 @@ def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | No
     if classes is not None and len(classes) != matrix.shape[1]:
         raise failure(path, f"expected {matrix.shape[1]} class names, one per column, got {len(classes)}")
     values, y_true = _labels_of(path, found, given, matrix.shape, classes, notes)
+    if y_true is not None:
+        notes += _absent(y_true, matrix.shape[1], classes)
     numbers = {"proba": matrix} if layout.kind == "probabilities" else {"logits": matrix}
     read = Predictions(
         name=name,
@@ -218,6 +220,15 @@ def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | No
         **numbers,  # type: ignore[arg-type]
     )
     return in_index_order(read)
+
+
+def _absent(y_true: Indices, n_classes: int, classes: tuple[str, ...] | None) -> list[str]:
+    """A class that no label is of may be a column that is no class."""
+    never = np.flatnonzero(np.bincount(y_true, minlength=n_classes) == 0)
+    if len(never) == 0:
+        return []
+    names = listing([int(j) if classes is None else classes[j] for j in never], MOST_LISTED)
+    return [f"{len(never)} of {n_classes} classes never {'occurs' if len(never) == 1 else 'occur'} as a label: {names}"]
 
 
 def _labels_of(
@@ -278,7 +289,8 @@ def _judge_top_label(name: str, path: str, found: Contents, given: tuple[Values,
     if correct is None and found.predicted is not None:
         if values is None:
             raise failure(
-                path, "expected a label beside each predicted label: name it with label_column, or give labels"
+                path,
+                f"expected a label beside each predicted label: name it with {LABEL_OPTION}, or give {LABELS_OPTION}",
             )
         correct = hits(path, values, found.predicted, "predicted labels")
         notes.append("a row is a hit where the predicted label equals the label")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from truecal.io.columns import Request
+from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import failure, listing, parsing, quote
 from truecal.io.predictions import Floats, Indices, Predictions
 from truecal.kernels.cpu import softmax
@@ -36,9 +36,11 @@ def read_samples(request: Request, name: str, with_labels: bool) -> Predictions:
     """Lines with doc_id, target and resps (or filtered_resps), in the order of doc_id."""
     path = request.path
     if request.told is not None or request.kind == "top_label":
-        raise failure(path, "expected no kind or logits for a sample log: it holds log-likelihoods of choices")
+        raise failure(
+            path, f"expected no kind= and no {LOGITS_OPTION} for a sample log: it holds log-likelihoods of choices"
+        )
     if request.proba_columns is not None and len(request.proba_columns) != 1:
-        raise failure(path, f"expected one key of responses, got {listing(request.proba_columns)}")
+        raise failure(path, f"expected one key of responses in {COLUMNS_OPTION}, got {listing(request.proba_columns)}")
     samples, notes = _samples(request)
     counts = np.array([len(sample.scores) for sample in samples], dtype=np.intp)
     logits = _padded(path, samples, counts)
@@ -211,19 +213,21 @@ def _answers(request: Request, samples: Sequence[Sample]) -> tuple[Indices | Non
         raise failure(
             request.path,
             f"expected an index or the text of one of {len(samples[row].scores)} choices in {quote(key)} on line "
-            f"{samples[row].line}, got {quote(samples[row].target)}: name the key with label_column, or give labels",
+            f"{samples[row].line}, got {quote(samples[row].target)}: name the key with {LABEL_OPTION}, "
+            f"or give {LABELS_OPTION}",
         )
     fits = {how: indices for how, indices in whole.items() if _first_conflict(samples, indices) is None}
     if len({tuple(i for i in indices if i is not None) for indices in (fits or whole).values()}) > 1:
         raise failure(
-            request.path, f"expected one meaning of {quote(key)}, it fits as index and as text of a choice: give labels"
+            request.path,
+            f"expected one meaning of {quote(key)}, it fits as index and as text of a choice: give {LABELS_OPTION}",
         )
     if not fits and request.label_column is None:
         row = next(r for r in (_first_conflict(samples, i) for i in whole.values()) if r is not None)
         raise failure(
             request.path,
             f"expected 'target' to agree with 'acc' of the log, line {samples[row].line} has target "
-            f"{quote(samples[row].target)} and acc {samples[row].acc:g}: give label_column or labels",
+            f"{quote(samples[row].target)} and acc {samples[row].acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}",
         )
     how, indices = next(iter((fits or whole).items()))
     return np.array(indices, dtype=np.intp), f"labels: {how}"

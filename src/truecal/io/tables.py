@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.io.columns import Request, check_names, find_label, find_layout
+from truecal.io.columns import LABEL_OPTION, Request, check_names, find_label, find_layout
 from truecal.io.contents import Contents, as_hits, check_confidence, check_expansion, floats
 from truecal.io.failures import failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, numbers_if_whole, text_values
@@ -50,13 +50,10 @@ def read_arrow(request: Request, with_labels: bool) -> Contents:
 def contents(request: Request, table: Table, with_labels: bool) -> Contents:
     """Find labels and predictions among the columns; read only those. `with_labels`: labels come from elsewhere too."""
     label = find_label(request, table.names, weak=not with_labels)
-    layout = find_layout(
-        request,
-        table.names,
-        label=label,
-        numeric={name for name, kind in table.types.items() if is_number(kind)},
-        lists={name for name, kind in table.types.items() if is_vector(kind)},
-    )
+    numeric = {name for name, kind in table.types.items() if is_number(kind)}
+    lists = {name for name, kind in table.types.items() if is_vector(kind)}
+    odd = {name: f"its type is {kind}" for name, kind in table.types.items() if name not in numeric | lists}
+    layout = find_layout(request, table.names, label=label, numeric=numeric, lists=lists, odd=odd)
     base = Contents(layout)
     if label is not None:
         rule = "named by label_column" if request.label_column is not None else "by its name"
@@ -76,7 +73,7 @@ def label_values(request: Request, table: Table) -> tuple[Values, str]:
     only = table.names[0] if len(table.names) == 1 and request.label_column is None else None
     name = only or find_label(request, table.names)
     if name is None:
-        raise failure(request.path, "expected a column called label: name it with label_column")
+        raise failure(request.path, f"expected a column called label: name it with {LABEL_OPTION}")
     return label_column(table, name), f"column {quote(name)}"
 
 
