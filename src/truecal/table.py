@@ -31,6 +31,7 @@ Reduced = TypeVar("Reduced")
 _THREADS = cpu.THREADS
 _PARALLEL_ENTRIES = 1 << 20  # below this many reports, starting threads costs more than it saves
 _TILE_COLUMNS = 64
+_UNSORTED_BINS = 256  # with more bins than this, and than classes, most reports exceed 1/m and must be looked up
 _UNSORTED_CELLS = 1 << 18  # with more cells than this, clearing them for each block of rows costs more than sorting
 _RADIX_ROWS = 1 << 13  # from here on, grouping by leading bits beats a full sort
 _LONG_VIEW = 1 << 15  # from here on, one view is cheaper to bucket than to sort
@@ -201,7 +202,8 @@ def map_tables(
     plain = sample.marks is not None and sample.weights is None and not sample.joint and not squares
     if plain and isinstance(rule, FixedRule):
         edges = _union_of_edges(sample, rule)
-        if sample.reports.ndim == 1 or len(edges) * sample.views <= _UNSORTED_CELLS:
+        few = len(edges) <= max(_UNSORTED_BINS, sample.views) and len(edges) * sample.views <= _UNSORTED_CELLS
+        if sample.reports.ndim == 1 or few:
             return [reduce(_fixed_tables(sample, rule, edges))]
     make = _plain_tables if plain and ties != "row" else _general_tables
     if isinstance(rule, Halfspaces):
