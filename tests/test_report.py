@@ -20,7 +20,7 @@ from truecal.io import FileError
 from truecal.report import render_report, write_report
 from truecal.report.content import MOST_POINTS, SCALE
 from truecal.report.measures import measure
-from truecal.report.text import clean, distinct, script_json, shorten
+from truecal.report.text import clean, distinct, interval, script_json, shorten
 
 MEGABYTE = 1_000_000
 
@@ -131,6 +131,67 @@ def test_every_flip_is_listed_with_its_noise(page):
     beyond = sum(bool(flip.beyond_noise) for flip in comparison.flips)
     assert beyond > 0
     assert page.text.count("✗ beyond noise") == beyond
+
+
+def cells(found, label):
+    """The texts of the cells with this label, leaderboards first."""
+    rows = re.findall(rf'<td[^>]*data-label="{re.escape(label)}"[^>]*>(.*?)</td>', found, re.S)
+    return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", row)).strip() for row in rows]
+
+
+def test_the_leaderboard_says_what_the_verdict_says():
+    """Marks and intervals are the joint ones of the sentence: those of a single pair would contradict it."""
+    comparison = cases.flipping()
+    verdict, text = comparison.verdict, render_report(comparison)
+    order = [row["model"] for row in comparison.leaderboard()]
+    boards = cells(text, "behind the best")
+    assert len(boards) == len(order) * len(comparison.n_bins)
+    for name, cell in zip(order * len(comparison.n_bins), boards, strict=True):
+        assert ("cannot tell" in cell) == (name in verdict.best[1:])
+        gap = verdict.behind.get(name)
+        assert cell.startswith("best") if gap is None else interval(gap.low, gap.high) in cell
+    for name, cell in zip(order * len(comparison.n_bins), cells(text, "calibrated?"), strict=True):
+        standing = verdict.standings[name]
+        assert cell.startswith("✗ rejected p " if name in verdict.rejected else f"{standing.words} p ")
+        for error in standing.errors:
+            assert measure(error).symbol in cell
+    assert "hold jointly for all 10 pairs" in Page(text).text
+
+
+def test_what_is_not_rejected_is_no_pass():
+    z = np.random.default_rng(0).normal(size=(300, 3))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) > np.random.default_rng(1).random((300, 1))).argmax(axis=1)
+    text = render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise", "confidence"], resamples=99))
+    assert text.count('<span class="badge">not rejected</span>') == 3  # the verdict and two boards
+    assert "✓ not rejected" not in text and "not that it is calibrated" in Page(text).text
+    few = Page(render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise"], resamples=9)))
+    assert few.text.count("untested (too few draws)") == 3 and " p = " not in few.text.split("What is measured")[0]
+
+
+def test_one_bin_count_promises_no_control():
+    y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
+    found = Page(render_report(tc.compare(y, {"a": p, "b": p}, n_bins=5, errors=["binary"], resamples=9)))
+    assert "Move the bin control" not in found.text and "Only 5 bins were measured here" in found.text
+    assert not any(attrs.get("id") == "bins" for _, attrs in found.elements)
+
+
+def test_dominance_speaks_of_the_sample(page):
+    assert "better on this sample" in page.text and "whatever one cares about" not in page.text
+
+
+def test_added_notes_are_text():
+    note = "a.npz: <img src=x onerror=alert(1)> read"
+    for result in (cases.flipping(), cases.flipping().evaluations["honest"]):
+        found = Page(render_report(result.with_notes([note])))
+        assert note in found.text
+        assert "img" not in {tag for tag, _ in found.elements}
+
+
+def test_every_cell_of_a_table_that_folds_has_a_label(page):
+    tables = [attrs for tag, attrs in page.elements if tag == "table"]
+    assert tables and all("fold" in (attrs.get("class") or "").split() for attrs in tables)
+    assert all(attrs.get("data-label") for tag, attrs in page.elements if tag == "td")
 
 
 def test_chain_and_leaderboard_are_in_order(page):

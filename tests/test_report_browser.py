@@ -184,6 +184,19 @@ def test_every_chart_is_drawn_and_nothing_is_wider_than_the_screen(browser, fold
 
 
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
+def test_tables_fold_on_a_phone_so_that_nothing_is_cut(browser, folder, name):
+    browser.open(folder / f"{name}.html", width=360)
+    browser.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    wide = browser.run(
+        "[...document.querySelectorAll('.scroll')].filter(node => node.scrollWidth > node.clientWidth)"
+        ".map(node => node.getAttribute('aria-label'))"
+    )
+    assert wide == []
+    heads = browser.run("[...document.querySelectorAll('table thead')].map(node => getComputedStyle(node).display)")
+    assert heads and set(heads) == {"none"}
+
+
+@pytest.mark.parametrize("name", ["page", "hostile", "one"])
 def test_nothing_is_asked_of_any_network(browser, folder, name):
     browser.open(folder / f"{name}.html")
     for select in browser.run("[...document.querySelectorAll('select')].map(node => '#' + node.id)"):

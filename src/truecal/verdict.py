@@ -400,7 +400,8 @@ def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim], brief: bool) 
     able = tuple(m for m, width in widths if width <= gap)
     if brief:
         where = f"at {bins_text(able)}" if able else _enough(facts, widths, gap)
-        return f", such as {pair[0]} and {pair[1]}, where a difference as large as the loss gap of {gap:.2g} would show {where}"
+        size = f"a difference as large as the loss gap of {gap:.2g}"
+        return f", such as {pair[0]} and {pair[1]}, where {size} would show {where}"
     needed = f"U would have to differ by {_sizes(widths)}, and {_able(facts, able, widths, gap)}"
     if facts.pairs == 1:
         return f": to be seen, {needed}"

@@ -14,7 +14,7 @@ from truecal.measuring import ErrorValue, Reliability
 from truecal.report.charts import COLORS
 from truecal.report.measures import ECE, letters, measure
 from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, interval, number, rounded, shorten, signed
-from truecal.verdict import Verdict, give_verdict
+from truecal.verdict import Standing, Verdict, give_verdict
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000
@@ -129,7 +129,8 @@ def summary(source: Source, title: str | None) -> dict[str, Any]:
         "models": source.models,
         "best_known": [source.model(key) for key in source.verdict.best],
         "rejected": [model for model in source.by_loss() if model.key in source.verdict.rejected],
-        "accepted": [model for model in source.by_loss() if _accepted(source, model)],
+        "spared": [model for model in source.by_loss() if source.verdict.standings[model.key].state == "not rejected"],
+        "n_pairs": len(source.models) * (len(source.models) - 1) // 2,
         "boards": [_board(source, m) for m in _headline_counts(source)],
         "losses": _losses(source),
         "numbers": [
@@ -144,10 +145,6 @@ def summary(source: Source, title: str | None) -> dict[str, Any]:
         "has_parts": any(row.loss is not None for row in first.errors),
         "has_diagrams": bool(first.reliability),
     }
-
-
-def _accepted(source: Source, model: Model) -> bool:
-    return source.evaluations[model.key].test is not None and model.key not in source.verdict.rejected
 
 
 def _start(counts: Sequence[int]) -> int:
@@ -189,21 +186,23 @@ def _board(source: Source, m: int | None) -> dict[str, Any]:
         found = source.evaluations[model.key]
         row = _row(source, model.key, source.headline, m)
         pair = None if model is best else _pair(source, best.key, model.key, m)
+        gap = source.verdict.behind.get(model.key)
         rows.append(
             {
                 "place": place,
                 "model": model,
                 "loss": number(row.loss),
-                "behind": "" if pair is None else _behind(pair, best.key)[0],
-                "behind_interval": "" if pair is None else _behind(pair, best.key)[1],
-                "told": pair is None or pair.lower_loss is not None,
+                "behind": "" if gap is None else signed(gap.difference),
+                "behind_interval": "" if gap is None else interval(gap.low, gap.high),
+                "told": gap is None or model.key not in source.verdict.best,
+                "best": model.key in source.verdict.best[:1],
                 "U": signed(row.U),
                 "U_interval": interval(row.U_low, row.U_high),
                 "score": number(row.score),
                 "score_interval": interval(row.low, row.high, sign=False),
-                "pvalue": "" if found.test is None else _equals(found.test.pvalue),
                 "rejected": model.key in source.verdict.rejected,
-                "tested": found.test is not None,
+                "test": source.verdict.standings[model.key].words,
+                "pvalue": _tested_by(source.verdict.standings[model.key]),
                 "direction": _direction(found),
                 "condition": None if pair is None else pair.condition,
             }
@@ -228,11 +227,12 @@ def _pair(source: Source, a: str, b: str, m: int | None) -> Pair | None:
     return None
 
 
-def _behind(pair: Pair, best: str) -> tuple[str, str]:
-    """The loss gap to the best model with its paired interval, as a positive number where the best is better."""
-    low, high = (-pair.loss.high, -pair.loss.low) if pair.first == best else (pair.loss.low, pair.loss.high)
-    gap = -pair.loss.estimate if pair.first == best else pair.loss.estimate
-    return signed(gap), interval(low, high)
+def _tested_by(standing: Standing) -> str:
+    """The p-value after the correction and the error that it comes from; of a rejection, all errors that reject."""
+    if standing.pvalue is None or standing.state == "too few draws":
+        return ""
+    names = [measure(name).symbol for name in standing.errors or (standing.error,) if name is not None]
+    return f"p {_equals(standing.pvalue)} by {' and '.join(names)}"
 
 
 def _losses(source: Source) -> dict[str, Any]:
@@ -377,10 +377,9 @@ def payload(source: Source) -> dict[str, Any]:
 
 
 def _test_words(source: Source, model: Model) -> str:
-    test = source.evaluations[model.key].test
-    if test is None:
-        return "not tested"
-    return ("rejected" if model.key in source.verdict.rejected else "not rejected") + f", p {_equals(test.pvalue)}"
+    standing = source.verdict.standings[model.key]
+    by = _tested_by(standing)
+    return f"{standing.words}, {by}" if by else standing.words
 
 
 def _equals(p: float) -> str:
