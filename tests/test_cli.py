@@ -340,6 +340,13 @@ def test_a_model_with_few_outputs_may_repeat_them_on_other_samples(folder):
     assert any("10 of the 10 validation rows" in note for note in notes)
 
 
+def test_trouble_of_the_fit_is_a_note(folder):
+    with np.load("sharp-val.npz") as val:
+        np.savez("wrong-val.npz", logits=-val["logits"], labels=val["labels"])
+    notes = loaded("sharp-logits.npz", temperature=[Path("wrong-val.npz")]).notes
+    assert any("do not agree with the logits" in note for note in notes)
+
+
 def test_control_characters_are_never_printed(folder, capsys):
     os.rename("good.npz", "\x1b[31mgood.npz")
     code, out, err = truecal("evaluate", "\x1b[31mgood.npz", *FAST, capsys=capsys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -130,9 +131,11 @@ def _scaled(predictions: Predictions, validation: Path, options: dict[str, Any])
     if fitted_on.n_classes != predictions.n_classes:
         raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
     notes = _check_apart(predictions.path, predictions.logits, validation, fitted_on.logits)
-    scaling = tc.TemperatureScaling().fit(fitted_on.logits, fitted_on.y_true)
+    with warnings.catch_warnings(record=True) as raised:  # what the fit has to say is said with the results
+        warnings.simplefilter("always")
+        scaling = tc.TemperatureScaling().fit(fitted_on.logits, fitted_on.y_true)
     note = f"temperature {scaling.temperature_:.4g} fitted on {fitted_on.n} samples of {path_text(validation)}"
-    return scaling.predict_proba(predictions.logits), [note, *notes]
+    return scaling.predict_proba(predictions.logits), [note, *(str(warning.message) for warning in raised), *notes]
 
 
 def _check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:
