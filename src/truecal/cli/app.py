@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from truecal.io import FileError
+from truecal.io.failures import one_line, path_text
 
 from . import render
 from .loading import Loaded, load
@@ -150,7 +151,7 @@ def _write(result: Any, outputs: dict[str, Path | None], classes: Sequence[str] 
         made[path] = render_report(result, classes=classes)
     for path, text in made.items():
         write_atomic(path, text)
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path}", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
 @app.command()
@@ -352,7 +353,6 @@ def run() -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as problem:
-        text = str(problem) or type(problem).__name__
-        print(f"error: {' '.join(text.split())}", file=sys.stderr)
+        print(f"error: {one_line(str(problem) or type(problem).__name__)}", file=sys.stderr)
         return 1
     return 0
