@@ -353,6 +353,6 @@ def run() -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as problem:
-        print(f"error: {one_line(str(problem) or type(problem).__name__)}", file=sys.stderr)
+        print(f"error: {one_line(str(problem) or type(problem).__name__, 2000)}", file=sys.stderr)
         return 1
     return 0
