@@ -155,7 +155,7 @@ def test_the_leaderboard_says_what_the_verdict_says():
         assert cell.startswith("✗ rejected p " if name in verdict.rejected else f"{standing.words} p ")
         for error in standing.errors:
             assert measure(error).symbol in cell
-    assert "hold jointly for all 10 pairs" in Page(text).text
+    assert "hold jointly for all 10 pairs" in Page(text).text and "p is corrected for the 2 tests" in Page(text).text
 
 
 def test_what_is_not_rejected_is_no_pass():

@@ -130,6 +130,7 @@ def summary(source: Source, title: str | None) -> dict[str, Any]:
         "best_known": [source.model(key) for key in source.verdict.best],
         "rejected": [model for model in source.by_loss() if model.key in source.verdict.rejected],
         "spared": [model for model in source.by_loss() if source.verdict.standings[model.key].state == "not rejected"],
+        "n_tests": max(standing.n_tests for standing in source.verdict.standings.values()),
         "n_pairs": len(source.models) * (len(source.models) - 1) // 2,
         "boards": [_board(source, m) for m in _headline_counts(source)],
         "losses": _losses(source),
