@@ -26,7 +26,7 @@ from truecal.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
 from truecal.measuring import ErrorValue, vector_bins
 from truecal.properties import Outcomes
 from truecal.resampling import Plan, draw_cost
-from truecal.verdict import _claims, standing
+from truecal.verdict import _claims, _differences, standing
 
 
 def softmax(z):
@@ -439,7 +439,8 @@ class StubFacts:
     ],
 )
 def test_what_a_claim_of_better_calibration_needs(parts, rejected, expected):
-    claims = _claims(StubFacts(parts, rejected))
+    facts = StubFacts(parts, rejected)
+    claims = _claims(facts, _differences(facts))
     assert [(c.better, c.worse, c.n_bins) for c in claims] == expected
     assert all(c.low <= c.difference <= c.high < 0 for c in claims)
 

@@ -114,6 +114,10 @@ class _Facts:
         return tuple(row.n_bins for row in self._rows(self.names[0]))
 
     @property
+    def n_samples(self) -> int:
+        return next(iter(self.evaluations.values())).n_samples
+
+    @property
     def pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
 
@@ -182,8 +186,9 @@ def give_verdict(
         words = "no truthful error was measured"
         return Verdict(f"Predictive value: {words}.", f"Calibration: {words}.", ece, error, (), (), (), standings, {})
     predictive, best = _predictive(facts)
-    claims = tuple(_claims(facts))
-    spared = [found for found in _differences(facts) if found not in claims]
+    differences = _differences(facts)
+    claims = tuple(_claims(facts, differences))
+    spared = [found for found in differences if found not in claims]
     rejected = tuple(name for name in facts.names if facts.rejects(name))
     behind = {name: _gap(facts, name, best[0]) for name in facts.names if name != best[0]}
     return Verdict(
@@ -248,9 +253,9 @@ def _listed(words: Sequence[str]) -> str:
 # -- calibration ------------------------------------------------------------------------------------------------------
 
 
-def _claims(facts: _Facts) -> list[CalibrationClaim]:
-    """Pairs whose U parts differ beyond noise at some bin count, at none the other way, with the worse one rejected."""
-    return [claim for claim in _differences(facts) if facts.rejects(claim.worse) is True]
+def _claims(facts: _Facts, differences: Sequence[CalibrationClaim]) -> list[CalibrationClaim]:
+    """The differences of U whose worse model a test rejects: intervals alone, without a test, claim nothing."""
+    return [claim for claim in differences if facts.rejects(claim.worse) is True]
 
 
 def _differences(facts: _Facts) -> list[CalibrationClaim]:
@@ -399,7 +404,7 @@ def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim], brief: bool) 
     gap = abs(facts.loss(pair[0]) - facts.loss(pair[1]))
     able = tuple(m for m, width in widths if width <= gap)
     if brief:
-        where = f"at {bins_text(able)}" if able else _enough(facts, widths, gap)
+        where = f"at {bins_text(able)}" if able else _brief_count(facts, widths, gap)
         size = f"a difference as large as the loss gap of {gap:.2g}"
         return f", such as {pair[0]} and {pair[1]}, where {size} would show {where}"
     needed = f"U would have to differ by {_sizes(widths)}, and {_able(facts, able, widths, gap)}"
@@ -418,18 +423,22 @@ def _able(facts: _Facts, able: tuple[int, ...], widths: Sequence[tuple[int, floa
     against = f"the loss gap of {gap:.2g}"
     if able:
         return f"against {against}, {bins_text(able)} could"
-    where = _enough(facts, widths, gap)
-    if where.startswith("at about"):
-        return f"against {against}, none of these could, {where.removeprefix('at ')} would"
-    return f"against {against}, {where.removeprefix('at ').replace('count', 'count could')}"
+    needed = _enough(facts, widths, gap)
+    if needed is None:
+        return f"against {against}, no bin count could with {facts.n_samples} samples"
+    return f"against {against}, none of these could, about {needed} bins would"
 
 
-def _enough(facts: _Facts, widths: Sequence[tuple[int, float]], gap: float) -> str:
-    """How many bins would show a difference of U as large as the gap."""
-    n = next(iter(facts.evaluations.values())).n_samples
+def _brief_count(facts: _Facts, widths: Sequence[tuple[int, float]], gap: float) -> str:
+    needed = _enough(facts, widths, gap)
+    return f"at no bin count with {facts.n_samples} samples" if needed is None else f"at about {needed} bins"
+
+
+def _enough(facts: _Facts, widths: Sequence[tuple[int, float]], gap: float) -> int | None:
+    """How many bins would show a difference of U as large as the gap; None where that is more than half the rows."""
     m, width = widths[-1]
-    needed = ceil(m * (width / gap) ** 2) if gap > 0 else n  # the noise of U falls like 1/√m
-    return f"at about {needed} bins" if needed <= n // 2 else f"at no bin count with {n} samples"
+    needed = ceil(m * (width / gap) ** 2) if gap > 0 else facts.n_samples  # the noise of U falls like 1/√m
+    return needed if needed <= facts.n_samples // 2 else None
 
 
 # -- ECE --------------------------------------------------------------------------------------------------------------
