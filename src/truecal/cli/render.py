@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from truecal.verdict import standing
+
 if TYPE_CHECKING:
     from truecal.comparison import Comparison
     from truecal.evaluation import Evaluation
@@ -121,8 +123,9 @@ def _words(result: Evaluation) -> list[str]:
     loss, row = result.losses[0], result.rows(result.headline)[0]
     value = f"{loss.name.replace('_', ' ')} {loss.value:.4g}"
     lines = [f"Predictive value: {value}, {row.symbol} loss part {_number(row.loss)}."]
-    tests = ", ".join(f"{name} p = {test.pvalue:.3g}" for name, test in result.tests.items()) or "not tested"
-    lines.append(f"Calibration: {tests}; {result.direction!r}.")
+    found = standing(result.tests, result.level)
+    tests = ", ".join(f"{name} p = {test.pvalue:.3g}" for name, test in result.tests.items())
+    lines.append(f"Calibration: {found.words}{f' ({tests})' if tests else ''}; {result.direction!r}.")
     for ece in (e for e in result.errors if e.error in ECE):
         band = "" if ece.null_low is None else f" (a calibrated model: {ece.null_low:.3g} to {ece.null_high:.3g})"
         lines.append(f"ECE would have said {ece.value:.4g} at {ece.n_bins} bins{band}.")
