@@ -29,7 +29,7 @@ from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
     from .inference import Part
-    from .inference.intervals import LeftOut
+    from .inference.jackknife import LeftOut
 
 Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
@@ -444,7 +444,7 @@ def _pairs(
     evaluations: Mapping[str, Evaluation], left_out: Mapping[str, Mapping[str, LeftOut]], level: float
 ) -> Iterator[Pair]:
     """Paired differences of every squared error, from the leave-one-out values of the models."""
-    from .inference.intervals import paired_part
+    from .inference.paired import paired_part
 
     for error in next(iter(left_out.values())):
         for a, b in combinations(evaluations, 2):

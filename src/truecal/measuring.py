@@ -17,7 +17,7 @@ from .table import BinTable
 
 if TYPE_CHECKING:
     from .inference import CalibrationTest, ConsistencyBands, MeanGap
-    from .inference.intervals import LeftOut
+    from .inference.jackknife import LeftOut
 
 Array = NDArray[Any]
 Clusters = tuple[Array, int]
@@ -238,7 +238,7 @@ def _squared(
     notes: list[str],
 ) -> tuple[list[ErrorValue], LeftOut | None]:
     """Rows of a squared error, and its leave-one-out values (None where there are too few units)."""
-    from .inference.intervals import cluster_parts, leave_out
+    from .inference.jackknife import cluster_parts, leave_out
 
     values, loss, u = metric.split(sample)
     within: list[float | None] = [None] * len(values)
@@ -297,7 +297,8 @@ def _intervals(
     notes: list[str],
 ) -> list[tuple[Any, Any]]:
     """For each bin count, the intervals of U and of the score; none where they would need draws beyond the plan."""
-    from .inference.intervals import SCARCE_NOTE, few_bins, interval_of, scarce
+    from .inference.intervals import interval_of
+    from .inference.jackknife import SCARCE_NOTE, few_bins, scarce
     from .inference.null import calibrated_world, simulate
     from .inference.results import fewest_draws
 
@@ -451,7 +452,7 @@ def _mean_interval(
     """Leave-one-out t interval of a weighted mean: for equal weights the usual one. Units are those with weight."""
     from scipy.special import stdtrit
 
-    from .inference.intervals import ROUNDING, jackknife_se
+    from .inference.jackknife import ROUNDING, jackknife_se
 
     sums, mass = w * values, w
     if clusters is not None:

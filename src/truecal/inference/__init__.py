@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .bands import ConsistencyBands, consistency_bands
 from .direction import MeanGap, mean_gap
-from .intervals import Interval, PairedDifference, Part, confidence_interval, paired_difference
+from .intervals import Interval, confidence_interval
+from .paired import PairedDifference, Part, paired_difference
 from .testing import CalibrationTest, CountDetail, Noise, NullBand, calibration_test, noise_of_U, null_band
 
 __all__ = [
