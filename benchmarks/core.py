@@ -14,6 +14,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +148,7 @@ def growth(path: Path) -> None:
                 if len(y) == 0 or (strategy == "two_bin" and "bins" in title):
                     continue
                 options = {} if strategy == "two_bin" else {"n_bins": m}
-                call = lambda y=y, p=p, o=options, s=strategy: tc.classwise_error(y, p, strategy=s, **o)  # noqa: E731
+                call = partial(tc.classwise_error, y, p, strategy=strategy, **options)
                 xs.append({"r": n, "c": k, "b": m, "d": distinct}[title[0]])
                 ys.append(in_turns(3, call=call)["call"] / p.size * 1e9)
             if xs:

@@ -35,9 +35,9 @@ from truecal.io.reading import FORMATS
 pa = pytest.importorskip("pyarrow")
 torch = pytest.importorskip("torch")
 safetensors_numpy = pytest.importorskip("safetensors.numpy")
-import pyarrow.csv as arrow_csv  # noqa: E402
-import pyarrow.feather as feather  # noqa: E402
-import pyarrow.parquet as parquet  # noqa: E402
+import pyarrow.csv as arrow_csv  # noqa: E402  # after importorskip
+import pyarrow.feather as feather  # noqa: E402  # after importorskip
+import pyarrow.parquet as parquet  # noqa: E402  # after importorskip
 
 Array = np.ndarray[Any, Any]
 
@@ -294,7 +294,7 @@ def test_logits_and_probabilities_are_never_guessed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="contradict each other"):
         read_predictions(named, logits=True, kind="probabilities")
     with pytest.raises(ValueError, match=r"kind: expected one of .*, got 'probs'"):
-        read_predictions(named, kind="probs")  # type: ignore[arg-type]
+        read_predictions(named, kind="probs")
 
 
 def test_two_families_of_columns_need_a_word(tmp_path: Path) -> None:

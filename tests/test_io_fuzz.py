@@ -24,9 +24,9 @@ from truecal.io import FileError, Predictions, read_labels, read_predictions
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
-import pyarrow.csv as arrow_csv  # noqa: E402
-import pyarrow.feather as feather  # noqa: E402
-import pyarrow.parquet as parquet  # noqa: E402
+import pyarrow.csv as arrow_csv  # noqa: E402  # after importorskip
+import pyarrow.feather as feather  # noqa: E402  # after importorskip
+import pyarrow.parquet as parquet  # noqa: E402  # after importorskip
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from truecal.lab.traces import Job, Stopped, Store, Trace, run_traces
 
 torch = pytest.importorskip("torch")
 
-from truecal.lab import cifar_trainer  # noqa: E402
-from truecal.lab.cifar_models import Built, FullPrecisionLinear  # noqa: E402
-from truecal.lab.cifar_trainer import CifarSettings, CifarTrainer, Variant, crop_and_flip, resize  # noqa: E402
+from truecal.lab import cifar_trainer  # noqa: E402  # after importorskip
+from truecal.lab.cifar_models import Built, FullPrecisionLinear  # noqa: E402  # after importorskip
+from truecal.lab.cifar_trainer import CifarSettings, CifarTrainer, Variant, crop_and_flip, resize  # noqa: E402  # after importorskip
 
 CLASSES = 5
 
@@ -118,7 +118,7 @@ class TestHostilePickles:
     def test_refused_and_nothing_runs(self, tmp_path: Path, make: object, protocol: int) -> None:
         target = tmp_path / "made"
         root = write_folder(tmp_path) / "cifar-100-python"
-        (root / "train").write_bytes(pickle.dumps(make(target), protocol=protocol))  # type: ignore[operator]
+        (root / "train").write_bytes(pickle.dumps(make(target), protocol=protocol))
         with pytest.raises(ValueError, match="not a plain pickle"):
             cifar100(tmp_path)
         assert not target.exists()
@@ -261,7 +261,7 @@ class TestTrainer:
             order = np.resize(rng.permutation(12), 16)
             top, left = rng.integers(0, 9, size=(2, 16))
             flip = rng.random(16) < 0.5
-            images = [one_image(trainer.images[subset[i]], 16, *where) for i, *where in zip(order, top, left, flip)]  # noqa: B905
+            images = [one_image(trainer.images[subset[i]], 16, *where) for i, *where in zip(order, top, left, flip)]  # noqa: B905  # equal by construction
             session.model.train()
             session.model.zero_grad()
             loss = torch.nn.functional.cross_entropy(
@@ -317,7 +317,7 @@ def test_time_limit_stops_and_a_later_run_ends_alike(
     traces = [Trace("net", f, 4, cost=f) for f in (0.5, 1.0)]
 
     def score(checkpoint: object, trainer: object) -> dict[str, float]:
-        return {"sum": float(checkpoint.test.astype(np.float64).sum())}  # type: ignore[attr-defined]
+        return {"sum": float(checkpoint.test.astype(np.float64).sum())}
 
     expected = run_traces(Job(lambda: trainer, score, Store(tmp_path / "a")), traces)
     clock = iter([0.0, 0.0, 0.0, 0.0, 0.0, 100.0])

@@ -23,7 +23,7 @@ from truecal.lab import figures
 
 
 def points(axis: object) -> np.ndarray:
-    return np.concatenate([np.asarray(c.get_offsets()) for c in axis.collections])  # type: ignore[attr-defined]
+    return np.concatenate([np.asarray(c.get_offsets()) for c in axis.collections])
 
 
 @pytest.fixture(params=[("within", 1), ("cross", 3)], ids=["within", "cross"])

@@ -205,7 +205,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 def wait_for(look: object, count: int) -> list[int]:
     end = time.monotonic() + 30
     while time.monotonic() < end:
-        found = look()  # type: ignore[operator]
+        found = look()
         if len(found) >= count:
             return list(found)
         time.sleep(0.05)

@@ -336,7 +336,7 @@ def test_the_same_result_gives_the_same_page():
 
 def test_other_things_are_refused():
     with pytest.raises(TypeError, match="needs a Comparison or an Evaluation, got dict"):
-        render_report({})  # type: ignore[arg-type]
+        render_report({})
     with pytest.raises(ValueError, match="must name all 6 classes, got 2"):
         render_report(cases.flipping(), classes=["a", "b"])
 

@@ -421,7 +421,7 @@ def read_rule(
         raise ValueError(f"{name} must be one of {known} or a rule object, got {strategy!r}")
     kind = names[strategy]
     has_bins = "n_bins" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # every rule is a dataclass
-    has_ties = "ties" in kind.__dataclass_fields__  # type: ignore[attr-defined]
+    has_ties = "ties" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # as above
     options: dict[str, Any] = {}
     if n_bins is not None:
         if not has_bins:

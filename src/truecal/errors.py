@@ -119,6 +119,7 @@ class CalibrationError:
         """The same error at another bin count, or at several."""
         if self.binning.counts is None:
             raise ValueError(f"n_bins={n_bins!r} cannot apply: {self.binning!r} has no bin count")
+        # a rule with counts is a dataclass
         return replace(self, binning=replace(self.binning, n_bins=read_bins(n_bins)))  # type: ignore[type-var]
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:

@@ -367,6 +367,7 @@ def _absolute(
         bands = dict(zip(counts, zip(*columns, strict=True), strict=True))
     missing = [m for m in values if m not in bands]
     if missing and not clustered:
+        # l1 errors have bin counts, never None
         notes.append(f"{name} has no null band at {bins_text(tuple(missing))}: it needs more draws")  # type: ignore[arg-type]
     return [
         ErrorValue(name, metric.symbol, metric.truthful, m, float(v), float(v), **_band_fields(bands.get(m)))

@@ -97,8 +97,8 @@ def _diagram(source: Any) -> Reliability:
         raise ValueError("this evaluation holds no reliability table")
     for name in ("confidence", "top_label", "binary"):
         if name in source.reliability:
-            return source.reliability[name]  # type: ignore[no-any-return]
-    return next(iter(source.reliability.values()))  # type: ignore[no-any-return]
+            return source.reliability[name]  # type: ignore[no-any-return]  # a Reliability
+    return next(iter(source.reliability.values()))  # type: ignore[no-any-return]  # a Reliability
 
 
 def _draw_counts(ax: Any, x: Array, count: Array) -> None:

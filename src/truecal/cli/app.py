@@ -67,10 +67,6 @@ def _bins(text: str | None) -> tuple[int, ...] | None:
     return counts
 
 
-def _columns(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(part.strip() for part in text.split(","))
-
-
 @contextmanager
 def _waiting(text: str) -> Iterator[None]:
     """What is being done and for how long, while a person waits; nothing at all in a pipe."""
@@ -125,13 +121,21 @@ def options(
     """Whether a classifier's probabilities can be trusted, with calibration errors that cannot be gamed."""
 
 
-def _read(files: list[Path], **options: Any) -> Loaded:
-    given = len(options["temperature"])
-    if given not in (0, len(files)):
-        message = f"takes one validation file per model: {len(files)} models, got {given}"
+def _read(
+    files: list[Path],
+    labels: Path | None,
+    label_column: str | None,
+    columns: str | None,
+    logits: bool,
+    temperature: list[Path] | None,
+) -> Loaded:
+    given = temperature or []
+    if len(given) not in (0, len(files)):
+        message = f"takes one validation file per model: {len(files)} models, got {len(given)}"
         raise typer.BadParameter(message, param_hint="--temperature")
+    names = None if columns is None else tuple(part.strip() for part in columns.split(","))
     with _waiting(f"reading {len(files)} file{'s' * (len(files) > 1)}"):
-        return load(files, **options)
+        return load(files, labels=labels, label_column=label_column, columns=names, logits=logits, temperature=given)
 
 
 def _write(result: Any, outputs: dict[str, Path | None], classes: Sequence[str] | None = None) -> None:
@@ -186,14 +190,7 @@ def evaluate(
     counts, level = _bins(bins), _fraction(level, "--level")
     outputs = {"--html": html, "--json": json, "--csv": csv}
     _check_outputs([file, labels, by, *(temperature or [])], outputs)
-    loaded = _read(
-        [file],
-        labels=labels,
-        label_column=label_column,
-        columns=_columns(columns),
-        logits=logits,
-        temperature=temperature or [],
-    )
+    loaded = _read([file], labels, label_column, columns, logits, temperature)
     with _waiting("measuring"):
         name, model = next(iter(loaded.models.items()))
         result = tc.evaluate(
@@ -244,14 +241,7 @@ def compare(
     counts, level = _bins(bins), _fraction(level, "--level")
     outputs = {"--html": html, "--json": json, "--csv": csv}
     _check_outputs([*files, labels, *(temperature or [])], outputs)
-    loaded = _read(
-        files,
-        labels=labels,
-        label_column=label_column,
-        columns=_columns(columns),
-        logits=logits,
-        temperature=temperature or [],
-    )
+    loaded = _read(files, labels, label_column, columns, logits, temperature)
     with _waiting(f"comparing {len(files)} models"):
         result = tc.compare(
             loaded.y_true,
@@ -299,14 +289,7 @@ def run_calibration_test(
             f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = _bins(bins)
-    loaded = _read(
-        [file],
-        labels=labels,
-        label_column=label_column,
-        columns=_columns(columns),
-        logits=logits,
-        temperature=temperature or [],
-    )
+    loaded = _read([file], labels, label_column, columns, logits, temperature)
     with _waiting("drawing labels from the reports"):
         result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed)
     rejected = result.pvalue <= alpha

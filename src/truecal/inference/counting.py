@@ -43,7 +43,7 @@ class LabelCounts:
 
     @staticmethod
     def of(sample: Sample, pieces: list[Piece], norm: str) -> LabelCounts:
-        forms: list[BinsForm] = [p.form for p in pieces]  # type: ignore[misc]
+        forms: list[BinsForm] = [p.form for p in pieces]  # type: ignore[misc]  # the caller chose pieces with bins
         joint = sample.joint
         views = sample.views
         atoms = np.stack([form.atom for form in forms], axis=1)
@@ -95,7 +95,7 @@ class LabelCounts:
 
 def _report_sums(sample: Sample, pieces: list[Piece], w: Array) -> tuple[Array, Array]:
     """Flat atom sums of w·p, and per bin count Σ_i g_i w_i² p_i² over all views."""
-    base, own = [], np.zeros(len(pieces[0].form.bins))  # type: ignore[union-attr]
+    base, own = [], np.zeros(len(pieces[0].form.bins))  # type: ignore[union-attr]  # pieces with bins
     for piece in pieces:
         form = piece.form
         assert isinstance(form, BinsForm)
@@ -139,6 +139,7 @@ class LabelKernels:
 
     @staticmethod
     def of(sample: Sample, pieces: list[Piece]) -> LabelKernels:
+        # the caller chose pieces with kernels
         forms: tuple[KernelForm, ...] = tuple(p.form for p in pieces)  # type: ignore[misc]
         w = np.ones(sample.rows) if sample.weights is None else sample.weights
         ranks = np.empty((sample.rows, len(forms)), dtype=np.int64)

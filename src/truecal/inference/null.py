@@ -153,6 +153,7 @@ def _snap(values: Array, floor: float) -> Array:
 def _block_sizes(world: World, pieces: list[Piece], resamples: int) -> Iterator[int]:
     per_draw = world.sample.rows * (world.sample.views if world.sample.values is not None else 1)
     if world.indices and isinstance(pieces[0].form, BinsForm):
+        # pieces with bins
         atoms = sum(len(p.form.starts) * (p.columns.stop - p.columns.start) for p in pieces)  # type: ignore[union-attr]
         per_draw = max(per_draw, 2 * atoms)
     size = max(1, min(resamples, _BLOCK // per_draw))

@@ -23,6 +23,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and dictionaries; numbers that JSON lacks (undefined, infinite) become None."""
+        # every Result is a dataclass
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:
@@ -125,6 +126,7 @@ def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
 def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:
     """The bin counts of an error: a number, a tuple where several were asked for, None where the rule has none."""
     counts = counts_of(error.binning)
+    # one count or a tuple, as asked for
     return counts if error.binning.several else counts[0]  # type: ignore[return-value]
 
 

@@ -345,6 +345,7 @@ def null_band(
     low, high = null_quantiles(simulated.drawn, level)
     pvalue = np.array([_pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)])
     values = (simulated.observed, low, high, pvalue)
+    # floats for one count, arrays for several
     estimate, low, high, pvalue = values if metric.binning.several else (float(v[0]) for v in values)  # type: ignore[assignment]
     return NullBand(
         estimate=estimate,

@@ -275,6 +275,7 @@ def open_safetensors(path: str) -> dict[str, Entry]:
     library = need("safetensors", "torch", "safetensors files")
     _check_safetensors_header(path)
     with parsing(path, "a safetensors file"), library.safe_open(path, framework="numpy") as file:
+        # safetensors files have keys() but do not iterate
         described = {name: (file.get_slice(name).get_shape(), file.get_slice(name).get_dtype()) for name in file.keys()}  # noqa: SIM118
     if not described:
         raise failure(path, "expected tensors called probs or logits, and labels, the file has none")

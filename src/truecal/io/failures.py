@@ -42,7 +42,7 @@ def quote(value: object) -> str:
 
 def listing(values: object, most: int = 8) -> str:
     """The first few of several values for a message."""
-    items = [quote(v) for v in values]  # type: ignore[attr-defined]
+    items = [quote(v) for v in values]  # type: ignore[attr-defined]  # whatever can be listed
     return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "") if items else "none"
 
 
@@ -72,7 +72,7 @@ def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise failure(path, f"expected {expected}, it asks for more memory than there is") from error
-    except Exception as error:
+    except Exception as error:  # any parser, any damage: see above
         reason = _own_words(str(error)) or one_line(error, LONGEST_REASON).strip() or type(error).__name__
         raise failure(path, f"expected {expected}, it cannot be read ({reason})") from error
 

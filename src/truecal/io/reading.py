@@ -217,7 +217,7 @@ def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | No
         classes=classes,
         label_values=values,
         notes=tuple(notes),
-        **numbers,  # type: ignore[arg-type]
+        **numbers,  # type: ignore[arg-type]  # the kind's own fields
     )
     return in_index_order(read)
 

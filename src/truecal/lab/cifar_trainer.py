@@ -147,6 +147,7 @@ class _Session:
         self.variant, self.settings = variant, settings
         self.device = torch.device(settings.device)
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+        # torch's stubs miss this form
         self.model = built.model.to(self.device, memory_format=self.layout)  # type: ignore[call-overload]
         self.mean = torch.tensor(built.mean, device=self.device).view(1, -1, 1, 1)
         self.std = torch.tensor(built.std, device=self.device).view(1, -1, 1, 1)
@@ -234,7 +235,7 @@ class _Session:
         images = torch.zeros(shape, device=self.device)
         labels = torch.zeros(self.settings.batch_size, dtype=torch.int64, device=self.device)
         self._training_mode()
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # off the main stream, and before the capture: kernels are tuned here
             for _ in range(3):

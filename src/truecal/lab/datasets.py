@@ -134,7 +134,7 @@ class _Dtype:
         order = state[1].decode() if isinstance(state[1], bytes) else state[1]
         if order not in {"|", "<", ">", "="} or any(part is not None for part in state[2:5]):
             raise pickle.UnpicklingError("structured arrays are refused")
-        self.value = self.value.newbyteorder(order)  # type: ignore[arg-type]
+        self.value = self.value.newbyteorder(order)  # type: ignore[arg-type]  # a byte order that was checked above
 
 
 class _Array:

@@ -1,7 +1,7 @@
 """Maps of reports fitted on validation data: scikit-learn estimators, and the choice among them by a truthful error."""
 
 try:
-    import sklearn  # noqa: F401
+    import sklearn  # noqa: F401  # said here once, for every file below
 except ImportError as error:  # pragma: no cover - needs an environment without scikit-learn
     raise ImportError('truecal.recalibration needs scikit-learn: run pip install "truecal[recalibration]"') from error
 

@@ -122,6 +122,7 @@ def unchanged_on_failure(estimator: Recalibrator) -> Iterator[None]:
         raise
 
 
+# scikit-learn is untyped
 class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
