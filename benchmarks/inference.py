@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from truecal.errors import CalibrationError, get_error
+from truecal.core.errors import CalibrationError, get_error
 from truecal.inference import calibration_test
 
 RESAMPLES = 999

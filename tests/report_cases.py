@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 import truecal as tc
-from truecal.comparison import Comparison
+from truecal.evaluation.comparison import Comparison
 
 HOSTILE = (
     "<script>window.hit=1</script>.npz",

@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.comparison import _cells, _condition, compare
-from truecal.evaluation import HEAVY, evaluate
+from truecal.core.properties import Outcomes
+from truecal.evaluation.budget import Plan, draw_cost
+from truecal.evaluation.comparison import _cells, _condition, compare
+from truecal.evaluation.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
+from truecal.evaluation.measuring import ErrorValue, vector_bins
+from truecal.evaluation.model import HEAVY, evaluate
+from truecal.evaluation.verdict import _claims, _differences, standing
 from truecal.inference import (
     Part,
     calibration_test,
@@ -22,11 +27,6 @@ from truecal.inference import (
     null_band,
     paired_difference,
 )
-from truecal.inputs import PROPERTIES, TopPredictions, default_bins, read_inputs
-from truecal.measuring import ErrorValue, vector_bins
-from truecal.properties import Outcomes
-from truecal.resampling import Plan, draw_cost
-from truecal.verdict import _claims, _differences, standing
 
 
 def softmax(z):
@@ -705,7 +705,7 @@ def test_plans_drop_large_bin_counts_first_and_then_all_draws(data, monkeypatch)
     assert Plan(None, 0.001).simulation(tc.TwoBin(), tc.Confidence().read(y, models["true"])) == (None, 99)
     assert Plan(7, 1e-6).simulation(tc.Quantile((5, 2000)), sample) == ((5, 2000), 7)
     assert Plan(None, 1e-9).bands(sample) == 0
-    monkeypatch.setattr("truecal.resampling.MOST_REPORTS", 1599)
+    monkeypatch.setattr("truecal.evaluation.budget.MOST_REPORTS", 1599)
     assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), sample) == ((5, 20), 0)
     top = tc.Confidence().read(y, models["true"])
     assert Plan(None, 1.0).simulation(tc.Quantile((5, 20)), top) == ((5, 20), 999)  # one view needs one order
@@ -717,8 +717,8 @@ def test_plans_drop_large_bin_counts_first_and_then_all_draws(data, monkeypatch)
 
 def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
     y, models = data
-    monkeypatch.setattr("truecal.comparison._SECONDS", 0.0)
-    monkeypatch.setattr("truecal.comparison._LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("truecal.evaluation.comparison._SECONDS", 0.0)
+    monkeypatch.setattr("truecal.evaluation.comparison._LEAST_SECONDS", 1e-6)
     result = compare(y, models, n_bins=(5, 20))
     assert result.evaluations["true"].tests == {}
     assert result.evaluations["true"].reliability["classwise"].low is None
@@ -734,7 +734,7 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
 
 def test_a_headline_too_large_to_resample_borrows_the_test_of_confidence(data, monkeypatch):
     y, models = data
-    monkeypatch.setattr("truecal.resampling.MOST_REPORTS", 100)
+    monkeypatch.setattr("truecal.evaluation.budget.MOST_REPORTS", 100)
     result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence"])
     assert list(result.evaluations["sharp"].tests) == ["confidence"]
     assert "rejected for sharp (confidence p = 0.001, over-confident)" in result.verdict.calibration

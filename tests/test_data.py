@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import truecal as tc
-from truecal.data import as_array, check_logits
+from truecal.core.data import as_array, check_logits
 
 Y = [0, 1, 2, 1]
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5], [0.5, 0.3, 0.2]])

@@ -12,7 +12,8 @@ from scipy import stats
 
 import reference
 import truecal as tc
-from truecal.errors import get_error
+from truecal.core.errors import get_error
+from truecal.core.table import resolve_ties
 from truecal.inference import (
     calibration_test,
     confidence_interval,
@@ -23,11 +24,10 @@ from truecal.inference import (
     paired_difference,
 )
 from truecal.inference import null as null_module
+from truecal.inference.calibration import null_quantiles
 from truecal.inference.frozen import frozen_pieces
-from truecal.inference.laws import poisson_binomial
 from truecal.inference.null import calibrated_world, draw_labels, simulate
-from truecal.inference.testing import null_quantiles
-from truecal.table import resolve_ties
+from truecal.inference.poisson_binomial import poisson_binomial
 
 TIED = np.array([0.2, 0.5, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1, 0.9, 0.9, 0.33])
 SPREAD = np.array([0.05, 0.11, 0.23, 0.31, 0.42, 0.44, 0.58, 0.63, 0.71, 0.79, 0.83, 0.94])

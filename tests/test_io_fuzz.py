@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from truecal.data import check_probabilities
+from truecal.core.data import check_probabilities
 from truecal.io import FileError, Predictions, read_labels, read_predictions
 
 pa = pytest.importorskip("pyarrow")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truecal as tc
-from truecal import table
-from truecal.kernels import cpu
+from truecal.backends import numpy as cpu
+from truecal.core import table
 
 
 @settings(max_examples=150)

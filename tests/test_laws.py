@@ -9,7 +9,7 @@ import pytest
 
 import reference
 import truecal as tc
-from truecal.data import check_probabilities
+from truecal.core.data import check_probabilities
 from worlds import AVERAGED, bounded, kind, variants
 
 CASES = [(name, bounded(metric)) for name, metric in variants()]
@@ -372,11 +372,11 @@ def test_a_rule_cannot_see_an_outcome():
     """The signature is the guarantee: no method of any rule takes anything but reports and what is known before."""
     import inspect
 
-    from truecal import binning
+    from truecal.core import rules as module
 
     allowed = {"self", "reports", "ordered", "n", "bounds", "dtype", "points", "sums", "values", "n_bins", "ties"}
     allowed |= {"theta", "seed", "n_directions"}
-    rules = [c for c in vars(binning).values() if inspect.isclass(c) and issubclass(c, binning.BinningRule)]
+    rules = [c for c in vars(module).values() if inspect.isclass(c) and issubclass(c, module.BinningRule)]
     assert len(rules) > 10
     for rule in rules:
         for method in ("cuts", "shared_cuts", "edges", "partition", "keys", "form", "__init__"):

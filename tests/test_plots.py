@@ -10,11 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from truecal import plots
-from truecal.comparison import compare
-from truecal.evaluation import evaluate
-from truecal.ranking import ranks
-from truecal.smoothing import kernel_regression
+from truecal.evaluation.comparison import compare
+from truecal.evaluation.model import evaluate
+from truecal.evaluation.ranking import ranks
+from truecal.plots import draw as plots
+from truecal.plots.smoothing import kernel_regression
 
 
 def softmax(z):

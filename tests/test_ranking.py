@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from truecal.ranking import chain_correlation, dominance, flips, kendall, ranks, spearman, stability, tied
-from truecal.smoothing import kernel_regression, leave_one_out_bandwidth
+from truecal.evaluation.ranking import chain_correlation, dominance, flips, kendall, ranks, spearman, stability, tied
+from truecal.plots.smoothing import kernel_regression, leave_one_out_bandwidth
 
 small_losses = st.integers(1, 7).flatmap(
     lambda n: st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=n, max_size=n)

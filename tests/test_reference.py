@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import reference as ref
 import truecal as tc
 from strategies import bin_counts, multiclass
-from truecal import table
+from truecal.core import table
 
 EXAMPLES = settings(max_examples=150)
 TIES = st.sampled_from(["average", "together", "row"])

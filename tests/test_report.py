@@ -15,7 +15,7 @@ import pytest
 
 import report_cases as cases
 import truecal as tc
-from truecal.comparison import TopPredictions
+from truecal.evaluation.comparison import TopPredictions
 from truecal.io import FileError
 from truecal.report import render_report, write_report
 from truecal.report.content import MOST_POINTS, SCALE

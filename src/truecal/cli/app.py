@@ -278,7 +278,7 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
-    from truecal.errors import ERRORS
+    from truecal.core.errors import ERRORS
 
     alpha = _fraction(alpha, "--alpha")
     if error is not None and error not in ERRORS:
@@ -303,8 +303,8 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo"),
 ) -> None:
     """Train small models on the bundled Letter data, compare them, and write a report."""
-    from truecal.demo import MODELS, run_demo
     from truecal.lab.datasets import letter
+    from truecal.lab.demo import MODELS, run_demo
 
     source = f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}"
     with _waiting(f"training {len(MODELS)} models on Letter Recognition"):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truecal.data import row_blocks
-from truecal.inputs import Inputs, TopPredictions, default_bins, read_inputs
+from truecal.core.data import row_blocks
+from truecal.evaluation.inputs import Inputs, TopPredictions, default_bins, read_inputs
 from truecal.io import FileError, Predictions, check_same_samples, distinct_names, read_predictions
 from truecal.io.failures import failure, path_text
 from truecal.io.predictions import Floats, names_classes
@@ -49,9 +49,9 @@ class Loaded:
 
 def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
     """The bin counts that `evaluate` takes when none are given; None where the error has no bin count."""
-    from truecal.binning import ArgmaxQuantile
-    from truecal.errors import ERRORS
-    from truecal.measuring import vector_bins
+    from truecal.core.errors import ERRORS
+    from truecal.core.rules import ArgmaxQuantile
+    from truecal.evaluation.measuring import vector_bins
 
     counts = default_bins(inputs.n_samples)
     if error not in ERRORS or ERRORS[error].binning.counts is None:

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from truecal.verdict import standing
+from truecal.evaluation.verdict import standing
 
 if TYPE_CHECKING:
-    from truecal.comparison import Comparison
-    from truecal.evaluation import Evaluation
+    from truecal.evaluation.comparison import Comparison
+    from truecal.evaluation.model import Evaluation
     from truecal.inference import CalibrationTest
 
 ECE = ("confidence_l1", "top_label_l1", "binary_l1")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .bands import ConsistencyBands, consistency_bands
+from .calibration import CalibrationTest, CountDetail, Noise, NullBand, calibration_test, noise_of_U, null_band
 from .direction import MeanGap, mean_gap
 from .intervals import Interval, confidence_interval
 from .paired import PairedDifference, Part, paired_difference
-from .testing import CalibrationTest, CountDetail, Noise, NullBand, calibration_test, noise_of_U, null_band
 
 __all__ = [
     "CalibrationTest",

@@ -8,14 +8,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import check_positive_int
-from ..errors import CalibrationError
-from ..properties import Linear, Outcomes, Sample
-from ..table import resolve_ties
+from ..core.data import check_positive_int
+from ..core.errors import CalibrationError
+from ..core.properties import Linear, Outcomes, Sample
+from ..core.table import resolve_ties
+from .calibration import null_quantiles
 from .frozen import BinsForm, frozen_pieces
-from .laws import poisson_binomial
+from .poisson_binomial import poisson_binomial
 from .results import Result, check_draws, check_level, in_scale, read_error, weight_exponent
-from .testing import null_quantiles
 
 Array = NDArray[Any]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..properties import Sample
+from ..core.properties import Sample
 from .frozen import Bins, BinsForm, KernelForm, Piece, column_tiles, pairs_in_runs
 
 Array = NDArray[Any]

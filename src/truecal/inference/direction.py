@@ -15,9 +15,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CalibrationError
-from ..properties import Binary, Confidence, Outcomes, Sample, TopLabel
-from .laws import poisson_binomial
+from ..core.errors import CalibrationError
+from ..core.properties import Binary, Confidence, Outcomes, Sample, TopLabel
+from .poisson_binomial import poisson_binomial
 from .results import Result, check_groups, in_scale, read_error
 
 Array = NDArray[Any]

@@ -23,7 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..binning import (
+from ..backends.numpy import run_sums
+from ..core.data import working_dtype
+from ..core.properties import Sample
+from ..core.rules import (
     AveragedRule,
     BinningRule,
     Bounds,
@@ -36,10 +39,7 @@ from ..binning import (
     VectorRule,
     decayed_prefix,
 )
-from ..data import working_dtype
-from ..kernels.cpu import run_sums
-from ..properties import Sample
-from ..table import refuse_misfit, refuse_outside_edges, whole_blocks
+from ..core.table import refuse_misfit, refuse_outside_edges, whole_blocks
 
 Array = NDArray[Any]
 

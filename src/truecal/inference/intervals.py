@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from ..errors import CalibrationError
-from ..properties import Outcomes, Sample
+from ..core.errors import CalibrationError
+from ..core.properties import Outcomes, Sample
+from .calibration import NullBand, null_band, null_quantiles
 from .jackknife import (
     ROUNDING,
     SCARCE_NOTE,
@@ -35,7 +36,6 @@ from .results import (
     in_scale,
     read_error,
 )
-from .testing import NullBand, null_band, null_quantiles
 
 Array = NDArray[Any]
 L1_REASON = (

@@ -27,10 +27,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..binning import AveragedRule, Exact, Halfspaces
-from ..errors import CalibrationError
-from ..properties import Sample
-from ..table import resolve_ties
+from ..core.errors import CalibrationError
+from ..core.properties import Sample
+from ..core.rules import AveragedRule, Exact, Halfspaces
+from ..core.table import resolve_ties
 from .frozen import Form, column_tiles, frozen_pieces, residuals
 from .results import in_scale
 

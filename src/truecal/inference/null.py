@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import check_probabilities
-from ..errors import CalibrationError
-from ..properties import Linear, Sample
-from ..table import resolve_ties
+from ..core.data import check_probabilities
+from ..core.errors import CalibrationError
+from ..core.properties import Linear, Sample
+from ..core.table import resolve_ties
 from .counting import LabelCounts, LabelKernels
 from .frozen import BinsForm, Piece, column_tiles, frozen_pieces
 

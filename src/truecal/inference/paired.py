@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from ..errors import CalibrationError
+from ..core.errors import CalibrationError
 from .jackknife import (
     ROUNDING,
     SCARCE_NOTE,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..binning import BinningRule, Edges
-from ..data import as_array, check_positive_int
-from ..errors import CalibrationError, get_error
-from ..properties import Sample
+from ..core.data import as_array, check_positive_int
+from ..core.errors import CalibrationError, get_error
+from ..core.properties import Sample
+from ..core.rules import BinningRule, Edges
 
 Array = NDArray[Any]
 

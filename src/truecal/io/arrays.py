@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.data import as_array
+from truecal.core.data import as_array
 from truecal.io.columns import (
     CLASSES_NAMES,
     Layout,

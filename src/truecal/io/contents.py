@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.data import check_probabilities, row_blocks
+from truecal.core.data import check_probabilities, row_blocks
 from truecal.io.columns import LOGITS_OPTION, Layout
 from truecal.io.failures import failure, quote
 from truecal.io.labels import Values

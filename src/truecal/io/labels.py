@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.data import as_array, check_labels
+from truecal.core.data import as_array, check_labels
 from truecal.io.failures import failure, listing, quote
 from truecal.io.predictions import Indices
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from truecal.backends.numpy import softmax
 from truecal.io.failures import failure, listing, one_line, path_text, quote
-from truecal.kernels.cpu import softmax
 
 Kind = Literal["probabilities", "logits", "top_label", "choices"]
 KINDS: tuple[Kind, ...] = ("probabilities", "logits", "top_label", "choices")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from truecal.io import arrays, tables, text
+from truecal.io import arrays, delimited, tables
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
 from truecal.io.contents import Contents, check_matrix, two_columns
 from truecal.io.failures import FileError, failure, listing, path_text, quote
@@ -41,7 +41,7 @@ FORMATS: dict[str, str] = {
 _READERS: dict[str, Reader] = {
     "npz": arrays.read_npz,
     "npy": arrays.read_npy,
-    "csv": text.read_csv,
+    "csv": delimited.read_csv,
     "parquet": tables.read_parquet,
     "arrow": tables.read_arrow,
     "torch": arrays.read_torch,
@@ -127,7 +127,8 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     request = Request(place, label_column)
     form = file_format(place)
     if form in ("parquet", "arrow", "csv"):
-        table = {"parquet": tables.open_parquet, "arrow": tables.open_arrow}.get(form, lambda p: text.open_csv(request))
+        openers = {"parquet": tables.open_parquet, "arrow": tables.open_arrow}
+        table = openers.get(form, lambda p: delimited.open_csv(request))
         values, _ = tables.label_values(request, table(place))
     elif form == "jsonl":
         raise failure(place, "expected labels in an array or a table, not in a sample log")

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from truecal.backends.numpy import softmax
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import failure, listing, parsing, quote
 from truecal.io.predictions import Floats, Indices, Predictions
-from truecal.kernels.cpu import softmax
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import truecal as tc
+from truecal.evaluation.ranking import chain_correlation
 from truecal.io import atomic_path
 from truecal.lab.evaluation import BINS, FAMILIES, LOSSES, PAPER_BINNING, associated_loss, error_column
 from truecal.lab.tables import REFERENCE
-from truecal.ranking import chain_correlation
-from truecal.smoothing import kernel_regression
+from truecal.plots.smoothing import kernel_regression
 
 if TYPE_CHECKING:
     import pandas as pd

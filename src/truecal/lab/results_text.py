@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import truecal as tc
+from truecal.evaluation.ranking import chain_correlation
 from truecal.lab.evaluation import (
     BINNINGS,
     BINS,
@@ -21,7 +22,6 @@ from truecal.lab.evaluation import (
     u_column,
 )
 from truecal.lab.tables import PAPER_PAIRS, REFERENCE, THRESHOLDS, rank_correlations, to_markdown
-from truecal.ranking import chain_correlation
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.data import check_positive_int
-from truecal.kernels.cpu import softmax
+from truecal.backends.numpy import softmax
+from truecal.core.data import check_positive_int
 from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, check_number
 from truecal.recalibration.temperature import LARGEST, SEPARABLE, best_temperature
 

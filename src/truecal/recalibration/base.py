@@ -23,7 +23,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from truecal.data import (
+from truecal.backends.numpy import softmax
+from truecal.core.data import (
     HalfPrecision,
     as_array,
     check_labels,
@@ -32,7 +33,6 @@ from truecal.data import (
     check_weights,
     row_blocks,
 )
-from truecal.kernels.cpu import softmax
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]

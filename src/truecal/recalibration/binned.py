@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from truecal.data import check_positive_int
+from truecal.core.data import check_positive_int
 from truecal.recalibration.base import (
     Codes,
     Float64s,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
-from truecal.data import as_array
+from truecal.core.data import as_array
 from truecal.recalibration.base import blocks
 
 LARGE = 0.1  # the share of the selection rows from which reuse is refused

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from truecal.data import as_array, check_labels, check_same_length
-from truecal.errors import CalibrationError, get_error
-from truecal.properties import Classwise, Confidence, Full, Linear
+from truecal.core.data import as_array, check_labels, check_same_length
+from truecal.core.errors import CalibrationError, get_error
+from truecal.core.properties import Classwise, Confidence, Full, Linear
 from truecal.recalibration.base import Recalibrator
 from truecal.recalibration.reuse import refuse_reuse
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from truecal.comparison import Comparison
-    from truecal.evaluation import Evaluation
+    from truecal.evaluation.comparison import Comparison
+    from truecal.evaluation.model import Evaluation
 
 
 def render_report(

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from truecal.comparison import Comparison, Flip, Pair
-from truecal.evaluation import Evaluation
-from truecal.measuring import ErrorValue, Reliability
+from truecal.evaluation.comparison import Comparison, Flip, Pair
+from truecal.evaluation.measuring import ErrorValue, Reliability
+from truecal.evaluation.model import Evaluation
+from truecal.evaluation.verdict import Standing, Verdict, give_verdict
 from truecal.report.charts import COLORS
 from truecal.report.measures import ECE, letters, measure
 from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, interval, number, rounded, shorten, signed
-from truecal.verdict import Standing, Verdict, give_verdict
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from truecal.binning import ArgmaxQuantile, BinningRule, EqualWidth, Halfspaces, Quantile, TwoBin
-from truecal.errors import ERRORS, CalibrationError
-from truecal.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
+from truecal.core.errors import ERRORS, CalibrationError
+from truecal.core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
+from truecal.core.rules import ArgmaxQuantile, BinningRule, EqualWidth, Halfspaces, Quantile, TwoBin
 
 ECE = ("confidence_l1", "top_label_l1")
 """The errors that people call ECE."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .binning import read_bins
-from .data import as_array, check_positive_int
+from ..core.data import as_array, check_positive_int
+from ..core.rules import read_bins
+from .budget import MOST_REPORTS, Plan
 from .inputs import Inputs, check_errors, check_groups, default_bins, read_inputs
 from .measuring import TESTED, ErrorValue, LossValue, Measured, Reliability, Settings, bins_text, measure, plain
-from .resampling import MOST_REPORTS, Plan
 
 if TYPE_CHECKING:
-    from .inference import CalibrationTest, MeanGap
+    from ..inference import CalibrationTest, MeanGap
 
 Array = NDArray[Any]
 
@@ -240,7 +240,7 @@ def read_settings(
     seconds: float = 1.0,
 ) -> Settings:
     """Validate the options that all models share."""
-    from .inference.results import check_draws, check_level
+    from ..inference.results import check_draws, check_level
 
     counts = default_bins(inputs.n_samples) if n_bins is None else _sorted_bins(n_bins)
     names = check_errors(errors, inputs)
@@ -269,7 +269,7 @@ def _sorted_bins(n_bins: Any) -> tuple[int, ...]:
 
 
 def _read_clusters(groups: Any, n: int) -> Array:
-    from .inference.results import check_groups as check_clusters
+    from ..inference.results import check_groups as check_clusters
 
     clusters = check_clusters(groups, n)
     assert clusters is not None

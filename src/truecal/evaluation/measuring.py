@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .binning import ArgmaxQuantile
-from .errors import ERRORS, CalibrationError
+from ..core.errors import ERRORS, CalibrationError
+from ..core.properties import Sample
+from ..core.rules import ArgmaxQuantile
+from ..core.table import BinTable
+from .budget import Plan
 from .inputs import Inputs
-from .properties import Sample
-from .resampling import Plan
-from .table import BinTable
 
 if TYPE_CHECKING:
-    from .inference import CalibrationTest, ConsistencyBands, MeanGap
-    from .inference.jackknife import LeftOut
+    from ..inference import CalibrationTest, ConsistencyBands, MeanGap
+    from ..inference.jackknife import LeftOut
 
 Array = NDArray[Any]
 Clusters = tuple[Array, int]
@@ -47,7 +47,7 @@ def plain(value: Any) -> Any:
 
 def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
     """Bin counts in words, such as "1 bin" or "5, 20 and 2000 bins"; loads scipy with the rest of inference."""
-    from .inference.results import bins_text
+    from ..inference.results import bins_text
 
     return bins_text(n_bins)
 
@@ -156,7 +156,7 @@ class Settings:
 
 def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measured:
     """Measure one model."""
-    from .inference import mean_gap
+    from ..inference import mean_gap
 
     notes = list(settings.notes)
     clusters = None if groups is None else _clusters(groups)
@@ -215,7 +215,7 @@ def _prepared(inputs: Inputs, name: str, settings: Settings, notes: list[str]) -
             )
     if metric.binning.counts is not None:
         metric = metric.with_bins(counts)
-    from .inference.results import in_scale
+    from ..inference.results import in_scale
 
     y, reports = inputs.arguments(name)
     return metric, in_scale(metric.read(y, reports, sample_weight=inputs.weights))
@@ -238,7 +238,7 @@ def _squared(
     notes: list[str],
 ) -> tuple[list[ErrorValue], LeftOut | None]:
     """Rows of a squared error, and its leave-one-out values (None where there are too few units)."""
-    from .inference.jackknife import cluster_parts, leave_out
+    from ..inference.jackknife import cluster_parts, leave_out
 
     values, loss, u = metric.split(sample)
     within: list[float | None] = [None] * len(values)
@@ -297,10 +297,10 @@ def _intervals(
     notes: list[str],
 ) -> list[tuple[Any, Any]]:
     """For each bin count, the intervals of U and of the score; none where they would need draws beyond the plan."""
-    from .inference.intervals import interval_of
-    from .inference.jackknife import SCARCE_NOTE, few_bins, scarce
-    from .inference.null import calibrated_world, simulate
-    from .inference.results import fewest_draws
+    from ..inference.intervals import interval_of
+    from ..inference.jackknife import SCARCE_NOTE, few_bins, scarce
+    from ..inference.null import calibrated_world, simulate
+    from ..inference.results import fewest_draws
 
     counts = _counts(metric)
     few = [few_bins(metric, m) for m in counts]
@@ -346,8 +346,8 @@ def _absolute(
     notes: list[str],
 ) -> list[ErrorValue]:
     """Rows of an l1 error, with null bands at the bin counts the plan allows; clusters have none."""
-    from .inference import null_band
-    from .inference.results import fewest_draws
+    from ..inference import null_band
+    from ..inference.results import fewest_draws
 
     values = dict(zip(_counts(metric), metric.of(sample), strict=True))
     counts, draws = ((), 0) if clustered else settings.plan.simulation(metric.binning, sample)
@@ -380,7 +380,7 @@ def _band_fields(band: tuple[float, float, float] | None) -> dict[str, Any]:
 
 
 def _test(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> CalibrationTest | None:
-    from .inference import calibration_test
+    from ..inference import calibration_test
 
     y, reports = inputs.arguments(name)
     metric = ERRORS[name].with_bins(settings.n_bins)
@@ -404,8 +404,8 @@ def _test(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> Ca
 
 def _reliability(name: str, inputs: Inputs, settings: Settings, clustered: bool, notes: list[str]) -> Reliability:
     """Quantile bins of the tested error, one table for all views, with bands where the plan allows."""
-    from .inference import consistency_bands
-    from .inference.results import fewest_draws
+    from ..inference import consistency_bands
+    from ..inference.results import fewest_draws
 
     y, reports = inputs.arguments(name)
     m = min(settings.diagram_bins, inputs.n_samples)
@@ -453,7 +453,7 @@ def _mean_interval(
     """Leave-one-out t interval of a weighted mean: for equal weights the usual one. Units are those with weight."""
     from scipy.special import stdtrit
 
-    from .inference.jackknife import ROUNDING, jackknife_se
+    from ..inference.jackknife import ROUNDING, jackknife_se
 
     sums, mass = w * values, w
     if clusters is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.cpu import over_rows
+from ..backends.numpy import over_rows
 
 Array = NDArray[Any]
 

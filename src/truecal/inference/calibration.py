@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CalibrationError
-from ..properties import Binary, Confidence, Outcomes, Sample, TopLabel
-from ..table import resolve_ties
+from ..core.errors import CalibrationError
+from ..core.properties import Binary, Confidence, Outcomes, Sample, TopLabel
+from ..core.table import resolve_ties
 from .direction import MeanGap, gap_of
 from .frozen import frozen_pieces
 from .null import Draws, Sampler, World, calibrated_world, simulate

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from ..evaluation.comparison import Comparison
 
 SEED = 0
 BINS = (5, 10, 20, 50, 200, 2000)
@@ -64,9 +64,9 @@ def _learner(name: str) -> Any:
 
 def run_demo(out: Path) -> Comparison:
     """Train, write one file of test probabilities per model under `out`, read nothing back, and compare."""
-    from .comparison import compare
-    from .io import atomic_path
-    from .lab.datasets import letter
+    from ..evaluation.comparison import compare
+    from ..io import atomic_path
+    from .datasets import letter
 
     data = letter()
     out.mkdir(parents=True, exist_ok=True)
@@ -92,8 +92,8 @@ def _fit(model: DemoModel, data: Any) -> Any:
 
 
 def _probabilities(model: DemoModel, fitted: Any, data: Any) -> NDArray[Any]:
-    from .kernels.cpu import softmax
-    from .recalibration import TemperatureScaling
+    from ..backends.numpy import softmax
+    from ..recalibration import TemperatureScaling
 
     scores = np.log(np.maximum(fitted.predict_proba(data.test.X), 1e-12))
     if model.temperature is None:

@@ -8,8 +8,8 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends.numpy import top_class, top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
-from .kernels.cpu import top_class, top_class_and_value
 
 Array = NDArray[Any]
 

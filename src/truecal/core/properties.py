@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .binning import Bounds
+from ..backends.numpy import top_class_and_value
 from .data import (
     as_array,
     check_binary_outcomes,
@@ -20,7 +20,7 @@ from .data import (
     check_same_length,
     check_weights,
 )
-from .kernels.cpu import top_class_and_value
+from .rules import Bounds
 
 Array = NDArray[Any]
 

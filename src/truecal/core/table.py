@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .binning import (
+from ..backends import numpy as cpu
+from .data import working_dtype
+from .properties import Property, Sample
+from .rules import (
     AveragedRule,
     BinningRule,
     Edges,
@@ -21,9 +24,6 @@ from .binning import (
     TwoBin,
     VectorRule,
 )
-from .data import working_dtype
-from .kernels import cpu
-from .properties import Property, Sample
 
 Array = NDArray[Any]
 Reduced = TypeVar("Reduced")

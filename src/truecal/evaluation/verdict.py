@@ -8,14 +8,14 @@ from itertools import combinations
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
-from .errors import ERRORS
+from ..core.errors import ERRORS
 from .measuring import bins_text
 
 if TYPE_CHECKING:
+    from ..inference import CalibrationTest, Part
+    from ..inference.jackknife import LeftOut
     from .comparison import Flip, Ranking
-    from .evaluation import Evaluation
-    from .inference import CalibrationTest, Part
-    from .inference.jackknife import LeftOut
+    from .model import Evaluation
 
 _SHOWN = 4  # models named in one breath; the rest are counted
 _LONGEST = 600  # characters of the calibration sentence, beyond which fewer models are named
@@ -133,8 +133,8 @@ class _Facts:
     def difference(self, a: str, b: str, c: int, what: Any) -> Part | None:
         """a − b with an interval that holds for all pairs (and bin counts) at once; None where there is no interval, or
         for U none to be trusted."""
-        from .inference.jackknife import scarce
-        from .inference.paired import paired_part
+        from ..inference.jackknife import scarce
+        from ..inference.paired import paired_part
 
         if a not in self.left or b not in self.left:
             return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import as_array
+from ..core.data import as_array
 
 Array = NDArray[Any]
 
@@ -143,7 +143,7 @@ def _longest_chain(values: Array, order: NDArray[np.bool_]) -> tuple[int, ...]:
 def ranks(values: Any) -> Array:
     """Ranks along the last axis, 1 for the smallest; exactly equal values share the average of their ranks.
 
-    >>> from truecal.ranking import ranks
+    >>> from truecal.evaluation.ranking import ranks
     >>> ranks([.3, .1, .3, .2]).tolist()
     [3.5, 1.0, 3.5, 2.0]
     """
@@ -162,7 +162,7 @@ def tied(values: Any, rounding: float = ROUNDING) -> Array:
 
     Neighbours in sorted order are one when they differ by at most `rounding` times the larger magnitude.
 
-    >>> from truecal.ranking import tied
+    >>> from truecal.evaluation.ranking import tied
     >>> tied([.3, .1, .3 + 1e-9]).tolist()
     [0.3, 0.1, 0.3]
     """
@@ -189,7 +189,7 @@ def flips(values: Any) -> NDArray[np.intp]:
     values[b, i] is the error of model i at bin count b. A pair flips when i is strictly below j at one count and
     strictly above at another; values that are equal, or differ by at most 1e-6 of their size, are no flip.
 
-    >>> from truecal.ranking import flips
+    >>> from truecal.evaluation.ranking import flips
     >>> flips([[.1, .2, .3], [.2, .1, .3]]).tolist()
     [[0, 1]]
     """
@@ -213,7 +213,7 @@ def flips(values: Any) -> NDArray[np.intp]:
 def kendall(a: Any, b: Any) -> float:
     """Kendall's tau-b; NaN where it is undefined (fewer than two models, or all values equal).
 
-    >>> from truecal.ranking import kendall
+    >>> from truecal.evaluation.ranking import kendall
     >>> round(kendall([1, 2, 3], [1, 3, 2]), 6)
     0.333333
     """
@@ -223,7 +223,7 @@ def kendall(a: Any, b: Any) -> float:
 def spearman(a: Any, b: Any) -> float:
     """Spearman's rank correlation with average ranks; NaN where it is undefined.
 
-    >>> from truecal.ranking import spearman
+    >>> from truecal.evaluation.ranking import spearman
     >>> spearman([1, 2, 3], [1, 3, 2])
     0.5
     """
@@ -281,7 +281,7 @@ def stability(values: Any, n_bins: Any) -> Stability:
 
     values[b, i] is the error of model i at count n_bins[b].
 
-    >>> from truecal.ranking import stability
+    >>> from truecal.evaluation.ranking import stability
     >>> stability([[.1, .2, .3], [.2, .1, .3]], [5, 20]).lowest[1]
     0.5
     """
@@ -304,7 +304,7 @@ def chain_correlation(values: Any, chain: Any) -> tuple[float, float]:
 
     1 means that the error puts the chain in the order of dominance; NaN for chains shorter than two.
 
-    >>> from truecal.ranking import chain_correlation
+    >>> from truecal.evaluation.ranking import chain_correlation
     >>> chain_correlation([.3, .1, .2], (1, 2, 0))
     (1.0, 1.0)
     """

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import (
+from ..backends.numpy import top_class
+from ..core.data import (
     as_array,
     check_labels,
     check_probabilities,
@@ -17,10 +18,9 @@ from .data import (
     check_weights,
     refuse_swapped,
 )
-from .errors import ERRORS
-from .kernels.cpu import top_class
-from .losses import LOSSES
-from .properties import Binary, Classwise, Confidence, Full, Property, TopLabel
+from ..core.errors import ERRORS
+from ..core.losses import LOSSES
+from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 
 Array = NDArray[Any]
 Kind = Literal["multiclass", "binary", "top_label"]
@@ -150,7 +150,7 @@ def default_bins(n_samples: int) -> tuple[int, ...]:
     Few bins show smooth miscalibration, many bins leave little noise in U; beyond 2n/5 bins hardly any bin would hold
     two rows, and U could say nothing.
 
-    >>> from truecal.inputs import default_bins
+    >>> from truecal.evaluation.inputs import default_bins
     >>> default_bins(5000), default_bins(100), default_bins(10)
     ((5, 20, 2000), (5, 20, 40), (4,))
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import as_array
+from ..core.data import as_array
 
 Array = NDArray[Any]
 
@@ -34,7 +34,7 @@ def kernel_regression(x: Any, y: Any, *, at: Any = 200, bandwidth: float | None 
     the candidate with the least leave-one-out squared error, out of 41 from the range of x down to 1/1024 of it, four
     to an octave (the largest on ties).
 
-    >>> from truecal.smoothing import kernel_regression
+    >>> from truecal.plots.smoothing import kernel_regression
     >>> kernel_regression([0, 1, 2], [1, 1, 1], at=[.5, 1.5]).y.tolist()
     [1.0, 1.0]
     """

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .ranking import ranks
+from ..evaluation.ranking import ranks
 from .smoothing import kernel_regression
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
-    from .evaluation import Evaluation
-    from .measuring import Reliability
+    from ..evaluation.comparison import Comparison
+    from ..evaluation.measuring import Reliability
+    from ..evaluation.model import Evaluation
 
 Array = NDArray[Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .binning import ArgmaxQuantile, BinningRule, Halfspaces
-from .properties import Sample
+from ..core.properties import Sample
+from ..core.rules import ArgmaxQuantile, BinningRule, Halfspaces
 
 MOST_DRAWS = 999
 FEWEST_DRAWS = 99

@@ -10,7 +10,9 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .binning import (
+from .data import as_array
+from .properties import Binary, Classwise, Confidence, Full, Linear, Outcomes, Property, Sample, TopLabel
+from .rules import (
     VECTOR_STRATEGIES,
     ArgmaxQuantile,
     AveragedRule,
@@ -27,8 +29,6 @@ from .binning import (
     read_bins,
     read_rule,
 )
-from .data import as_array
-from .properties import Binary, Classwise, Confidence, Full, Linear, Outcomes, Property, Sample, TopLabel
 from .table import BinTable, full_tables, map_tables, resolve_ties
 
 Array = NDArray[Any]

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .binning import ArgmaxQuantile
-from .errors import ERRORS
-from .evaluation import (
+from ..core.errors import ERRORS
+from ..core.rules import ArgmaxQuantile
+from .inputs import Inputs, TopPredictions, read_inputs
+from .measuring import ErrorValue, bins_text, plain
+from .model import (
     DIAGRAM_BINS,
     Evaluation,
     check_notes,
@@ -22,14 +24,12 @@ from .evaluation import (
     read_subgroups,
     with_subgroups,
 )
-from .inputs import Inputs, TopPredictions, read_inputs
-from .measuring import ErrorValue, bins_text, plain
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
-    from .inference import Part
-    from .inference.jackknife import LeftOut
+    from ..inference import Part
+    from ..inference.jackknife import LeftOut
 
 Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
@@ -320,7 +320,7 @@ def compare(
     settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
     clusters = None
     if groups is not None:
-        from .inference.results import check_groups
+        from ..inference.results import check_groups
 
         checked = check_groups(groups, first.n_samples)
         clusters = None if checked is None else checked[0]
@@ -444,7 +444,7 @@ def _pairs(
     evaluations: Mapping[str, Evaluation], left_out: Mapping[str, Mapping[str, LeftOut]], level: float
 ) -> Iterator[Pair]:
     """Paired differences of every squared error, from the leave-one-out values of the models."""
-    from .inference.paired import paired_part
+    from ..inference.paired import paired_part
 
     for error in next(iter(left_out.values())):
         for a, b in combinations(evaluations, 2):

@@ -1,0 +1,1 @@
+"""Builders of cell sums, one file for each array library."""

@@ -1,0 +1,1 @@
+"""The measuring core: properties, rules, cells, tables, losses and errors."""

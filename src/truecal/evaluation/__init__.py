@@ -1,0 +1,1 @@
+"""evaluate and compare, from arrays to words."""

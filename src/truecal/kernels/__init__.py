@@ -1,1 +1,0 @@
-"""The numerical kernels behind `tabulate`: bare formulas, no validation."""

@@ -1,0 +1,16 @@
+"""Pictures of results: they draw what evaluate and compare found and compute nothing."""
+
+from .draw import classwise_grid, dominance_chain, error_against_bins, ranking_bump, reliability, trend
+from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth
+
+__all__ = [
+    "Curve",
+    "classwise_grid",
+    "dominance_chain",
+    "error_against_bins",
+    "kernel_regression",
+    "leave_one_out_bandwidth",
+    "ranking_bump",
+    "reliability",
+    "trend",
+]
