@@ -124,7 +124,7 @@ BAD = [
     (lambda: tc.classwise_error(Y, P, norm="l3"), ValueError, r"norm must be 'l1' or 'l2', got 'l3'"),
     (lambda: tc.classwise_error(Y, P, norm="l1", ties="average"), ValueError, r"'average' cannot apply to norm='l1'"),
     (lambda: tc.classwise_error(Y, P, norm="l1", strategy="two_bin"), ValueError, r"norm='l1' cannot apply"),
-    (lambda: tc.classwise_error(Y, P, scale="big"), ValueError, r"scale must be 'raw', 'loss' or 'bins'"),
+    (lambda: tc.classwise_error(Y, P, scale="big"), ValueError, r"scale must be one of .*, 'score', got 'big'"),
     (lambda: tc.confidence_error(Y, P, norm="l1", corrected=True), ValueError, r"corrected=True cannot apply"),
     (lambda: tc.CalibrationError(tc.Binary(), tc.TwoBin(), corrected=True), ValueError, r"only confidence has a"),
     (lambda: tc.classwise_error(Y, P, sample_weight=[1, 1, -1, 1]), ValueError, r"not be negative, got -1 at row 2"),

@@ -12,8 +12,9 @@ from scipy import stats
 
 import reference
 import truecal as tc
+from truecal.core.cells import pieces as make_pieces
 from truecal.core.errors import get_error
-from truecal.core.table import resolve_ties
+from truecal.core.rules import resolve_ties
 from truecal.inference import (
     calibration_test,
     confidence_interval,
@@ -25,12 +26,16 @@ from truecal.inference import (
 )
 from truecal.inference import null as null_module
 from truecal.inference.calibration import null_quantiles
-from truecal.inference.frozen import frozen_pieces
 from truecal.inference.null import calibrated_world, draw_labels, simulate
 from truecal.inference.poisson_binomial import poisson_binomial
 
 TIED = np.array([0.2, 0.5, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1, 0.9, 0.9, 0.33])
 SPREAD = np.array([0.05, 0.11, 0.23, 0.31, 0.42, 0.44, 0.58, 0.63, 0.71, 0.79, 0.83, 0.94])
+
+
+def us_of(error, sample):
+    """The U part at each bin count."""
+    return np.array([parts.U for parts in error.parts(sample)])
 
 
 def rows_of(k: int, n: int, seed: int, tied: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +153,7 @@ def test_frozen_forms_are_the_matrix_G(rule, reports):
     n = len(reports)
     y = rng.random(n) < reports
     sample = tc.Binary().read(y.astype(int), reports)
-    (piece,) = frozen_pieces(sample, rule, resolve_ties(rule, "l2"))
+    (piece,) = make_pieces(sample, rule, resolve_ties(rule, "l2"))
     r = rng.normal(size=(3, n))
     s = rng.random(n)
     group = np.arange(n) % 4
@@ -156,25 +161,25 @@ def test_frozen_forms_are_the_matrix_G(rule, reports):
         g = scalar_chance(reports, rule, m)
         off = g - np.diag(np.diag(g))
         assert np.diag(g) == pytest.approx(1.0)
-        np.testing.assert_allclose(piece.form.pairs(r)[c], [v @ off @ v for v in r], atol=1e-12)
-        np.testing.assert_allclose(piece.form.influence(r)[c], [v * (off @ v) for v in r], atol=1e-12)
-        np.testing.assert_allclose(piece.form.pairs_of_squares(s)[c], s @ off**2 @ s, atol=1e-12)
+        np.testing.assert_allclose(piece.cells.pairs(r)[c], [v @ off @ v for v in r], atol=1e-12)
+        np.testing.assert_allclose(piece.cells.influence(r)[c], [v * (off @ v) for v in r], atol=1e-12)
+        np.testing.assert_allclose(piece.cells.pairs_of_squares(s)[c], s @ off**2 @ s, atol=1e-12)
         inside = [sum(v[group == a] @ off[np.ix_(group == a, group == a)] @ v[group == a] for v in r) for a in range(4)]
-        np.testing.assert_allclose(piece.form.within(r, group, 4)[c], inside, atol=1e-12)
+        np.testing.assert_allclose(piece.cells.within(r, group, 4)[c], inside, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", VECTOR_RULES, ids=repr)
 def test_vector_forms_are_the_matrix_G(rule):
     y, p = rows_of(3, 14, 2)
     sample = tc.Full().read(y, p)
-    pieces = list(frozen_pieces(sample, rule, resolve_ties(rule, "l2")))
+    pieces = list(make_pieces(sample, rule, resolve_ties(rule, "l2")))
     r = np.random.default_rng(0).normal(size=(3, 14))
     for c, m in enumerate(counts(rule)):
         g = vector_chance(p, rule, m)
         off = g - np.diag(np.diag(g))
-        pairs = sum(piece.weight * piece.form.pairs(r)[c] for piece in pieces)
+        pairs = sum(piece.weight * piece.cells.pairs(r)[c] for piece in pieces)
         np.testing.assert_allclose(pairs, [v @ off @ v for v in r], atol=1e-12)
-        influence = sum(piece.weight * piece.form.influence(r)[c] for piece in pieces)
+        influence = sum(piece.weight * piece.cells.influence(r)[c] for piece in pieces)
         np.testing.assert_allclose(influence, [v * (off @ v) for v in r], atol=1e-12)
 
 
@@ -184,12 +189,12 @@ def test_tie_orders_listed_one_by_one_give_the_same_G():
     sample = tc.Binary().read([0, 1] * 3, reports)
     for m in (2, 3, 4, 5):
         g = np.array([[float(x) for x in row] for row in reference.quantile_average_by_orders(reports, m)])
-        (piece,) = frozen_pieces(sample, tc.Quantile(m), "average")
+        (piece,) = make_pieces(sample, tc.Quantile(m), "average")
         for i, j in product(range(6), repeat=2):
             if i != j:
                 r = np.zeros((1, 6))
                 r[0, [i, j]] = 1.0
-                assert piece.form.pairs(r)[0, 0] == pytest.approx(2 * g[i, j], abs=1e-12)
+                assert piece.cells.pairs(r)[0, 0] == pytest.approx(2 * g[i, j], abs=1e-12)
 
 
 # -- one U, everywhere ------------------------------------------------------------------------------------------------
@@ -233,7 +238,7 @@ def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weight
     error = get_error(name) if tc.ERRORS[name].binning.counts is None else get_error(name, (1, 3, 9))
     y, p, _ = arguments(name, tied)
     w = np.random.default_rng(0).random(40) if weighted else None
-    world = calibrated_world(error, error.read(y, p, sample_weight=w), p, None)
+    world = calibrated_world(error, error.read(y, p, sample_weight=w))
     drawn = simulate(world, 6, seed=3).drawn
     outcomes = world.draw(np.random.default_rng(3), 6)
     for values, outcome in zip(drawn, outcomes, strict=True):
@@ -241,7 +246,7 @@ def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weight
             top = p.argmax(axis=1)
             outcome = np.where(outcome, top, (top + 1) % 4)
         sample = error.read(outcome.astype(int), p, sample_weight=w)
-        expected = error.of(sample) if error.norm == "l1" else error.split(sample)[2]
+        expected = error.of(sample) if error.norm == "l1" else us_of(error, sample)
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
@@ -263,12 +268,12 @@ def test_draws_under_other_rules(prop, rule, weighted):
     error = tc.CalibrationError(prop, rule)
     y, p = rows_of(4, 30, 8)
     w = np.random.default_rng(0).random(30) if weighted else None
-    world = calibrated_world(error, error.read(y, p, sample_weight=w), p, None)
+    world = calibrated_world(error, error.read(y, p, sample_weight=w))
     drawn = simulate(world, 4, seed=3).drawn
     for values, outcome in zip(drawn, world.draw(np.random.default_rng(3), 4), strict=True):
         top = p.argmax(axis=1)
         labels = np.where(outcome, top, (top + 1) % 4) if isinstance(prop, tc.Confidence) else outcome
-        expected = error.split(error.read(labels, p, sample_weight=w))[2]
+        expected = us_of(error, error.read(labels, p, sample_weight=w))
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
@@ -277,10 +282,10 @@ def test_linear_properties_draw_whole_labels(phi):
     y, p = rows_of(4, 30, 5)
     rule = tc.KdTree(4) if np.ndim(phi) == 2 else tc.Quantile(4)
     error = tc.CalibrationError(tc.Linear(phi), rule)
-    world = calibrated_world(error, error.read(y, p), p, None)
+    world = calibrated_world(error, error.read(y, p))
     drawn = simulate(world, 5, seed=1).drawn
     labels = draw_labels(np.random.default_rng(1), p, 5)
-    expected = [error.split(error.read(label, p))[2] for label in labels]
+    expected = [us_of(error, error.read(label, p)) for label in labels]
     np.testing.assert_allclose(drawn, expected, atol=1e-12)
     test = calibration_test(y, p, error=error, resamples=99)
     assert (test.closed_form_sd is None) == (np.ndim(phi) == 2)

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 import truecal as tc
 from truecal.backends import numpy as cpu
-from truecal.core import table
+from truecal.backends.numpy import Dispatch
+
+
+def agree(metric, y, p, forced):
+    """The forced way gives the same numbers as the usual one, and as the general way that weights of 1 take."""
+    sample = metric.read(y, p)
+    n = sample.rows
+    np.testing.assert_allclose(metric.of(sample, forced), metric.of(sample), rtol=1e-12, atol=1e-16 / n)
+    general = metric.parts(metric.read(y, p, sample_weight=np.ones(n)))
+    for way in (forced, Dispatch()):
+        for fast, plain in zip(metric.parts(sample, way), general, strict=True):
+            np.testing.assert_allclose(fast, plain, rtol=1e-9, atol=1e-13 * plain.loss + 1e-25, equal_nan=True)
 
 
 @settings(max_examples=150)
@@ -34,14 +45,7 @@ def test_bucketing_a_long_view_is_sorting_it(seed, n, kind, counts, ties, dtype)
     }[kind].astype(dtype)
     y = rng.random(n) < rng.choice([0.1, 0.5, 0.95])
     metric = tc.CalibrationError(tc.Binary(), tc.Quantile(tuple(counts), ties=ties))
-    sorted_value = metric(y, u)
-    long_view = table._LONG_VIEW
-    table._LONG_VIEW = 1
-    try:
-        bucketed = metric(y, u)
-    finally:
-        table._LONG_VIEW = long_view
-    np.testing.assert_allclose(bucketed, sorted_value, rtol=1e-12, atol=1e-16 / n)
+    agree(metric, y, u, Dispatch(bucket_rows=1))
 
 
 @settings(max_examples=200)
@@ -65,13 +69,7 @@ def test_ordering_at_the_cuts_is_as_good_as_sorting(seed, n, kind, counts, ties,
     p = np.column_stack([u, 1 - u])
     y = rng.integers(0, 2, n)
     metric = tc.CalibrationError(tc.Classwise(), tc.Quantile(tuple(counts), ties=ties))
-    plain = metric(y, p)
-    rows = table._RADIX_ROWS
-    table._RADIX_ROWS = 1
-    try:
-        np.testing.assert_allclose(metric(y, p), plain, rtol=1e-12, atol=1e-16 / n)
-    finally:
-        table._RADIX_ROWS = rows
+    agree(metric, y, p, Dispatch(radix_rows=1))
 
 
 @given(st.integers(0, 2**20), st.integers(1, 60), st.integers(2, 60), st.booleans())
@@ -95,10 +93,9 @@ def test_fixed_cells_without_a_sort(seed, n, k, m):
     p = rng.multinomial(m, np.full(k, 1 / k), size=n) / m if seed % 2 else rng.dirichlet(np.full(k, 0.3), n)
     y = rng.integers(0, k, n)
     metric = tc.CalibrationError(tc.Classwise(), tc.EqualWidth(m))
-    plain = metric.tables(y, p)[0]
-    sample = metric.read(y, p)
-    fast = table.map_tables(sample, metric.binning, "average", lambda tables: tables[0])[0]
-    for field in ("count", "outcome", "residual"):
+    plain = metric.tables(y, p, sample_weight=np.ones(n))[0]
+    fast = metric.tables(y, p)[0]
+    for field in ("count", "outcome", "residual", "residual_sq"):
         np.testing.assert_allclose(getattr(fast, field), getattr(plain, field), rtol=1e-12, atol=1e-14)
 
 
@@ -171,17 +168,15 @@ def test_twelve_digits_at_every_size(n, values, rng):
         assert abs(value - exact) <= 1e-12 * max(exact, float(loss) / n), name
 
 
-def test_many_fixed_cells_take_the_sorted_path(monkeypatch, rng):
+def test_many_fixed_cells_take_the_sorted_path(rng):
     """Whichever way the cells are found, the tables are the same."""
     p = rng.dirichlet(np.full(5, 0.3), 300)
     y = rng.integers(0, 5, 300)
-    counts = (3, 40, 7)
-    plain = tc.classwise_error(y, p, strategy="uniform", n_bins=counts)
-    absolute = tc.classwise_error(y, p, strategy="uniform", n_bins=counts, norm="l1")
-    monkeypatch.setattr(table, "_UNSORTED_CELLS", 0)
-    np.testing.assert_allclose(tc.classwise_error(y, p, strategy="uniform", n_bins=counts), plain, rtol=1e-12)
-    again = tc.classwise_error(y, p, strategy="uniform", n_bins=counts, norm="l1")
-    np.testing.assert_allclose(again, absolute, rtol=1e-12)
+    rule = tc.EqualWidth((3, 40, 7))
+    agree(tc.CalibrationError(tc.Classwise(), rule), y, p, Dispatch(unsorted_cells=60))
+    metric = tc.CalibrationError(tc.Classwise(), rule, "l1")
+    sample = metric.read(y, p)
+    np.testing.assert_allclose(metric.of(sample, Dispatch(unsorted_cells=60)), metric.of(sample), rtol=1e-12)
 
 
 def test_more_bins_than_rows_cost_no_more_than_rows(rng):

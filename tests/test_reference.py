@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import reference as ref
 import truecal as tc
 from strategies import bin_counts, multiclass
-from truecal.core import table
+from truecal.backends.numpy import Dispatch
+from truecal.core.rules import read_rule
 
 EXAMPLES = settings(max_examples=150)
 TIES = st.sampled_from(["average", "together", "row"])
@@ -324,13 +325,12 @@ def test_one_pass_over_many_bin_counts_is_many_passes(sample, counts, strategy):
 def test_threads_and_tiles_change_nothing(sample, m, strategy):
     y, proba, w = sample
     more = options(strategy, m, "auto")
-    alone = tc.classwise_error(y, proba, sample_weight=w, **more)
-    entries, threads = table._PARALLEL_ENTRIES, table._THREADS
-    table._PARALLEL_ENTRIES, table._THREADS = 1, 3
-    try:
-        assert tc.classwise_error(y, proba, sample_weight=w, **more) == pytest.approx(alone, rel=1e-13, abs=1e-300)
-    finally:
-        table._PARALLEL_ENTRIES, table._THREADS = entries, threads
+    rule = read_rule(strategy, more.get("n_bins"), more.get("ties", "auto"))
+    metric = tc.CalibrationError(tc.Classwise(), rule)
+    sample = metric.read(y, proba, sample_weight=w)
+    for what in (metric.of, metric.parts):
+        many = what(sample, Dispatch(threads=3, parallel_views=1))
+        np.testing.assert_allclose(many, what(sample), rtol=1e-13, atol=1e-15)
 
 
 def test_small_values_of_the_theory():

@@ -3,12 +3,15 @@ from .core.errors import (
     ERRORS,
     CalibrationError,
     Decomposition,
+    decompose,
+)
+from .core.functions import (
     binary_error,
     classwise_error,
     confidence_error,
-    decompose,
     full_error,
     linear_error,
+    score,
     top_label_error,
 )
 from .core.losses import (
@@ -43,6 +46,8 @@ from .core.rules import (
 )
 from .core.table import (
     BinTable,
+)
+from .core.tabulate import (
     tabulate,
 )
 from .evaluation.comparison import (
@@ -157,6 +162,7 @@ __all__ = [
     "noise_of_U",
     "null_band",
     "paired_difference",
+    "score",
     "select_recalibration",
     "spherical",
     "tabulate",

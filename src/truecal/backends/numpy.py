@@ -1,4 +1,4 @@
-"""Cell sums with numpy: sorted runs with exact tie averages, fixed intervals without a sort, and the weighted case.
+"""Cell sums with numpy: sorted runs with exact tie averages, and fixed intervals without a sort.
 
 Vocabulary: a *view* is one scalar report per row; *marked* rows are those whose outcome is 1 (or 0, with complement);
 a *cut* is a position between two neighbours of the sorted reports; a *segment* lies between two cuts.
@@ -18,23 +18,46 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 THREADS = min(8, os.cpu_count() or 1)
-_PARALLEL_ENTRIES = 1 << 22
+GRID = 1 << 16
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
 _COLUMN_ROWS = 16384
 _HISTOGRAM_ROWS = 1 << 15
-GRID = 1 << 16
 _SOFTMAX_ROWS = 4096
-_LONG_VIEW = 1 << 17  # from here on, looking up buckets beats looking up every value
 _SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """From which sizes on one way to the same sums is faster than another."""
+
+    threads: int = THREADS
+    parallel_views: int = 1 << 20
+    """With fewer reports, starting threads for tiles of views costs more than it saves."""
+    parallel_rows: int = 1 << 22
+    """The same for shares of rows, which do less work each."""
+    tile_columns: int = 64
+    unsorted_bins: int = 256
+    """With more bins than this, and than classes, most reports exceed 1/m and must be looked up."""
+    unsorted_cells: int = 1 << 18
+    """With more cells than this, clearing them for each block of rows costs more than sorting."""
+    radix_rows: int = 1 << 13
+    """From here on, grouping by leading bits beats a full sort."""
+    bucket_rows: int = 1 << 15
+    """From here on, one view is cheaper to bucket than to sort."""
+    bucket_edges_rows: int = 1 << 17
+    """From here on, looking up buckets beats looking up the interval of every value."""
+
+
+DISPATCH = Dispatch()
 
 
 @dataclass(frozen=True)
 class Segments:
     """Sums over the runs between cuts, for V views, and the tie block at each cut.
 
-    `sums` holds count, outcome and residual, (3, V, E + 1). Where a cut splits a block of equal reports, outcome and
-    residual are expectations over all orders of the block, and first[v, e], last[v, e], marked[v, e] give the block's
-    place and its number of marked rows (0 elsewhere).
+    `sums` holds count, outcome, residual and where asked for residual², (3 or 4, V, E + 1). Where a cut splits a block
+    of equal reports, all but the count are expectations over all orders of the block, and first[v, e], last[v, e],
+    marked[v, e] give the block's place and its number of marked rows (0 elsewhere).
     """
 
     cuts: Array
@@ -46,12 +69,16 @@ class Segments:
 
 def over_rows(n: int, entries: int, work: Callable[[slice], None]) -> None:
     """Run `work` on all rows at once, or on one share of the rows per thread where there is enough to do."""
-    if entries < _PARALLEL_ENTRIES or THREADS == 1:
+    if entries < DISPATCH.parallel_rows or THREADS == 1:
         work(slice(0, n))
         return
-    shares = [slice(i * n // THREADS, (i + 1) * n // THREADS) for i in range(THREADS)]
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(work, shares))
+        list(pool.map(work, row_shares(n, THREADS)))
+
+
+def row_shares(n: int, threads: int) -> list[slice]:
+    """Consecutive slices of rows, one for each thread."""
+    return [slice(i * n // threads, (i + 1) * n // threads) for i in range(threads)]
 
 
 def run_sums(x: Array, starts: Array) -> Array:
@@ -103,45 +130,108 @@ def order_at(values: Array, cuts: Array) -> Array:
 
 
 def indicator_segments(
-    ordered: Array, marked: Array, cuts: Array, *, ties: str, complement: bool = False
+    ordered: Array, marked: Array, cuts: Array, *, ties: str, complement: bool = False, squares: bool = False
 ) -> tuple[Array, ...]:
     """One view of reports in [0, 1] with 0/1 outcomes: segment sums from sorted values alone.
 
     `ordered` holds all reports, sorted or by `order_at` (it is overwritten), `marked` those of marked rows. Returns
-    (cuts, count, outcome, residual, first, last, block_marked); the last three are empty when no cut needs them.
-    The residual is summed as distances to the nearest of 0 and 1, so that nearly perfect reports keep their digits.
+    (cuts, first, last, block_marked, count, outcome, residual and, with squares, residual²); the blocks are empty when
+    no cut needs them. The residual is summed as distances to the nearest of 0 and 1, so that nearly perfect reports
+    keep their digits.
     """
     n = len(ordered)
     place = np.minimum(np.maximum(cuts, 1), n - 1)
     value = ordered[place]
     tied = (ordered[place - 1] == value) & (cuts > 0) & (cuts < n)
-    before = np.searchsorted(marked, value).astype(np.float64)
-    before[cuts <= 0] = 0.0
-    before[cuts >= n] = len(marked)
+    whole = np.searchsorted(marked, value)
+    whole[cuts <= 0] = 0
+    whole[cuts >= n] = len(marked)
+    part = np.zeros(len(cuts))
     first = last = block = np.empty(0)
     if tied.any():
         if ties == "together":
             cuts = cuts.copy()
             cuts[tied] = np.searchsorted(ordered, value[tied], side="right")
-            before[tied] = np.searchsorted(marked, value[tied], side="right")
+            whole[tied] = np.searchsorted(marked, value[tied], side="right")
         else:
             block = np.zeros(len(cuts))
-            block[tied] = np.searchsorted(marked, value[tied], side="right") - before[tied]
+            block[tied] = np.searchsorted(marked, value[tied], side="right") - whole[tied]
             split = np.flatnonzero(block > 0)  # a block without a marked row is the same in every order
             first, last = np.zeros(len(cuts)), np.ones(len(cuts))
             first[split] = np.searchsorted(ordered, value[split])
             last[split] = np.searchsorted(ordered, value[split], side="right")
-            before[split] += block[split] * (cuts[split] - first[split]) / (last[split] - first[split])
-    high = np.searchsorted(ordered, ordered.dtype.type(0.5), side="right")
+            part[split] = block[split] * (cuts[split] - first[split]) / (last[split] - first[split])
+    high = int(np.searchsorted(ordered, ordered.dtype.type(0.5), side="right"))
     ordered[high:] -= 1  # exact: floats in [1/2, 1] minus 1
     ends = np.append(cuts, n)
     starts = np.concatenate([[0], cuts])
     distance = run_sums(ordered, starts)
     count = (ends - starts).astype(np.float64)
     near_one = np.diff(np.maximum(ends, high), prepend=high)
-    marks = np.diff(before, prepend=0.0, append=len(marked))
+    marks = np.diff(whole + part, prepend=0.0, append=len(marked))
     outcome = count - marks if complement else marks
-    return cuts, count, outcome, distance + (near_one - outcome), first, last, block
+    sums: tuple[Array, ...] = (count, outcome, distance + (near_one - outcome))
+    if squares:
+        surprise = _surprises(ordered, high, starts, marked, whole, part, value, complement)
+        sums = (*sums, run_sums(np.square(ordered, dtype=np.float64), starts) + surprise)
+    return cuts, first, last, block, *sums
+
+
+def _surprises(
+    ordered: Array,
+    high: int,
+    starts: Array,
+    marked: Array,
+    whole: Array,
+    part: Array,
+    value: Array,
+    complement: bool,
+) -> Array:
+    """Per segment, by how much residual² exceeds the squared distances to the nearest of 0 and 1: |2u − 1| for each row
+    whose outcome is the farther one.
+
+    `ordered` holds u up to place `high` and u − 1 after it. Marked rows (outcome 1, or 0 with complement) on the far
+    side are such rows; on the near side they are taken off all rows there, exactly 0 where none is left, so that nearly
+    perfect reports keep their digits.
+    """
+    middle = int(np.searchsorted(marked, marked.dtype.type(0.5), side="right"))
+    excess = np.abs(2 * marked.astype(np.float64) - 1)
+    share = np.abs(2 * value.astype(np.float64) - 1) * part
+    below = value <= 0.5
+    low = _Side(excess[:middle], np.minimum(whole, middle), np.where(below, part, 0), np.where(below, share, 0))
+    top = _Side(excess[middle:], np.maximum(whole - middle, 0), np.where(below, 0, part), np.where(below, 0, share))
+    if complement:
+        far, near, every, begin = top, low, 1 - 2 * ordered[:high].astype(np.float64), np.minimum(starts, high)
+    else:
+        far, near, every, begin = low, top, 2 * ordered[high:].astype(np.float64) + 1, np.maximum(starts - high, 0)
+    rows = np.diff(np.append(begin, len(every)))
+    grid, rest = (run_sums(x, begin) for x in grid_part(every))
+    near_grid, near_rest = near.sums()
+    left = (grid - near_grid) / GRID + (rest - near_rest)
+    far_grid, far_rest = far.sums()
+    return np.asarray(far_grid / GRID + far_rest + np.where(rows == near.rows(), 0.0, left))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Marked rows on one side of 1/2: their values, how many lie before each cut, and what cuts divide blocks into."""
+
+    values: Array
+    before: Array
+    part: Array
+    share: Array
+
+    def rows(self) -> Array:
+        """How many lie in each segment, in expectation over orders of ties."""
+        return np.diff(self.before + self.part, prepend=0.0, append=len(self.values))
+
+    def sums(self) -> tuple[Array, Array]:
+        """Sums of the values in each segment, as grid part and rest."""
+        grid, rest = (np.concatenate([[0.0], np.cumsum(x)]) for x in grid_part(self.values))
+        return (
+            np.diff(grid[self.before], prepend=0.0, append=grid[-1]),
+            np.diff(rest[self.before] + self.share, prepend=0.0, append=rest[-1]),
+        )
 
 
 def grid_part(values: Array) -> tuple[Array, Array]:
@@ -155,18 +245,21 @@ def grid_part(values: Array) -> tuple[Array, Array]:
     return grid, values - grid / GRID
 
 
-def cell_sums(cell: Array, values: Array, marks: Array, cells: int) -> tuple[Array, Array, Array]:
-    """Count, outcome and residual sums of the rows of each cell."""
+def cell_sums(cell: Array, values: Array, marks: Array, cells: int, squares: bool = False) -> tuple[Array, ...]:
+    """Count, outcome and residual sums (with squares, residual² too) of the rows of each cell."""
     grid, rest = grid_part(values)
     count = np.bincount(cell, minlength=cells).astype(np.float64)
     outcome = np.bincount(cell, weights=marks, minlength=cells)
     whole = np.bincount(cell, weights=grid, minlength=cells) / GRID
-    return count, outcome, (whole - outcome) + np.bincount(cell, weights=rest, minlength=cells)
+    sums = (count, outcome, (whole - outcome) + np.bincount(cell, weights=rest, minlength=cells))
+    if not squares:
+        return sums
+    return *sums, np.bincount(cell, weights=np.square(values.astype(np.float64) - marks), minlength=cells)
 
 
-def _histogram(values: Array, marks: Array, marks_wanted: int) -> tuple[Array, Array, Array, Array]:
-    """Bucket floor(u·2^b) of each value, and per bucket: count, outcome and residual; more buckets for more marks on
-    the line (cuts or edges) that will have to be found among them.
+def _histogram(values: Array, marks: Array, marks_wanted: int, squares: bool) -> tuple[Array, ...]:
+    """Bucket floor(u·2^b) of each value, and per bucket: count, outcome and residual (with squares, residual² too);
+    more buckets for more marks on the line (cuts or edges) that will have to be found among them.
 
     Multiplying by a power of two is exact, so the bucket never decreases with the value. Each bucket has a base with
     few digits, its lower end below 1/2 and its upper end above: count·base is exact, and only the small differences
@@ -176,26 +269,33 @@ def _histogram(values: Array, marks: Array, marks_wanted: int) -> tuple[Array, A
     base = np.arange(size + 1) / size
     base[size // 2 : -1] += 1 / size
     bucket = np.empty(len(values), dtype=np.uint16)
-    both, rest = np.zeros(2 * size + 2, dtype=np.int64), np.zeros(size + 1)
+    both, rest, own = np.zeros(2 * size + 2, dtype=np.int64), np.zeros(size + 1), np.zeros(size + 1)
     for start in range(0, len(values), _HISTOGRAM_ROWS):
         rows = slice(start, start + _HISTOGRAM_ROWS)
         here = (values[rows] * values.dtype.type(size)).astype(np.intp)
         bucket[rows] = here
         rest += np.bincount(here, weights=values[rows] - base[here], minlength=size + 1)
+        if squares:
+            residual = values[rows].astype(np.float64) - marks[rows]
+            own += np.bincount(here, weights=residual * residual, minlength=size + 1)
         here *= 2
         here += marks[rows]
         both += np.bincount(here, minlength=2 * size + 2)
     count, outcome = both.reshape(-1, 2).sum(axis=1), both[1::2].astype(np.float64)
-    return bucket, count, outcome, (count * base - outcome) + rest
+    sums = (bucket, count, outcome, (count * base - outcome) + rest)
+    return (*sums, own) if squares else sums
 
 
-def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) -> tuple[Array, ...]:
+def bucketed_segments(
+    values: Array, marks: Array, cuts: Array, *, ties: str, squares: bool = False
+) -> tuple[Array, ...]:
     """`indicator_segments` for one long view without sorting it: only the buckets that hold a cut are sorted.
 
     Whole buckets between cuts enter as sums, and the cuts become cuts of the sorted remainder, shifted by the rows of
     the buckets left out before them.
     """
-    bucket, count, outcome, residual = _histogram(values, marks, len(cuts))
+    bucket, *buckets = _histogram(values, marks, len(cuts), squares)
+    count = buckets[0]
     before = np.concatenate([[0], np.cumsum(count)])
     home = np.minimum(np.searchsorted(before, cuts, side="right") - 1, len(count) - 1)
     split = np.zeros(len(count), dtype=np.bool_)
@@ -203,27 +303,27 @@ def bucketed_segments(values: Array, marks: Array, cuts: Array, *, ties: str) ->
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
     rows = np.flatnonzero(split[bucket])
     chosen, chosen_marks = values[rows], marks[rows]
-    moved, *sums, first, last, block = indicator_segments(
-        np.sort(chosen), np.sort(chosen[chosen_marks]), cuts - shift, ties=ties
+    moved, first, last, block, *sums = indicator_segments(
+        np.sort(chosen), np.sort(chosen[chosen_marks]), cuts - shift, ties=ties, squares=squares
     )
     whole = np.flatnonzero(~split & (count > 0))
     segment = np.searchsorted(cuts, before[whole], side="right")
-    for x, total in zip((count, outcome, residual), sums, strict=True):
+    for x, total in zip(buckets, sums, strict=True):
         total += np.bincount(segment, weights=x[whole], minlength=len(cuts) + 1)
     if first.size:
         first, last = first + shift, last + shift
-    return moved + shift, *sums, first, last, block
+    return moved + shift, first, last, block, *sums
 
 
 def stack_segments(rows: Sequence[tuple[Array, ...]]) -> Segments:
     """Views that share their number of cuts, as one block."""
     cuts = np.stack([row[0] for row in rows])
-    sums = np.stack([[row[i] for row in rows] for i in (1, 2, 3)])
-    if not any(row[6].any() for row in rows):
+    sums = np.stack([np.stack(row[4:]) for row in rows], axis=1)
+    if not any(row[3].any() for row in rows):
         return Segments(cuts, sums)
     width = cuts.shape[1]
     defaults = (np.zeros(width), np.ones(width), np.zeros(width))
-    blocks = [np.stack([row[4 + i] if row[6].size else defaults[i] for row in rows]) for i in range(3)]
+    blocks = [np.stack([row[1 + i] if row[3].size else defaults[i] for row in rows]) for i in range(3)]
     return Segments(cuts, sums, *blocks)
 
 
@@ -261,55 +361,22 @@ def _hypergeometric(drawn: Array, size: Array, marked: Array) -> Array:
     return np.asarray(drawn * share * (1 - share) * (size - drawn) / np.maximum(size - 1, 1))
 
 
-def weighted_segments(x: Array, cuts: Array, tied: Array | None) -> tuple[Array, Array]:
-    """General case: sums of the rows x[(count, outcome, residual, residual²), view, place] between cuts.
-
-    Returns the sums (4, V, m) and the tie variance (V, m). A block of t equal reports with R = Σ r and Q = Σ r² that
-    gives s rows to a bin has mean (s/t)·R and variance s(t − s)/(t²(t − 1))·(tQ − R²).
-    """
-    n = x.shape[-1]
-    starts = np.concatenate([[0], cuts]).astype(np.int64)
-    inner = cuts[(cuts > 0) & (cuts < n)]
-    split = inner[tied[inner]] if tied is not None else inner[:0]
-    if split.size == 0 or tied is None:
-        sums = run_sums(x, starts)
-        return sums, np.zeros(sums.shape[1:])
-    begins = np.flatnonzero(~tied)
-    which = np.unique(np.searchsorted(begins, split, side="right") - 1)
-    block_first = begins[which]
-    block_last = np.append(begins, n)[which + 1]
-    pieces = np.unique(np.concatenate([[0], inner, block_first, block_last[block_last < n]]))
-    sums = run_sums(x, pieces)
-    variance = np.zeros(sums.shape[1:])
-    sizes = np.diff(np.append(pieces, n))
-    owner = np.searchsorted(block_first, pieces, side="right") - 1
-    member = np.flatnonzero((owner >= 0) & (pieces < block_last[np.maximum(owner, 0)]))
-    runs = np.searchsorted(owner[member], np.arange(len(which)))
-    totals = run_sums(sums[..., member], runs)[..., owner[member]]
-    t = (block_last - block_first)[owner[member]]
-    s = sizes[member]
-    sums[..., member] = totals * (s / t)
-    spread = np.maximum(t * totals[3] - totals[2] ** 2, 0.0)
-    variance[..., member] = s * (t - s) / (t.astype(np.float64) ** 2 * np.maximum(t - 1, 1)) * spread
-    bins = np.searchsorted(pieces, starts)
-    return run_sums(sums, bins), run_sums(variance, bins)
-
-
 def interval_index(values: Array, edges: Array) -> Array:
     """The interval (e_{j−1}, e_j] of each value, 0-based; values at or below the first inner edge are in the first."""
     return np.searchsorted(edges[1:-1], values, side="left")
 
 
-def fixed_cells(matrix: Array, labels: Array, edges: Array) -> tuple[Array, Array, Array]:
-    """Count, outcome and residual sums of every column over fixed intervals, without a sort: arrays (k, m).
+def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
+    """Count, outcome and residual sums (with squares, residual² too) of every column over fixed intervals, without a
+    sort: arrays (k, m).
 
     Few entries of a row exceed the first inner edge, so only those are looked up; the rest of each column is summed
     as it stands. All sums are of `grid_part`s.
     """
     n, k = matrix.shape
     m = len(edges) - 1
-    count, whole, rest = np.zeros(k * m), np.zeros(k * m), np.zeros(k * m)
-    low_whole, low_rest = np.zeros(k), np.zeros(k)
+    count, whole, rest, own = (np.zeros(k * m) for _ in range(4))
+    low_whole, low_rest, low_own = (np.zeros(k) for _ in range(3))
     step = max(1, (1 << 18) // k)
     for start in range(0, n, step):
         block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
@@ -317,40 +384,47 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array) -> tuple[Array, Arra
         values = block.reshape(-1)[flat]
         cell = (flat % k) * m + interval_index(values, edges)
         grid, small = grid_part(block)
+        parts = [(grid, whole, low_whole), (small, rest, low_rest)]
+        if squares:
+            residual = block.astype(np.float64)
+            residual[np.arange(len(block)), labels[start : start + step]] -= 1.0
+            parts.append((np.square(residual, out=residual), own, low_own))
         count += np.bincount(cell, minlength=k * m)
-        for part, cells, columns in ((grid, whole, low_whole), (small, rest, low_rest)):
+        for part, cells, columns in parts:
             cells += np.bincount(cell, weights=part.reshape(-1)[flat], minlength=k * m)
             part.reshape(-1)[flat] = 0.0
             columns += part.sum(axis=0)
-    count, whole, rest = (x.reshape(k, m) for x in (count, whole, rest))
+    count, whole, rest, own = (x.reshape(k, m) for x in (count, whole, rest, own))
     count[:, 0] += n - count.sum(axis=1)
-    whole[:, 0] += low_whole
-    rest[:, 0] += low_rest
-    own = matrix[np.arange(n), labels].astype(edges.dtype, copy=False)
-    outcome = np.bincount(labels * m + interval_index(own, edges), minlength=k * m).reshape(k, m).astype(np.float64)
-    return count, outcome, (whole / GRID - outcome) + rest
+    for cells, columns in ((whole, low_whole), (rest, low_rest), (own, low_own)):
+        cells[:, 0] += columns
+    mine = matrix[np.arange(n), labels].astype(edges.dtype, copy=False)
+    outcome = np.bincount(labels * m + interval_index(mine, edges), minlength=k * m).reshape(k, m).astype(np.float64)
+    sums = (count, outcome, (whole / GRID - outcome) + rest)
+    return (*sums, own) if squares else sums
 
 
-def fixed_view(values: Array, marks: Array, edges: Array) -> tuple[Array, Array, Array]:
-    """Count, outcome and residual sums of one view over fixed intervals: arrays (1, m)."""
-    kernel = _interval_sums if len(values) < _LONG_VIEW else _bucketed_interval_sums
-    count, outcome, residual = kernel(values.astype(edges.dtype, copy=False), marks, edges)
-    return count[None], outcome[None], residual[None]
+def fixed_view(
+    values: Array, marks: Array, edges: Array, squares: bool = False, bucket_rows: int = DISPATCH.bucket_edges_rows
+) -> tuple[Array, ...]:
+    """Count, outcome and residual (with squares, residual²) sums of one view over fixed intervals: arrays (1, m)."""
+    kernel = _interval_sums if len(values) < bucket_rows else _bucketed_interval_sums
+    return tuple(x[None] for x in kernel(values.astype(edges.dtype, copy=False), marks, edges, squares))
 
 
-def _interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
-    return cell_sums(interval_index(values, edges), values, marks, len(edges) - 1)
+def _interval_sums(values: Array, marks: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
+    return cell_sums(interval_index(values, edges), values, marks, len(edges) - 1, squares)
 
 
-def _bucketed_interval_sums(values: Array, marks: Array, edges: Array) -> tuple[Array, ...]:
+def _bucketed_interval_sums(values: Array, marks: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
     """The same for a long view in [0, 1]: only values in a bucket that holds an edge are looked up."""
-    bucket, *sums = _histogram(values, marks, len(edges))
+    bucket, *sums = _histogram(values, marks, len(edges), squares)
     size = len(sums[0]) - 1
     lowest = (np.arange(size + 2) / size).astype(edges.dtype)
     cell = interval_index(lowest[:-1], edges)
     mixed = cell != interval_index(np.nextafter(lowest[1:], edges.dtype.type(0)), edges)
     rows = np.flatnonzero(mixed[bucket])
-    looked_up = _interval_sums(values[rows], marks[rows], edges)
+    looked_up = _interval_sums(values[rows], marks[rows], edges, squares)
     whole = np.flatnonzero(~mixed)
     return tuple(
         part + np.bincount(cell[whole], weights=x[whole], minlength=len(edges) - 1)

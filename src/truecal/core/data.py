@@ -431,8 +431,6 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
         raise ValueError(f"sample_weight must not be negative, got {w[row]:g} at row {row}")
     if not w.any():
         raise ValueError("sample_weight must not be all zero")
-    if not 1e-100 < w.max() < 1e100:  # a power of two is exact, and no error depends on the unit of the weights
-        w = np.ldexp(w, -int(np.frexp(w.max())[1]))
     return w
 
 

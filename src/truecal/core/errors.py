@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, overload
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import as_array
-from .properties import Binary, Classwise, Confidence, Full, Linear, Outcomes, Property, Sample, TopLabel
+from ..backends.numpy import DISPATCH, Dispatch
+from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
+from .result import Result
 from .rules import (
-    VECTOR_STRATEGIES,
     ArgmaxQuantile,
     AveragedRule,
+    BinCounts,
     BinningRule,
-    Bounds,
     EqualWidth,
-    Exact,
     Halfspaces,
-    KdTree,
     Quantile,
-    Ties,
     TwoBin,
-    VectorRule,
-    read_bins,
-    read_rule,
+    resolve_ties,
 )
-from .table import BinTable, full_tables, map_tables, resolve_ties
+from .sample import Sample
+from .table import BinTable, Moments, Totals
+from .tabulate import map_tables, single_rules, whole_tables
 
 Array = NDArray[Any]
 Norm = Literal["l1", "l2"]
-Scale = Literal["raw", "loss", "bins"]
+Scale = Literal["raw", "loss", "bins", "score"]
+SCALES = ("raw", "loss", "bins", "score")
 Corrected = Literal["auto"] | bool
-Strategy = Literal["quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
-VectorStrategy = Literal["argmax", "kd", "halfspace", "exact"] | BinningRule
 
 
 @dataclass(frozen=True)
@@ -115,45 +111,65 @@ class CalibrationError:
         names = {Classwise: "Brier/k", Full: "Brier", Binary: "(u − y)²"}
         return names.get(type(self.property), "||u − φ(y)||²")
 
-    def with_bins(self, n_bins: int | Sequence[int] | Array) -> CalibrationError:
-        """The same error at another bin count, or at several."""
-        if self.binning.counts is None:
-            raise ValueError(f"n_bins={n_bins!r} cannot apply: {self.binning!r} has no bin count")
-        # a rule with counts is a dataclass
-        return replace(self, binning=replace(self.binning, n_bins=read_bins(n_bins)))  # type: ignore[type-var]
+    def with_bins(self, n_bins: BinCounts) -> CalibrationError:
+        """The same error at another bin count, at several, or at the automatic one."""
+        return replace(self, binning=self.binning.with_bins(n_bins))
+
+    def at(self, sample: Sample) -> CalibrationError:
+        """The same error with its number of bins: "auto" becomes the count for the rows and classes of the sample."""
+        rule = self.binning.at(sample.rows, sample.views)
+        return self if rule is self.binning else replace(self, binning=rule)
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
-        """Validate the user's arrays once, for use with `of`, `split` and `tables`."""
+        """Validate the user's arrays once, for use with `of` and `parts`."""
         return self.property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
 
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
     ) -> Any:
         """The error: a float, or an array with one value per bin count where the rule has a sequence of them."""
+        if scale not in SCALES:
+            raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}")
+        if scale != "raw" and self.norm == "l1":
+            raise ValueError(f"scale={scale!r} cannot apply to norm='l1': it is for squared errors")
+        if scale == "bins" and not self.binning.has_counts:
+            raise ValueError(f"scale='bins' cannot apply: {self.binning!r} has no requested bin count")
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-        return self._present(self.of(sample) * self._factor(sample, scale))
+        if scale == "score":
+            return self._present(np.array([parts.score for parts in self.parts(sample)]))
+        factor = {"raw": 1.0, "loss": sample.size}.get(scale) or np.array(self.at(sample).binning.counts, dtype=float)
+        return self._present(self.of(sample) * factor)
 
-    def of(self, sample: Sample) -> Array:
+    @builtins.property
+    def ties(self) -> str:
+        """How equal reports at a quantile boundary are treated."""
+        return resolve_ties(self.binning, self.norm)
+
+    def of(self, sample: Sample, dispatch: Dispatch = DISPATCH) -> Array:
         """Raw values of a validated sample, one per bin count."""
-        rule, bounds = self.binning, sample.bounds
+        found = self._moments(sample, False, dispatch)
+        return np.array([self._error(sums, Totals.of(sample), sample.averaged) for sums in found])
 
-        def view_totals(tables: tuple[BinTable, ...]) -> Array:
-            if self.norm == "l1":
-                return np.array([table.absolute().sum() for table in tables])
-            return np.array([table.squared(rule, bounds).sum() for table in tables])
+    def parts(self, sample: Sample, dispatch: Dispatch = DISPATCH) -> tuple[Parts, ...]:
+        """Error, loss, U, gap and score of a validated sample, one per bin count."""
+        rule = self.at(sample).binning
+        sizes = rule.sizes(sample.rows, sample.views, sample.bounds)
+        found, totals = self._moments(sample, True, dispatch), Totals.of(sample)
+        each = zip(found, sizes, strict=True)
+        return tuple(
+            self._parts(sums, totals, sample.averaged, sample.views, size, sums.own if sample.weights is None else None)
+            for sums, size in each
+        )
 
-        total = np.sum(map_tables(sample, rule, resolve_ties(rule, self.norm), view_totals), axis=0)
-        if not sample.joint:
-            total = total / sample.views
-        if isinstance(rule, Halfspaces):
-            total = total / rule.n_directions
-        return np.asarray(self._normalised(total, sample.total_weight, sample.wrong_weight_sq))
-
-    def _normalised(self, total: Any, weight: float, wrong_weight_sq: float) -> Any:
-        """n⁻¹ or n⁻² times the sum over bins, with the correction."""
-        if self.norm == "l1":
-            return total / weight
-        return (total + (wrong_weight_sq if self.corrected else 0.0)) / weight**2
+    def _moments(self, sample: Sample, squares: bool, dispatch: Dispatch) -> list[Moments]:
+        """What the tables say, summed over their views, one per bin count."""
+        rule = self.at(sample).binning
+        plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
+        reading = BinTable.moments if squares else plain
+        pieces = map_tables(
+            sample, rule, self.ties, lambda tables: [reading(t) for t in tables], squares=squares, dispatch=dispatch
+        )
+        return [Moments(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]
 
     def of_table(self, table: BinTable) -> float:
         """The raw error read off a table, for example off one merged from parts of a sample.
@@ -164,92 +180,148 @@ class CalibrationError:
         >>> round(error.of_table(first.merge(second)) - error([0, 1, 1], [.1, .6, .7]), 12)
         0.0
         """
+        self._refuse_misfit(table)
+        return self._error(table.moments(), table.totals, 1 if table.joint else table.views)
+
+    def parts_of_table(self, table: BinTable) -> Parts:
+        """Error, loss, U, gap and score read off a table.
+
+        >>> import truecal as tc
+        >>> error = tc.CalibrationError(tc.Binary(), tc.EqualWidth(4))
+        >>> parts = error.parts_of_table(error.tables([0, 1, 1], [.1, .6, .7])[0])
+        >>> abs(parts.loss + parts.U - 3 * parts.error) < 1e-12
+        True
+        """
+        self._refuse_misfit(table)
+        (size,) = table.rule.sizes(table.rows, table.views, table.bounds)
+        averaged = 1 if table.joint else table.views
+        return self._parts(table.moments(), table.totals, averaged, table.views, size, table.loss_total)
+
+    def _refuse_misfit(self, table: BinTable) -> None:
+        """A table is read by the error of its own property, cells and ties, or not at all."""
+        if not isinstance(table, BinTable):
+            raise TypeError(f"expected a BinTable, got {type(table).__name__}")
+        if table.kind != self.property.kind:
+            raise ValueError(f"expected a table of {self.property.kind} predictions, got one of {table.kind}")
         if table.rows == 0:
             raise ValueError("the table is empty: expected at least one row")
-        views = table.absolute() if self.norm == "l1" else table.squared(self.binning)
-        total = float(views.sum() if table.joint else views.mean())
-        return float(self._normalised(total, table.weight, table.wrong_weight_sq))
+        wanted = single_rules(self.binning.at(table.rows, table.views), self.ties)
+        if table.rule not in wanted:
+            raise ValueError(f"expected a table of the cells of {wanted[0]!r}, got one of {table.rule!r}")
+
+    def _error(self, sums: Moments, totals: Totals, averaged: int) -> float:
+        """n⁻¹ or n⁻² times the sum over bins, with the correction."""
+        if self.norm == "l1":
+            return sums.absolute / averaged / totals.weight
+        squared = sums.squared / (averaged * self._directions)
+        return (squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2
+
+    @builtins.property
+    def _directions(self) -> int:
+        return self.binning.n_directions if isinstance(self.binning, Halfspaces) else 1
+
+    def _parts(
+        self, sums: Moments, totals: Totals, averaged: int, views: int, size: float, loss_total: float | None
+    ) -> Parts:
+        """Everything a squared error has to say; λ depends on the weights and the requested number of cells alone."""
+        if self.norm == "l1":
+            raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
+        share = averaged * self._directions
+        wrong_sq, wrong = (totals.wrong_sq, totals.wrong) if self.corrected else (0.0, 0.0)
+        u = (sums.squared - sums.own) / share / totals.weight_sq
+        gap_sq = sums.gap_sq / averaged
+        if isinstance(self.binning, Halfspaces):  # one kernel, the mean over directions
+            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
+        total = totals.residual_sq if loss_total is None else loss_total / self._directions
+        loss = (total / averaged + wrong) / totals.weight
+        rate = min(size * totals.weight_sq / totals.weight**2, totals.weight_sq / (totals.weight * totals.largest))
+        return Parts(
+            error=self._error(sums, totals, averaged),
+            loss=(sums.own / share + wrong_sq) / totals.weight_sq,
+            U=u,
+            gap_sq=gap_sq,
+            score=loss + min(1.0, rate) * u,
+        )
 
     def tables(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
     ) -> tuple[BinTable, ...]:
         """The tables behind the value, one per bin count: what reliability diagrams read."""
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-        return full_tables(sample, self.binning, resolve_ties(self.binning, self.norm))
+        return whole_tables(sample, self.binning, self.ties)
 
     def decompose(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Decomposition:
-        """The two parts of the error: n·error = loss + U."""
+        """The two parts of the error, n·error = loss + U, with the gap and the score."""
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-        error, loss, u = self.split(sample)
+        parts = self.parts(sample)
+        counts = self.at(sample).binning.counts
+
+        def each(values: list[float]) -> float | Array:
+            return self._present(np.array(values))
+
         return Decomposition(
-            error=self._present(error),
-            loss=loss,
-            U=self._present(u),
+            loss=parts[0].loss,
+            U=each([p.U for p in parts]),
+            error=each([p.error for p in parts]),
+            gap=each([100 * signed_root(p.gap_sq) for p in parts]),
+            score=each([p.score for p in parts]),
             n_samples=sample.rows,
-            n_bins=self.binning.counts if self.binning.several else (self.binning.counts or (None,))[0],
+            n_bins=counts if self.binning.several else (counts or (None,))[0],
             name=self.symbol,
         )
-
-    def split(self, sample: Sample) -> tuple[Array, float, Array]:
-        """Raw errors, the loss part and the U parts of a validated sample."""
-        if self.norm == "l1":
-            raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
-        error = self.of(sample)
-        losses = sample.loss()
-        if sample.wrong is not None and not self.corrected:
-            losses = losses - sample.wrong
-        weights = None if sample.weights is None else np.square(sample.weights)
-        loss = float(losses.mean() if weights is None else np.average(losses, weights=weights))
-        return error, loss, np.asarray(error * self._factor(sample, "loss") - loss)
-
-    def _factor(self, sample: Sample, scale: Scale) -> float | Array:
-        """What multiplies the raw error; never anything that depends on reports or outcomes."""
-        if scale == "raw":
-            return 1.0
-        if scale not in ("loss", "bins"):
-            raise ValueError(f"scale must be 'raw', 'loss' or 'bins', got {scale!r}")
-        if self.norm == "l1":
-            raise ValueError(f"scale={scale!r} cannot apply to norm='l1': it is for squared errors")
-        if scale == "loss":
-            return sample.total_weight**2 / sample.total_weight_sq
-        if self.binning.counts is None:
-            raise ValueError(f"scale='bins' cannot apply: {self.binning!r} has no requested bin count")
-        return np.array(self.binning.counts, dtype=np.float64)
 
     def _present(self, values: Array) -> float | Array:
         return values if self.binning.several else float(values[0])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Decomposition:
-    """n·error = loss + U: how good the predictor is, and how far from calibrated (E[U] = 0 when it is calibrated).
+class Parts(NamedTuple):
+    """What a squared error has to say of a sample or a table, at one bin count."""
 
-    With weights, n stands for W²/Σw² and the loss is the w²-weighted mean.
+    error: float
+    """The raw error, n⁻² Σ_B |S_B|² and the correction."""
+    loss: float
+    """The loss part: n·error = loss + U (with weights, the w²-weighted mean, and n stands for W²/Σw²)."""
+    U: float
+    """n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩, 0 on average for a calibrated predictor."""
+    gap_sq: float
+    """The debiased mean squared gap between prediction and outcome, in squared probabilities; it can be negative."""
+    score: float
+    """loss + λU, about loss + gap²: truthful, and what to rank by (with weights, of the w-weighted loss)."""
+
+
+def signed_root(square: float) -> float:
+    """sign(x)·√|x|: a squared gap as a gap, negative where the debiased square is."""
+    return math.copysign(math.sqrt(abs(square)), square)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decomposition(Result):
+    """n·error = loss + U: how good the predictions are, and what their miscalibration adds (0 on average without any).
+
+    `gap` is the miscalibration in probability points, comparable across samples and bin counts (U is not: it grows with
+    n); `score` = loss + λU, about loss + gap², is truthful and what to rank by, lower is better. With weights, n stands
+    for W²/Σw², `loss` is the w²-weighted mean and the score that of the w-weighted loss.
     """
 
     loss: float
     U: float | Array
     error: float | Array
+    gap: float | Array
+    score: float | Array
     n_samples: int
     n_bins: int | tuple[int, ...] | None
     name: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists."""
-        return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(self).items()}
-
     def __repr__(self) -> str:
         bins = self.n_bins if isinstance(self.n_bins, tuple) else (self.n_bins,)
         lines = [f"{self.name}, {self.n_samples} samples: n·error = loss + U"]
-        for m, u, e in zip(bins, np.atleast_1d(self.U), np.atleast_1d(self.error), strict=True):
+        columns = (np.atleast_1d(x) for x in (self.U, self.error, self.gap, self.score))
+        for m, u, e, gap, score in zip(bins, *columns, strict=True):
             where = "" if m is None else f"{m:>6} bins: "
-            lines.append(f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g})")
+            lines.append(
+                f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g}; gap {gap:+.2f} points, score {score:.6g})"
+            )
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def _named(rule: BinningRule, property: Property, norm: Norm, corrected: Corrected = "auto") -> CalibrationError:
@@ -275,11 +347,11 @@ ERRORS: dict[str, CalibrationError] = {
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(), Outcomes(), "l1"),
 }
-"""Every named error: each knows its property, whether it is truthful and why. The CLI, the report, the documentation,
-the law tests and the audit all read this list. Change the bins with `ERRORS[name].with_bins(m)`."""
+"""Every named error: each knows its property, whether it is truthful and why. The command line, the report, the
+documentation and the law tests all read this list. Change the bins with `ERRORS[name].with_bins(m)`."""
 
 
-def get_error(error: str | CalibrationError, n_bins: int | Sequence[int] | Array | None = None) -> CalibrationError:
+def get_error(error: str | CalibrationError, n_bins: BinCounts | None = None) -> CalibrationError:
     """An error by name or as itself, at the given bin count(s) if any."""
     if isinstance(error, str):
         if error not in ERRORS:
@@ -297,7 +369,7 @@ def decompose(
     y_proba: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: int | Sequence[int] | Array | None = None,
+    n_bins: BinCounts | None = None,
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Decomposition:
@@ -305,338 +377,8 @@ def decompose(
 
     >>> import truecal as tc
     >>> parts = tc.decompose([0, 1, 1], [.1, .4, .8], error="binary", n_bins=2)
-    >>> round(parts.loss + parts.U - 3 * parts.error, 12)
-    0.0
+    >>> abs(parts.loss + parts.U - 3 * parts.error) < 1e-12
+    True
     """
     metric = get_error(error, n_bins)
     return metric.decompose(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-
-
-@overload
-def classwise_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> float: ...
-@overload
-def classwise_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: Sequence[int] | Array,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Array: ...
-def classwise_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int | Sequence[int] | Array | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
-    """Classwise error, LinCE^cw: the mean over classes r of n⁻² Σ_B (Σ_{i∈B} (p_i^(r) − 1[y_i = r]))².
-
-    Truthful for norm="l2"; arXiv 2510.06388, section 3.
-
-    >>> import truecal as tc
-    >>> round(tc.classwise_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=2), 8)
-    0.05222222
-    """
-    metric = CalibrationError(Classwise(), read_rule(strategy, n_bins, ties), norm)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
-
-
-@overload
-def confidence_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: int | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> float: ...
-@overload
-def confidence_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: Sequence[int] | Array,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Array: ...
-def confidence_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: int | Sequence[int] | Array | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
-    """Confidence error, ConfCE^corr: n⁻² Σ_B (Σ_{i∈B} (c_i − z_i))² + n⁻² Σ (1 − z_i).
-
-    c is the largest probability, z whether its class came. norm="l1" is the usual ECE (not truthful; no correction).
-
-    >>> import truecal as tc
-    >>> proba = [[.6, .4], [.3, .7], [.8, .2], [.9, .1]]
-    >>> round(tc.confidence_error([0, 1, 1, 0], proba, n_bins=2), 6)
-    0.12375
-    >>> round(tc.confidence_error([0, 1, 1, 0], proba, n_bins=10, norm="l1", strategy="uniform"), 6)
-    0.4
-    """
-    metric = CalibrationError(Confidence(), read_rule(strategy, n_bins, ties), norm, corrected)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
-
-
-@overload
-def top_label_error(
-    correct: Any,
-    confidence: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: int | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> float: ...
-@overload
-def top_label_error(
-    correct: Any,
-    confidence: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: Sequence[int] | Array,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Array: ...
-def top_label_error(
-    correct: Any,
-    confidence: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: int | Sequence[int] | Array | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
-    """The confidence error for those who only have whether the top class was correct, and its confidence.
-
-    >>> import truecal as tc
-    >>> round(tc.top_label_error([1, 1, 0, 1], [.6, .7, .8, .9], n_bins=2), 6)
-    0.12375
-    """
-    metric = CalibrationError(TopLabel(), read_rule(strategy, n_bins, ties), norm, corrected)
-    return metric(correct, confidence, sample_weight=sample_weight, scale=scale)
-
-
-@overload
-def full_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    cells: VectorStrategy = "argmax",
-    n_bins: int | None = None,
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> float: ...
-@overload
-def full_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    cells: VectorStrategy = "argmax",
-    n_bins: Sequence[int] | Array,
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Array: ...
-def full_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    cells: VectorStrategy = "argmax",
-    n_bins: int | Sequence[int] | Array | None = None,
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
-    """Full multiclass error: n⁻² Σ_B ||Σ_{i∈B} (p_i − e_{y_i})||² over cells of whole probability vectors.
-
-    cells: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "halfspace" (two-bin
-    average along random directions), "exact", or a rule object.
-
-    >>> import truecal as tc
-    >>> round(tc.full_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=1), 8)
-    0.06444444
-    """
-    rule = read_rule(cells, n_bins, ties, name="cells", names=VECTOR_STRATEGIES)
-    metric = CalibrationError(Full(), rule, norm)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
-
-
-@overload
-def binary_error(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    pos_label: Any = 1,
-    n_bins: int | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> float: ...
-@overload
-def binary_error(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    pos_label: Any = 1,
-    n_bins: Sequence[int] | Array,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Array: ...
-def binary_error(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    pos_label: Any = 1,
-    n_bins: int | Sequence[int] | Array | None = None,
-    strategy: Strategy = "quantile",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
-    """Binary error: n⁻² Σ_B (Σ_{i∈B} (u_i − y_i))² with u_i the probability of the positive class.
-
-    >>> import truecal as tc
-    >>> round(tc.binary_error([0, 1, 1], [.1, .4, .8], n_bins=2), 8)
-    0.07222222
-    """
-    metric = CalibrationError(Binary(pos_label), read_rule(strategy, n_bins, ties), norm)
-    return metric(y_true, y_prob, sample_weight=sample_weight, scale=scale)
-
-
-@overload
-def linear_error(
-    outcomes: Any,
-    reports: Any,
-    *,
-    range: Bounds | None = None,
-    n_bins: int | None = None,
-    strategy: Strategy | Literal["auto", "kd"] = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> float: ...
-@overload
-def linear_error(
-    outcomes: Any,
-    reports: Any,
-    *,
-    range: Bounds | None = None,
-    n_bins: Sequence[int] | Array,
-    strategy: Strategy | Literal["auto", "kd"] = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Array: ...
-def linear_error(
-    outcomes: Any,
-    reports: Any,
-    *,
-    range: Bounds | None = None,
-    n_bins: int | Sequence[int] | Array | None = None,
-    strategy: Strategy | Literal["auto", "kd"] = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
-    """The error of any linear property: outcome values φ(y_i) and reports about their expectation, (n,) or (n, d).
-
-    strategy "auto": quantile bins for scalars, "kd" for vectors. "uniform" and "two_bin" need range=(low, high).
-
-    >>> import truecal as tc
-    >>> round(tc.linear_error([2.0, 5.0, 3.0], [2.5, 4.0, 3.5], n_bins=1), 6)
-    0.0
-    """
-    rule = _linear_rule(reports, strategy, n_bins, ties)
-    metric = CalibrationError(Outcomes(range, isinstance(rule, VectorRule)), rule, norm)
-    return metric(outcomes, reports, sample_weight=sample_weight, scale=scale)
-
-
-def _linear_rule(reports: Any, strategy: Any, n_bins: int | Sequence[int] | Array | None, ties: Ties) -> BinningRule:
-    shape = as_array(reports, "reports").shape
-    vector = len(shape) == 2 and shape[1] > 1
-    if strategy == "auto":
-        strategy = "kd" if vector else "quantile"
-    names: dict[str, type[BinningRule]] = {"kd": KdTree, "exact": Exact}
-    return read_rule(strategy, n_bins, ties, names=names) if vector else read_rule(strategy, n_bins, ties)
-
-
-__all__ = [
-    "ERRORS",
-    "CalibrationError",
-    "Decomposition",
-    "Linear",
-    "binary_error",
-    "classwise_error",
-    "confidence_error",
-    "decompose",
-    "full_error",
-    "get_error",
-    "linear_error",
-    "top_label_error",
-]

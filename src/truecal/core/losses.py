@@ -65,7 +65,15 @@ def _finish(values: Array, weights: Array | None, per_example: bool) -> float | 
         if weights is not None:
             raise ValueError("sample_weight cannot apply with per_example=True: the values are not averaged")
         return values
-    return float(values.mean() if weights is None else np.average(values, weights=weights))
+    return weighted_mean(values, weights)
+
+
+def weighted_mean(values: Array, weights: Array | None) -> float:
+    """Σ w·x/Σ w over the rows with weight: a row that does not count may have an infinite loss."""
+    if weights is None:
+        return float(values.mean())
+    counted = weights > 0
+    return float(np.average(values[counted], weights=weights[counted] / weights.max()))
 
 
 def _own(y: Array, proba: Array) -> Array:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, final
 
@@ -21,20 +21,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import as_array, check_positive_int, check_seed
+from .sample import Bounds
 
 Array = NDArray[Any]
 Ties = Literal["auto", "average", "together", "row"]
-Bounds = tuple[float, float]
+BinCounts = int | Sequence[int] | Literal["auto"] | Array
+"""What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
 
 DEFAULT_BINS = 15
+_MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
 TIES = ("auto", "average", "together", "row")
 
 
-def read_bins(n_bins: int | Sequence[int] | Array) -> int | tuple[int, ...]:
-    """One bin count, or a tuple of them; each a whole number of at least 1."""
+def read_bins(n_bins: BinCounts) -> int | tuple[int, ...] | Literal["auto"]:
+    """One bin count, or a tuple of them, each a whole number of at least 1; or "auto"."""
     if isinstance(n_bins, np.ndarray) and n_bins.ndim == 0:
         n_bins = n_bins.item()
+    if isinstance(n_bins, str) and n_bins == "auto":
+        return "auto"
     if isinstance(n_bins, (str, bytes)) or not isinstance(n_bins, (Sequence, np.ndarray)):
         return check_positive_int(n_bins, "n_bins", MOST_BINS)
     counts = tuple(check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins)
@@ -43,7 +48,19 @@ def read_bins(n_bins: int | Sequence[int] | Array) -> int | tuple[int, ...]:
     return counts
 
 
-class BinningRule(ABC):  # noqa: B024  # abstract by intent: each family adds its own method
+def auto_bins(rows: int, views: int = 1) -> int:
+    """m = (n·v)^(2/5), between 2 and n/5, for v averaged views: near the least error of the gap over many worlds.
+
+    Reports and outcomes play no part, so an error at this count stays truthful.
+
+    >>> from truecal.core.rules import auto_bins
+    >>> auto_bins(5000), auto_bins(5000, 100)
+    (30, 190)
+    """
+    return int(max(2, min(round((rows * views) ** 0.4), rows // 5)))
+
+
+class BinningRule(ABC):
     """What every rule offers: how many bins were asked for, if it has bins at all."""
 
     @property
@@ -52,17 +69,50 @@ class BinningRule(ABC):  # noqa: B024  # abstract by intent: each family adds it
         n_bins = getattr(self, "n_bins", None)
         if n_bins is None:
             return None
+        if n_bins == "auto":
+            raise ValueError("n_bins='auto' has no count before it meets a sample; see `at`")
         return n_bins if isinstance(n_bins, tuple) else (int(n_bins),)
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the rule takes a number of bins."""
+        return getattr(self, "n_bins", None) is not None
 
     @property
     def several(self) -> bool:
         """Whether a sequence of counts was asked for, so that answers are arrays."""
         return isinstance(getattr(self, "n_bins", None), tuple)
 
-    @property
-    def results(self) -> int:
-        """How many values one pass gives."""
-        return len(self.counts) if self.counts is not None else 1
+    def at(self, rows: int, views: int) -> BinningRule:
+        """The rule with its number of bins: "auto" becomes the count for so many rows and views."""
+        if getattr(self, "n_bins", None) != "auto":
+            return self
+        return self.with_bins(self.auto(rows, views))
+
+    def auto(self, rows: int, views: int) -> int:
+        """The automatic count of bins."""
+        return auto_bins(rows, views)
+
+    def with_bins(self, n_bins: BinCounts) -> BinningRule:
+        """The same rule at another bin count, or at several."""
+        if not self.has_counts:
+            raise ValueError(f"n_bins={n_bins!r} cannot apply: {self!r} has no bin count")
+        return replace(self, n_bins=read_bins(n_bins))  # type: ignore[type-var]  # a rule with counts is a dataclass
+
+    def each(self) -> tuple[BinningRule, ...]:
+        """The rule at each of its bin counts alone."""
+        return (self,) if self.counts is None else tuple(self.with_bins(m) for m in self.counts)
+
+    @abstractmethod
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        """For each requested count, how many cells were asked for; of the reports only their number enters."""
+
+
+class _CountedRule(BinningRule):
+    """A rule whose cells are as many as its bins."""
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return tuple(float(m) for m in self.counts or ())
 
 
 class FixedRule(BinningRule):
@@ -71,6 +121,11 @@ class FixedRule(BinningRule):
     @abstractmethod
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         """For each requested count, all edges in the dtype of the reports."""
+
+    def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
+        """For each requested count, the runs of sorted reports that share an interval."""
+        every = self.edges(bounds, ordered.dtype)
+        return tuple(Runs.between(np.searchsorted(ordered, e[1:-1], side="right"), len(ordered)) for e in every)
 
 
 class RankRule(BinningRule):
@@ -83,6 +138,23 @@ class RankRule(BinningRule):
     def shared_cuts(self, n: int) -> tuple[Array, ...] | None:
         """The cuts when they depend on the number of reports only, else None."""
         return None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The cells of one bin count that hold rows, as runs of sorted rows: cell `place[j]` begins at `start[j]`."""
+
+    start: Array
+    place: Array
+    total: int
+    """The number of all cells, empty ones too."""
+
+    @staticmethod
+    def between(cuts: Array, rows: int) -> Runs:
+        """The runs between cuts; cells without rows are left out."""
+        every = np.concatenate([[0], cuts, [rows]]).astype(np.int64)
+        place = np.flatnonzero(every[1:] > every[:-1])
+        return Runs(every[place], place, len(cuts) + 1)
 
 
 class AveragedRule(BinningRule):
@@ -132,6 +204,18 @@ def quantile_cuts(n: int, m: int) -> Array:
     return (np.arange(1, m, dtype=np.int64) * n) // m
 
 
+def resolve_ties(rule: BinningRule, norm: str) -> str:
+    """The tie treatment of a rule under a norm: "auto" is "average" for l2 and "together" for l1."""
+    if norm not in ("l1", "l2"):
+        raise ValueError(f"norm must be 'l1' or 'l2', got {norm!r}")
+    ties = getattr(rule, "ties", "auto")
+    if norm == "l1" and ties == "average":
+        raise ValueError("ties='average' cannot apply to norm='l1', which has no closed form; use 'together' or 'row'")
+    if ties != "auto":
+        return str(ties)
+    return "average" if norm == "l2" else "together"
+
+
 def check_ties(ties: Any) -> Ties:
     """One of the four ways to treat equal reports at a quantile boundary."""
     if ties not in TIES:
@@ -141,14 +225,14 @@ def check_ties(ties: Any) -> Ties:
 
 @final
 @dataclass(frozen=True)
-class Quantile(RankRule):
+class Quantile(_CountedRule, RankRule):
     """m bins of equal numbers of rows: sorted place i (from 1) goes to bin ceil(i·m/n).
 
     ties: "average" (exact expectation over all orders of equal reports; the l2 default), "together" (equal reports go
     to the bin of the first of them; the l1 default), "row" (the order of rows, the paper to the letter).
     """
 
-    n_bins: int | Sequence[int] = DEFAULT_BINS
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
     ties: Ties = "auto"
 
     def __post_init__(self) -> None:
@@ -164,20 +248,48 @@ class Quantile(RankRule):
 
 @final
 @dataclass(frozen=True)
-class EqualWidth(FixedRule):
+class EqualWidth(_CountedRule, FixedRule):
     """m bins ((j−1)/m, j/m] of equal width, 0 in the first; over (a, b) when reports live there."""
 
-    n_bins: int | Sequence[int] = DEFAULT_BINS
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_bins", read_bins(self.n_bins))
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
-        if bounds is None:
-            raise ValueError("equal-width bins need range=(low, high), because the reports are not probabilities")
-        low, high = bounds
-        # j/m first, so that 0.7 with ten bins meets exactly the double 0.7
-        return tuple((low + (high - low) * (np.arange(m + 1) / m)).astype(dtype) for m in self.counts or ())
+        return tuple(_edge(np.arange(m + 1), m, _needed(bounds), dtype) for m in self.counts or ())
+
+    def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
+        if max(self.counts or (1,)) <= _MOST_EDGES:
+            return super().cut(ordered, bounds)
+        return tuple(_crowded(ordered, m, _needed(bounds)) for m in self.counts or ())
+
+
+def _needed(bounds: Bounds | None) -> Bounds:
+    if bounds is None:
+        raise ValueError("equal-width bins need range=(low, high), because the reports are not probabilities")
+    return bounds
+
+
+def _edge(j: Array, m: int, bounds: Bounds, dtype: np.dtype[Any]) -> Array:
+    """Edge number j of m: j/m first, so that 0.7 with ten bins meets exactly the double 0.7."""
+    low, high = bounds
+    return np.asarray((low + (high - low) * (j / m)).astype(dtype))
+
+
+def _crowded(ordered: Array, m: int, bounds: Bounds) -> Runs:
+    """So many intervals that most are empty: each report looks for its own, and no edge is made that nobody needs.
+
+    The interval of u is the first whose right edge is at least u; a guess from u·m is moved until that holds.
+    """
+    low, high = bounds
+    cell = np.clip(np.ceil((ordered.astype(np.float64) - low) / (high - low) * m) - 1, 0, m - 1).astype(np.int64)
+    while (below := (cell < m - 1) & (ordered > _edge(cell + 1, m, bounds, ordered.dtype))).any():
+        cell += below
+    while (above := (cell > 0) & (ordered <= _edge(cell, m, bounds, ordered.dtype))).any():
+        cell -= above
+    start = np.concatenate([[0], np.flatnonzero(cell[1:] != cell[:-1]) + 1])
+    return Runs(start, cell[start], m)
 
 
 @final
@@ -199,6 +311,9 @@ class Edges(FixedRule):
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         return (np.asarray(self.values, dtype=dtype),)
 
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return (float(len(self.values) - 1),)
+
 
 @final
 @dataclass(frozen=True)
@@ -210,6 +325,9 @@ class Exact(RankRule, VectorRule):
 
     def partition(self, reports: Array) -> Partition:
         return Partition.from_cells(np.unique(reports, axis=0, return_inverse=True)[1].reshape(-1))
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return (float(rows),)  # how many values there will be is not known in advance, but no more than rows
 
 
 @final
@@ -234,6 +352,9 @@ class TwoBin(AveragedRule):
         inner = np.einsum("j,vj,vj->v", gaps[1:], centred, centred)
         return np.asarray(2 * (gaps[0] * total_sq / 4 + inner) + total_sq / 2)
 
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return (2.0,)
+
 
 @final
 @dataclass(frozen=True)
@@ -254,6 +375,11 @@ class Poisson(AveragedRule):
             decay = np.exp(-np.diff(points, prepend=points[0]) / self.theta)
         carried = decayed_prefix(decay, sums)
         return np.asarray(np.einsum("vj,vj->v", sums, sums + 2 * carried))
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        if bounds is None:
+            raise ValueError("the number of Poisson cuts needs range=(low, high), since reports are not probabilities")
+        return (max(1.0, (bounds[1] - bounds[0]) / self.theta),)
 
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:
@@ -276,7 +402,7 @@ def decayed_prefix(decay: Array, sums: Array) -> Array:
 class ArgmaxQuantile(VectorRule):
     """Within each argmax class, n_bins quantile bins of the confidence."""
 
-    n_bins: int | Sequence[int] = DEFAULT_BINS
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
     ties: Ties = "auto"
 
     def __post_init__(self) -> None:
@@ -293,6 +419,12 @@ class ArgmaxQuantile(VectorRule):
         same = (confidence[order][1:] == confidence[order][:-1]) & (top[order][1:] == top[order][:-1])
         return Partition(order, cuts, np.concatenate([[False], same]))
 
+    def auto(self, rows: int, views: int) -> int:
+        return max(1, round(auto_bins(rows, views) / views))
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return tuple(float(m * views) for m in self.counts or ())
+
 
 def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
     """The cuts of m quantile bins inside each of several runs, and between the runs; bins without rows are left out."""
@@ -306,7 +438,7 @@ def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
 class KdTree(VectorRule):
     """Median splits of the widest coordinate to depth ceil(log2 n_bins); at most the median goes left."""
 
-    n_bins: int | Sequence[int] = DEFAULT_BINS
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_bins", read_bins(self.n_bins))
@@ -315,7 +447,10 @@ class KdTree(VectorRule):
         counts = self.counts or ()
         depths = [int(m - 1).bit_length() for m in counts]
         order, levels = _kd_levels(reports, max(depths))
-        return Partition(order, tuple(levels[depth] for depth in depths))
+        return Partition(order, tuple(levels[min(depth, len(levels) - 1)] for depth in depths))
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return tuple(float(1 << (m - 1).bit_length()) for m in self.counts or ())
 
 
 def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
@@ -337,10 +472,10 @@ def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
 
 @final
 @dataclass(frozen=True)
-class KMeans(VectorRule):
+class KMeans(_CountedRule, VectorRule):
     """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
 
-    n_bins: int | Sequence[int] = DEFAULT_BINS
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -384,6 +519,9 @@ class Halfspaces(BinningRule):
             low, high = direction.min(), direction.max()
             yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
 
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return (2.0,)
+
 
 SCALAR_STRATEGIES: dict[str, type[BinningRule]] = {
     "quantile": Quantile,
@@ -402,7 +540,7 @@ VECTOR_STRATEGIES: dict[str, type[BinningRule]] = {
 
 def read_rule(
     strategy: Any,
-    n_bins: int | Sequence[int] | Array | None,
+    n_bins: BinCounts | None,
     ties: Ties,
     *,
     name: str = "strategy",

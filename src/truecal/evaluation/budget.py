@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.properties import Sample
 from ..core.rules import ArgmaxQuantile, BinningRule, Halfspaces
+from ..core.sample import Sample
 
 MOST_DRAWS = 999
 FEWEST_DRAWS = 99

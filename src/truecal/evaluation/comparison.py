@@ -320,7 +320,7 @@ def compare(
     settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
     clusters = None
     if groups is not None:
-        from ..inference.results import check_groups
+        from ..inference.options import check_groups
 
         checked = check_groups(groups, first.n_samples)
         clusters = None if checked is None else checked[0]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import ERRORS, CalibrationError
-from ..core.properties import Sample
 from ..core.rules import ArgmaxQuantile
+from ..core.sample import Sample
 from ..core.table import BinTable
 from .budget import Plan
 from .inputs import Inputs
@@ -47,7 +47,7 @@ def plain(value: Any) -> Any:
 
 def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
     """Bin counts in words, such as "1 bin" or "5, 20 and 2000 bins"; loads scipy with the rest of inference."""
-    from ..inference.results import bins_text
+    from ..inference.options import bins_text
 
     return bins_text(n_bins)
 
@@ -215,10 +215,8 @@ def _prepared(inputs: Inputs, name: str, settings: Settings, notes: list[str]) -
             )
     if metric.binning.counts is not None:
         metric = metric.with_bins(counts)
-    from ..inference.results import in_scale
-
     y, reports = inputs.arguments(name)
-    return metric, in_scale(metric.read(y, reports, sample_weight=inputs.weights))
+    return metric, metric.read(y, reports, sample_weight=inputs.weights)
 
 
 def vector_bins(n_bins: tuple[int, ...], inputs: Inputs) -> tuple[int, ...]:
@@ -240,7 +238,8 @@ def _squared(
     """Rows of a squared error, and its leave-one-out values (None where there are too few units)."""
     from ..inference.jackknife import cluster_parts, leave_out
 
-    values, loss, u = metric.split(sample)
+    parts = metric.parts(sample)
+    values, loss, u = [p.error for p in parts], parts[0].loss, np.array([p.U for p in parts])
     within: list[float | None] = [None] * len(values)
     left = None if alone or _few_units(sample, clusters, notes) else leave_out(metric, sample, clusters)
     if clusters is not None:
@@ -300,7 +299,7 @@ def _intervals(
     from ..inference.intervals import interval_of
     from ..inference.jackknife import SCARCE_NOTE, few_bins, scarce
     from ..inference.null import calibrated_world, simulate
-    from ..inference.results import fewest_draws
+    from ..inference.options import fewest_draws
 
     counts = _counts(metric)
     few = [few_bins(metric, m) for m in counts]
@@ -310,7 +309,7 @@ def _intervals(
         kept, draws = settings.plan.simulation(metric.binning, sample)
         some = metric if kept is None or kept == metric.binning.counts else metric.with_bins(kept)
         if draws:
-            world = calibrated_world(some, sample, inputs.arguments(name)[1], None)
+            world = calibrated_world(some, sample)
             drawn = simulate(world, max(draws, fewest_draws(settings.level)), settings.seed).drawn
             null = dict(zip(_counts(some), drawn.T, strict=True))
     if any(thin):
@@ -347,7 +346,7 @@ def _absolute(
 ) -> list[ErrorValue]:
     """Rows of an l1 error, with null bands at the bin counts the plan allows; clusters have none."""
     from ..inference import null_band
-    from ..inference.results import fewest_draws
+    from ..inference.options import fewest_draws
 
     values = dict(zip(_counts(metric), metric.of(sample), strict=True))
     counts, draws = ((), 0) if clustered else settings.plan.simulation(metric.binning, sample)
@@ -405,7 +404,7 @@ def _test(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> Ca
 def _reliability(name: str, inputs: Inputs, settings: Settings, clustered: bool, notes: list[str]) -> Reliability:
     """Quantile bins of the tested error, one table for all views, with bands where the plan allows."""
     from ..inference import consistency_bands
-    from ..inference.results import fewest_draws
+    from ..inference.options import fewest_draws
 
     y, reports = inputs.arguments(name)
     m = min(settings.diagram_bins, inputs.n_samples)

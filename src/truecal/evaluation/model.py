@@ -240,7 +240,7 @@ def read_settings(
     seconds: float = 1.0,
 ) -> Settings:
     """Validate the options that all models share."""
-    from ..inference.results import check_draws, check_level
+    from ..inference.options import check_draws, check_level
 
     counts = default_bins(inputs.n_samples) if n_bins is None else _sorted_bins(n_bins)
     names = check_errors(errors, inputs)
@@ -265,11 +265,11 @@ def read_settings(
 
 def _sorted_bins(n_bins: Any) -> tuple[int, ...]:
     bins = read_bins(n_bins)
-    return tuple(sorted(set(bins))) if isinstance(bins, tuple) else (bins,)
+    return tuple(sorted(set(bins))) if isinstance(bins, tuple) else (int(bins),)
 
 
 def _read_clusters(groups: Any, n: int) -> Array:
-    from ..inference.results import check_groups as check_clusters
+    from ..inference.options import check_groups as check_clusters
 
     clusters = check_clusters(groups, n)
     assert clusters is not None

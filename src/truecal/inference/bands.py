@@ -8,14 +8,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.cells import BinCells, pieces
 from ..core.data import check_positive_int
 from ..core.errors import CalibrationError
-from ..core.properties import Linear, Outcomes, Sample
-from ..core.table import resolve_ties
+from ..core.properties import Linear, Outcomes
+from ..core.result import Result
+from ..core.sample import Sample
 from .calibration import null_quantiles
-from .frozen import BinsForm, frozen_pieces
+from .options import check_draws, check_level, read_error
 from .poisson_binomial import poisson_binomial
-from .results import Result, check_draws, check_level, in_scale, read_error, weight_exponent
 
 Array = NDArray[Any]
 
@@ -90,21 +91,18 @@ def consistency_bands(
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
     if isinstance(metric.property, (Linear, Outcomes)):
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
-    given = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    sample = in_scale(given)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     chosen = _chosen(sample, classes)
-    ties = resolve_ties(metric.binning, metric.norm)
     rng = np.random.default_rng(seed)
     rows = []
-    for piece in frozen_pieces(sample, metric.binning, ties):
-        if not isinstance(piece.form, BinsForm):
+    for piece in pieces(sample, metric.binning, metric.ties):
+        if not isinstance(piece.cells, BinCells):
             raise ValueError(f"consistency_bands needs bins; {metric.binning!r} averages over cuts")
         for j in range(piece.columns.start, piece.columns.stop):
             if j in chosen:
-                rows.append(_view_band(sample, piece.form, j, draws, level, rng))
+                rows.append(_view_band(sample, piece.cells, j, draws, level, rng))
     count, report, outcome, low, high = (_padded([row[i] for row in rows]) for i in range(5))
-    if given.weights is not None:
-        count = np.ldexp(count, weight_exponent(given.weights))
+    count = np.ldexp(count, sample.weight_exponent)
     names = chosen if sample.views > 1 else None
     counts = metric.binning.counts
     m = None if counts is None else counts[0]
@@ -123,7 +121,7 @@ def _chosen(sample: Sample, classes: Any) -> tuple[int, ...]:
 
 
 def _view_band(
-    sample: Sample, form: BinsForm, j: int, draws: int, level: float, rng: np.random.Generator
+    sample: Sample, form: BinCells, j: int, draws: int, level: float, rng: np.random.Generator
 ) -> tuple[Array, ...]:
     """(count, mean report, mean outcome, low, high) of one view."""
     u = sample.view(j).astype(np.float64)

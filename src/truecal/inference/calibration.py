@@ -9,20 +9,19 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.cells import pieces
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Confidence, Outcomes, Sample, TopLabel
-from ..core.table import resolve_ties
+from ..core.properties import Binary, Confidence, Outcomes, TopLabel
+from ..core.result import Result
+from ..core.sample import Sample
 from .direction import MeanGap, gap_of
-from .frozen import frozen_pieces
 from .null import Draws, Sampler, World, calibrated_world, simulate
-from .results import (
-    Result,
+from .options import (
     bins_text,
     check_band_draws,
     check_draws,
     check_level,
     counts_of,
-    in_scale,
     read_error,
     shown_bins,
 )
@@ -112,8 +111,8 @@ def calibration_test(
     metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
-    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
-    world = calibrated_world(metric, sample, y_proba, sampler)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    world = calibrated_world(metric, sample, sampler)
     simulated = simulate(world, draws, seed)
     exact = closed_form_sd(world)
     details = _details(metric, simulated, exact)
@@ -181,8 +180,7 @@ def closed_form_sd(world: World) -> Array | None:
         return None
     sample, rule = world.sample, world.error.binning
     s = world.variance if sample.weights is None else world.variance * np.square(sample.weights)
-    ties = resolve_ties(rule, "l2")
-    pairs = sum(p.weight * p.form.pairs_of_squares(s) for p in frozen_pieces(sample, rule, ties))
+    pairs = sum(p.weight * p.cells.pairs_of_squares(s) for p in pieces(sample, rule, world.error.ties))
     return np.asarray(np.sqrt(2 * np.maximum(pairs, 0.0)) / sample.total_weight_sq)
 
 
@@ -241,8 +239,8 @@ def noise_of_U(
     metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
-    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
-    world = calibrated_world(metric, sample, y_proba, sampler)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    world = calibrated_world(metric, sample, sampler)
     exact = closed_form_sd(world)
     method = "exact"
     if exact is None:
@@ -339,8 +337,8 @@ def null_band(
     level = check_level(level)
     check_band_draws(draws, level)
     metric = read_error(error, n_bins)
-    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
-    world = calibrated_world(metric, sample, y_proba, sampler)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    world = calibrated_world(metric, sample, sampler)
     simulated = simulate(world, draws, seed)
     low, high = null_quantiles(simulated.drawn, level)
     pvalue = np.array([_pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)])

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..core.properties import Sample
-from .frozen import Bins, BinsForm, KernelForm, Piece, column_tiles, pairs_in_runs
+from ..core.cells import BinCells, Bins, KernelCells, Piece, pairs_in_runs
+from ..core.sample import Sample
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ class LabelCounts:
 
     @staticmethod
     def of(sample: Sample, pieces: list[Piece], norm: str) -> LabelCounts:
-        forms: list[BinsForm] = [p.form for p in pieces]  # type: ignore[misc]  # the caller chose pieces with bins
+        forms: list[BinCells] = [p.cells for p in pieces]  # type: ignore[misc]  # the caller chose pieces with bins
         joint = sample.joint
         views = sample.views
         atoms = np.stack([form.atom for form in forms], axis=1)
@@ -95,12 +95,12 @@ class LabelCounts:
 
 def _report_sums(sample: Sample, pieces: list[Piece], w: Array) -> tuple[Array, Array]:
     """Flat atom sums of w·p, and per bin count Σ_i g_i w_i² p_i² over all views."""
-    base, own = [], np.zeros(len(pieces[0].form.bins))  # type: ignore[union-attr]  # pieces with bins
+    base, own = [], np.zeros(len(pieces[0].cells.bins))  # type: ignore[union-attr]  # pieces with bins
     for piece in pieces:
-        form = piece.form
-        assert isinstance(form, BinsForm)
+        form = piece.cells
+        assert isinstance(form, BinCells)
         parts = []
-        for tile in column_tiles(piece.columns, sample.rows):
+        for tile in piece.tiles(sample.rows):
             weighted = sample.reports[:, tile].T.astype(np.float64) * w
             parts.append(form.atom_sums(weighted))
             squares = form.atom_sums(np.square(weighted)).sum(axis=1)
@@ -129,7 +129,7 @@ class LabelKernels:
     """Class labels and kernels: one sort of the rows by (label, key) per draw and key."""
 
     sample: Sample
-    forms: tuple[KernelForm, ...]
+    forms: tuple[KernelCells, ...]
     ranks: Array
     """(n, keys): the place of each row in the order of each key."""
     field: Array
@@ -140,16 +140,16 @@ class LabelKernels:
     @staticmethod
     def of(sample: Sample, pieces: list[Piece]) -> LabelKernels:
         # the caller chose pieces with kernels
-        forms: tuple[KernelForm, ...] = tuple(p.form for p in pieces)  # type: ignore[misc]
+        forms: tuple[KernelCells, ...] = tuple(p.cells for p in pieces)  # type: ignore[misc]
         w = np.ones(sample.rows) if sample.weights is None else sample.weights
         ranks = np.empty((sample.rows, len(forms)), dtype=np.int64)
         field = np.zeros((sample.rows, sample.views))
         constant = 0.0
         for place, piece in enumerate(pieces):
-            form = piece.form
-            assert isinstance(form, KernelForm)
+            form = piece.cells
+            assert isinstance(form, KernelCells)
             ranks[form.order, place] = np.arange(sample.rows)
-            for tile in column_tiles(piece.columns, sample.rows):
+            for tile in piece.tiles(sample.rows):
                 weighted = sample.reports[:, tile].T.astype(np.float64) * w
                 others = piece.weight * form.others(weighted)
                 constant += float(np.einsum("vi,vi->", weighted, others))

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Confidence, Outcomes, Sample, TopLabel
+from ..core.properties import Binary, Confidence, Outcomes, TopLabel
+from ..core.result import Result
+from ..core.sample import Sample
+from .options import check_groups, read_error
 from .poisson_binomial import poisson_binomial
-from .results import Result, check_groups, in_scale, read_error
 
 Array = NDArray[Any]
 Groups = tuple[Array, int]
@@ -100,7 +102,6 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
     """The signed gap of a validated scalar sample."""
     if sample.views > 1:
         raise ValueError("a signed mean gap needs one report per row; these outcomes are vectors")
-    sample = in_scale(sample)
     u = sample.reports.astype(np.float64)
     outcome = sample.outcome(slice(0, 1))[0]
     w = np.ones(sample.rows) if sample.weights is None else sample.weights

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.errors import CalibrationError
-from ..core.properties import Outcomes, Sample
+from ..core.properties import Outcomes
+from ..core.result import Result
+from ..core.sample import Sample
 from .calibration import NullBand, null_band, null_quantiles
 from .jackknife import (
     ROUNDING,
@@ -25,15 +27,13 @@ from .jackknife import (
     target,
 )
 from .null import Sampler, calibrated_world, simulate
-from .results import (
-    Result,
+from .options import (
     bins_text,
     check_band_draws,
     check_draws,
     check_groups,
     check_level,
     counts_of,
-    in_scale,
     read_error,
 )
 
@@ -153,7 +153,7 @@ def confidence_interval(
     if what == "within" and groups is None:
         raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
     few = [what not in ("loss", "within") and few_bins(metric, m) for m in counts_of(metric.binning)]
-    sample = in_scale(metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if sampler is not None:
         _refuse_idle_sampler(metric, sample, groups, any(few))
     clusters = check_groups(groups, sample.rows)
@@ -163,7 +163,7 @@ def confidence_interval(
     null: Array | None = None
     if any(few) and clusters is None and (sampler is not None or not isinstance(metric.property, Outcomes)):
         check_band_draws(draws, level)
-        null = simulate(calibrated_world(metric, sample, y_proba, sampler), draws, seed).drawn
+        null = simulate(calibrated_world(metric, sample, sampler), draws, seed).drawn
     found = tuple(
         interval_of(metric, sample, left, c, what, level, None if null is None or not use else null[:, c])
         for c, use in enumerate(few)

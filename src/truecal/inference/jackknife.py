@@ -27,12 +27,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.cells import Cells, pieces
 from ..core.errors import CalibrationError
-from ..core.properties import Sample
 from ..core.rules import AveragedRule, Exact, Halfspaces
-from ..core.table import resolve_ties
-from .frozen import Form, column_tiles, frozen_pieces, residuals
-from .results import in_scale
+from ..core.sample import Sample
+from .options import counts_of
 
 Array = NDArray[Any]
 What = Literal["U", "loss", "within", "error", "score", "sum"]
@@ -76,12 +75,9 @@ class LeftOut:
 
 def leave_out(metric: CalibrationError, sample: Sample, groups: tuple[Array, int] | None) -> LeftOut:
     """Every leave-one-out value of the loss part, the U part and the within part, in O(n) after one sort per view."""
-    sample = in_scale(sample)
     sums = _pair_sums(metric, sample, groups)
     w = np.ones(sample.rows) if sample.weights is None else sample.weights
-    losses = sample.loss()
-    if sample.wrong is not None and not metric.corrected:
-        losses = losses - sample.wrong
+    losses = sample.loss(bool(metric.corrected))
     each = [w, w * w, w * w * losses]
     if groups is not None:
         each = [np.bincount(groups[0], weights=x, minlength=groups[1]) for x in each]
@@ -114,7 +110,6 @@ def leave_out(metric: CalibrationError, sample: Sample, groups: tuple[Array, int
 
 def cluster_parts(metric: CalibrationError, sample: Sample, groups: tuple[Array, int]) -> tuple[Array, Array]:
     """U over pairs from different clusters, and the within part, per bin count; for any number of clusters."""
-    sample = in_scale(sample)
     sums = _pair_sums(metric, sample, groups)
     return sums.between / sample.total_weight_sq, sums.within.sum(axis=1) / sample.total_weight_sq
 
@@ -133,7 +128,7 @@ class _PairSums:
 
 
 def _pair_sums(metric: CalibrationError, sample: Sample, groups: tuple[Array, int] | None) -> _PairSums:
-    counts = metric.binning.results
+    counts = len(counts_of(metric.binning))
     shape = (counts, sample.rows if groups is None else groups[1])
     removed, within = np.zeros(shape), np.zeros(shape)
     pairs, spread, even, surprises = (np.zeros(counts) for _ in range(4))
@@ -141,26 +136,26 @@ def _pair_sums(metric: CalibrationError, sample: Sample, groups: tuple[Array, in
     directions = isinstance(metric.binning, Halfspaces)  # one form, the mean of several: adds up, where views average
     largest = 1.0 if sample.weights is None else float(np.square(sample.weights).max())
     more, jump = _MORE * largest / sample.views, 0.0
-    for piece in frozen_pieces(sample, metric.binning, resolve_ties(metric.binning, metric.norm)):
+    for piece in pieces(sample, metric.binning, metric.ties):
         square = piece.weight if directions else piece.weight**2
         jump = largest / 2 * (1.0 if directions else piece.weight)  # two surprises that meet move n·U by 2: 4nκ ≥ 2
-        meet = _mean_chance(piece.form, sample)
-        for tile in column_tiles(piece.columns, sample.rows):
-            r = residuals(sample, tile)
+        meet = _mean_chance(piece.cells, sample)
+        for tile in piece.tiles(sample.rows):
+            r = sample.residuals(tile)
             energy = np.square(r).sum(axis=1)
             own += piece.weight * float(energy.sum())
             own_more += piece.weight * float((energy + more).sum())
-            spread += square * piece.form.pairs(np.square(r)).sum(axis=1)
+            spread += square * piece.cells.pairs(np.square(r)).sum(axis=1)
             even += square * meet * float(np.square(energy + more).sum())
             surprises += (piece.weight if directions else 1.0) * meet * _surprise_pairs(sample, tile, groups)
-            h = piece.weight * piece.form.influence(r).sum(axis=1)
+            h = piece.weight * piece.cells.influence(r).sum(axis=1)
             pairs += h.sum(axis=1)
             if groups is None:
                 removed += 2 * h
                 continue
             for c in range(counts):
                 removed[c] += 2 * np.bincount(groups[0], weights=h[c], minlength=groups[1])
-            within += piece.weight * piece.form.within(r, *groups)
+            within += piece.weight * piece.cells.within(r, *groups)
     inside = within.sum(axis=1)
     # Residuals of different classes of one row are correlated, and those of one cluster: at most about this much.
     factor = (2.0 if sample.views > 1 else 1.0) * np.maximum(1.0, 1.0 + inside / own if own > 0 else 1.0)
@@ -172,11 +167,11 @@ def _pair_sums(metric: CalibrationError, sample: Sample, groups: tuple[Array, in
 _MORE = 4.0  # about as many more surprises as may be expected where none was seen (95% bound: 3.7)
 
 
-def _mean_chance(form: Form, sample: Sample) -> Array:
+def _mean_chance(cells: Cells, sample: Sample) -> Array:
     """Per bin count, the mean of G_ij over pairs of rows with weight: 1/m for m equal bins."""
     used = np.ones(sample.rows) if sample.weights is None else (sample.weights > 0).astype(np.float64)
     n = used.sum()
-    return np.asarray(form.pairs(used[None])[:, 0] / max(1.0, n * (n - 1)))
+    return np.asarray(cells.pairs(used[None])[:, 0] / max(1.0, n * (n - 1)))
 
 
 def _surprise_pairs(sample: Sample, columns: slice, groups: tuple[Array, int] | None) -> float:
@@ -186,7 +181,7 @@ def _surprise_pairs(sample: Sample, columns: slice, groups: tuple[Array, int] | 
     the largest residual, so that a few outliers count as few.
     """
     plain = replace(sample, weights=None)
-    r = np.abs(residuals(plain, columns))
+    r = np.abs(plain.residuals(columns))
     unit = 1.0 if sample.values is None else np.maximum(r.max(axis=1, keepdims=True), np.finfo(float).tiny)
     each = np.minimum(1.0, 4 * np.square(r / unit))
     w = np.ones(sample.rows) if sample.weights is None else np.square(sample.weights)

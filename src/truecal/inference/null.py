@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import check_probabilities
+from ..core.cells import BinCells, Piece, pieces
 from ..core.errors import CalibrationError
-from ..core.properties import Linear, Sample
-from ..core.table import resolve_ties
+from ..core.properties import Linear
+from ..core.sample import Sample
 from .counting import LabelCounts, LabelKernels
-from .frozen import BinsForm, Piece, column_tiles, frozen_pieces
 
 Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
@@ -56,14 +55,15 @@ class World:
         return self.sample.marks is not None and self.sample.reports.ndim == 2
 
 
-def calibrated_world(error: CalibrationError, sample: Sample, y_proba: Any, sampler: Sampler | None) -> World:
+def calibrated_world(error: CalibrationError, sample: Sample, sampler: Sampler | None = None) -> World:
     """How outcomes look if the reports are right; bare (outcomes, reports) do not say, so they need a sampler."""
     if sampler is not None:
         if sample.values is None:
             raise ValueError("sampler cannot apply: labels are drawn from the reported probabilities themselves")
         return World(error, sample, _from_sampler(sampler, sample), GIVEN, None)
     if isinstance(error.property, Linear):
-        proba, phi = check_probabilities(y_proba), error.property.phi
+        proba, phi = sample.distributions, error.property.phi
+        assert proba is not None
         variance = None
         if phi.ndim == 1:
             variance = _label_variance(proba, phi)
@@ -134,13 +134,12 @@ class Draws:
 def simulate(world: World, resamples: int, seed: int) -> Draws:
     """The statistic of the observed outcomes and of `resamples` draws."""
     rng = np.random.default_rng(seed)
-    ties = resolve_ties(world.error.binning, world.error.norm)
-    pieces = list(frozen_pieces(world.sample, world.error.binning, ties))
-    statistic = _statistic(world, pieces)
+    found = list(pieces(world.sample, world.error.binning, world.error.ties))
+    statistic = _statistic(world, found)
     observed = world.sample.values if world.sample.values is not None else world.sample.marks
     assert observed is not None
     first = statistic(observed[None])
-    rest = [statistic(world.draw(rng, size)) for size in _block_sizes(world, pieces, resamples)]
+    rest = [statistic(world.draw(rng, size)) for size in _block_sizes(world, found, resamples)]
     floor = 0.0 if world.error.norm == "l1" else _NOTHING * float(world.sample.loss().max())
     return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
 
@@ -150,38 +149,38 @@ def _snap(values: Array, floor: float) -> Array:
     return np.where(np.abs(values) <= floor, 0.0, values)
 
 
-def _block_sizes(world: World, pieces: list[Piece], resamples: int) -> Iterator[int]:
+def _block_sizes(world: World, parts: list[Piece], resamples: int) -> Iterator[int]:
     per_draw = world.sample.rows * (world.sample.views if world.sample.values is not None else 1)
-    if world.indices and isinstance(pieces[0].form, BinsForm):
+    if world.indices and isinstance(parts[0].cells, BinCells):
         # pieces with bins
-        atoms = sum(len(p.form.starts) * (p.columns.stop - p.columns.start) for p in pieces)  # type: ignore[union-attr]
+        atoms = sum(len(p.cells.starts) * (p.columns.stop - p.columns.start) for p in parts)  # type: ignore[union-attr]
         per_draw = max(per_draw, 2 * atoms)
     size = max(1, min(resamples, _BLOCK // per_draw))
     return (min(size, resamples - start) for start in range(0, resamples, size))
 
 
-def _statistic(world: World, pieces: list[Piece]) -> Callable[[Array], Array]:
+def _statistic(world: World, parts: list[Piece]) -> Callable[[Array], Array]:
     """A function of a block of draws that gives (draws, counts) statistics."""
     scale = world.sample.total_weight if world.error.norm == "l1" else world.sample.total_weight_sq
-    if world.indices and all(isinstance(p.form, BinsForm) for p in pieces):
-        count = LabelCounts.of(world.sample, pieces, world.error.norm)
+    if world.indices and all(isinstance(p.cells, BinCells) for p in parts):
+        count = LabelCounts.of(world.sample, parts, world.error.norm)
         return lambda drawn: count.statistic(drawn) / scale
     if world.indices:
-        kernels = LabelKernels.of(world.sample, pieces)
+        kernels = LabelKernels.of(world.sample, parts)
         return lambda drawn: kernels.statistic(drawn) / scale
-    return lambda drawn: _dense(world, pieces, drawn) / scale
+    return lambda drawn: _dense(world, parts, drawn) / scale
 
 
-def _dense(world: World, pieces: list[Piece], drawn: Array) -> Array:
+def _dense(world: World, parts: list[Piece], drawn: Array) -> Array:
     """Outcomes that are not class labels: residuals written out, a few views at a time."""
     sample, l1 = world.sample, world.error.norm == "l1"
     total: Array | float = 0.0
-    for piece in pieces:
-        for tile in column_tiles(piece.columns, sample.rows * len(drawn)):
+    for piece in parts:
+        for tile in piece.tiles(sample.rows * len(drawn)):
             r = _drawn_residuals(sample, drawn, tile)
             views = r.shape[1]
-            form: Any = piece.form
-            values = (form.absolute if l1 else form.pairs)(r.reshape(-1, sample.rows))
+            cells: Any = piece.cells
+            values = (cells.absolute if l1 else cells.pairs)(r.reshape(-1, sample.rows))
             total = total + piece.weight * values.reshape(len(values), len(drawn), views).sum(axis=2)
     return np.asarray(total).T
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ..core.errors import CalibrationError
+from ..core.result import Result
 from .jackknife import (
     ROUNDING,
     SCARCE_NOTE,
@@ -22,13 +23,11 @@ from .jackknife import (
     scarce,
     target,
 )
-from .results import (
-    Result,
+from .options import (
     bins_text,
     check_groups,
     check_level,
     counts_of,
-    in_scale,
     read_error,
 )
 
@@ -173,7 +172,7 @@ def paired_difference(
         raise ValueError(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"
         )
-    samples = [in_scale(metric.read(y_true, p, sample_weight=sample_weight, labels=labels)) for p in (a, b)]
+    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
     clusters = check_groups(groups, samples[0].rows)
     first, second = (leave_out(metric, sample, clusters) for sample in samples)
     method = "jackknife over rows" if clusters is None else "jackknife over clusters"

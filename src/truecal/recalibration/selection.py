@@ -171,8 +171,8 @@ def _score(name: str, fitted: Recalibrator, metric: Metric, label: str, logits: 
     sample = metric.read(y, p, labels=labels)
     if metric.norm == "l1":
         return Score(name, _finite(metric.of(sample)[0], name, label))
-    error, loss, u = metric.split(sample)
-    return Score(name, _finite(error[0], name, label), loss, float(u[0]))
+    parts = metric.parts(sample)[0]
+    return Score(name, _finite(parts.error, name, label), parts.loss, parts.U)
 
 
 def _finite(value: Any, name: str, label: str) -> float:

@@ -1,10 +1,8 @@
-"""What every result offers: plain numbers with `to_dict`, and its text as HTML; and the checks of shared options."""
+"""The options that tests and intervals share, checked: errors, levels, draws, clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,40 +10,9 @@ from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int
 from ..core.errors import CalibrationError, get_error
-from ..core.properties import Sample
 from ..core.rules import BinningRule, Edges
 
 Array = NDArray[Any]
-
-
-class Result:
-    """A frozen dataclass of numbers with a readable text; equal results are those with equal numbers."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries; numbers that JSON lacks (undefined, infinite) become None."""
-        # every Result is a dataclass
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Result) and type(self) is type(other) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Result):
-        return value.to_dict()
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
 
 
 def read_error(error: str | CalibrationError, n_bins: int | Sequence[int] | None) -> CalibrationError:
@@ -56,19 +23,6 @@ def read_error(error: str | CalibrationError, n_bins: int | Sequence[int] | None
     if twice is not None:
         raise ValueError(f"n_bins must hold different counts, got {twice} twice")
     return metric
-
-
-def in_scale(sample: Sample) -> Sample:
-    """The sample with its weights in units of a power of two near the largest: no result depends on the unit, and
-    squares of weights neither overflow nor vanish. A power of two leaves every digit as it was."""
-    if sample.weights is None:
-        return sample
-    return replace(sample, weights=np.ldexp(sample.weights, -weight_exponent(sample.weights)))
-
-
-def weight_exponent(weights: Array) -> int:
-    """The power of two just above the largest weight."""
-    return int(np.frexp(weights.max())[1])
 
 
 def check_level(level: Any) -> float:

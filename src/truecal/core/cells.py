@@ -1,6 +1,6 @@
-"""A rule's quadratic form frozen at the reports: Σ_{i≠j} G_ij r_i r_j for any outcomes, and what each row adds.
+"""The one generator of cells: a rule's quadratic form frozen at the reports, for tables and inference alike.
 
-G_ij is the chance that rows i and j share a bin, over whatever the rule averages (orders of ties, random cuts). Since a
+G_ij is the chance that rows i and j share a cell, over whatever the rule averages (orders of ties, random cuts). As a
 rule sees reports only, G stays the same when outcomes are drawn anew or rows are left out; all inference rests on that.
 
 Two shapes of G cover every rule. Bins: rows fall into *atoms* (runs of rows that always go together, or a block of
@@ -21,36 +21,37 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..backends.numpy import run_sums
-from ..core.data import working_dtype
-from ..core.properties import Sample
-from ..core.rules import (
+from .data import working_dtype
+from .rules import (
     AveragedRule,
     BinningRule,
-    Bounds,
+    Edges,
     FixedRule,
     Halfspaces,
     Partition,
     Poisson,
     RankRule,
+    Runs,
     TwoBin,
     VectorRule,
     decayed_prefix,
 )
-from ..core.table import refuse_misfit, refuse_outside_edges, whole_blocks
+from .sample import Bounds, Sample
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Bins:
-    """The non-empty bins of one bin count: M as a sparse (bins, atoms) matrix (None: each atom is a bin), g and d."""
+    """The non-empty bins of one bin count over atoms: M as a sparse (bins, atoms) matrix (None: each atom is a bin)."""
 
     share: Any
     together: Array
+    """g: the chance that two rows of an atom meet."""
     extra: Array
+    """d: how much that chance differs from what the shares alone would give."""
     occupied: Array
     """The place of each non-empty bin among all bins."""
     total: int
@@ -76,6 +77,20 @@ class Bins:
         """Per atom, the bin sums weighted by the atom's shares."""
         return bins if self.share is None else np.asarray(self.share.T @ bins)
 
+    def tie_variance(self, atoms: Array, squares: Array, sizes: Array) -> Array:
+        """(bins, v): the variance of a bin's sum over the orders of divided blocks.
+
+        A block of t rows with sum R and sum of squares Q that gives s of them to the bin adds
+        s(t − s)/(t²(t − 1))·(tQ − R²).
+        """
+        if not self.split:
+            return np.zeros((self.number, atoms.shape[1]))
+        t = sizes[:, None].astype(np.float64)
+        spread = np.maximum(t * squares - np.square(atoms), 0.0) / np.maximum(t - 1, 1)
+        divided = self.share.copy()
+        divided.data = divided.data * (1 - divided.data)
+        return np.asarray(divided @ spread)
+
     def pairs(self, atoms: Array, own: Array) -> Array:
         """Per column, Σ_B (Σ_a M_Ba A_a)² + Σ_a d_a A_a² − own, where own = Σ_i g_i r_i²."""
         if self.alone:
@@ -89,7 +104,7 @@ class Bins:
 
 @final
 @dataclass(frozen=True)
-class BinsForm:
+class BinCells:
     """Bins over one order of the rows, at one or several bin counts that share their atoms."""
 
     order: Array
@@ -97,11 +112,15 @@ class BinsForm:
     bins: tuple[Bins, ...]
 
     @property
+    def sizes(self) -> Array:
+        """The rows of each atom."""
+        return np.diff(np.append(self.starts, len(self.order)))
+
+    @property
     def atom(self) -> Array:
         """The atom of each row, in the rows' own order."""
-        sizes = np.diff(np.append(self.starts, len(self.order)))
         atom = np.empty(len(self.order), dtype=np.min_scalar_type(len(self.starts)))
-        atom[self.order] = np.repeat(np.arange(len(self.starts), dtype=atom.dtype), sizes)
+        atom[self.order] = np.repeat(np.arange(len(self.starts), dtype=atom.dtype), self.sizes)
         return atom
 
     def atom_sums(self, residuals: Array) -> Array:
@@ -132,6 +151,8 @@ class BinsForm:
 
     def within(self, residuals: Array, group: Array, groups: int) -> Array:
         """(counts, groups): Σ_{i≠j} G_ij r_i r_j over pairs inside each group, summed over the rows of residuals."""
+        from scipy import sparse
+
         atom = self.atom.astype(np.int64)
         out = np.zeros((len(self.bins), groups))
         for r in residuals:
@@ -163,7 +184,7 @@ class BinsForm:
 
 @final
 @dataclass(frozen=True)
-class KernelForm:
+class KernelCells:
     """A kernel of the distance between scalar keys: the closed form of an average over random cuts."""
 
     rule: TwoBin | Poisson
@@ -237,73 +258,112 @@ def pairs_in_runs(rule: TwoBin | Poisson, run: Array, points: Array, r: Array) -
     return np.asarray(2 * r * ((1 - points) * before + moment_before))
 
 
-Form = BinsForm | KernelForm
+Cells = BinCells | KernelCells
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A form, the views it is summed over, and its weight in the error."""
+    """Cells, the views they are summed over, and their weight in the error."""
 
-    form: Form
+    cells: Cells
     columns: slice
     weight: float
 
+    def tiles(self, rows: int, budget: int = 1 << 22) -> Iterator[slice]:
+        """The views of the piece, a few at a time, so that a tile of residuals stays within `budget` numbers."""
+        width = max(1, budget // max(1, rows))
+        stop = self.columns.stop
+        return (slice(j, min(j + width, stop)) for j in range(self.columns.start, stop, width))
 
-def frozen_pieces(sample: Sample, rule: BinningRule, ties: str) -> Iterator[Piece]:
+
+def pieces(sample: Sample, rule: BinningRule, ties: str, columns: slice | None = None) -> Iterator[Piece]:
     """The error's form as a weighted sum: one piece per view, one for all views of a vector, one per direction."""
     refuse_misfit(sample, rule)
-    every = slice(0, sample.views)
+    columns = slice(0, sample.views) if columns is None else columns
     if isinstance(rule, Halfspaces):
         for key in rule.keys(sample.reports):
             order = np.argsort(key, kind="stable")
-            yield Piece(KernelForm(TwoBin(), order, key[order], (0.0, 1.0)), every, 1 / rule.n_directions)
+            yield Piece(KernelCells(TwoBin(), order, key[order], (0.0, 1.0)), columns, 1 / rule.n_directions)
     elif sample.joint:
         assert isinstance(rule, VectorRule)
-        yield Piece(_bins_form(rule.partition(sample.reports), ties), every, 1.0)
+        yield Piece(_partition_cells(rule.partition(sample.reports), ties), columns, 1.0)
     else:
-        for j in range(sample.views):
-            yield Piece(_view_form(sample, rule, ties, j), slice(j, j + 1), 1 / sample.views)
+        for j in range(*columns.indices(sample.views)):
+            yield Piece(_view_cells(sample, rule, ties, j), slice(j, j + 1), 1 / sample.views)
 
 
-def _view_form(sample: Sample, rule: BinningRule, ties: str, j: int) -> Form:
+def refuse_misfit(sample: Sample, rule: BinningRule) -> None:
+    """Vector reports need cells for vectors, scalar reports need cells on the line."""
+    if isinstance(rule, Halfspaces) and sample.distributions is not sample.reports:
+        raise ValueError("half-spaces need reports that are distributions over classes; use KdTree for other vectors")
+    if sample.joint and not isinstance(rule, (VectorRule, Halfspaces)):
+        raise ValueError(
+            f"{rule!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
+        )
+    if not sample.joint and isinstance(rule, (VectorRule, Halfspaces)) and not isinstance(rule, RankRule):
+        raise ValueError(
+            f"{rule!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"
+        )
+
+
+def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> None:
+    """Given edges must cover every report."""
+    if not isinstance(rule, Edges):
+        return
+    low, high = (reports.dtype.type(rule.values[i]) for i in (0, -1))
+    if reports.size and (reports.min() < low or reports.max() > high):
+        place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
+        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+        value = sample.reports[tuple(place)]
+        raise ValueError(f"edges run from {low:g} to {high:g} and do not cover the report {value:g} at {where}")
+
+
+def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
     reports = sample.view(j).astype(working_dtype(sample.reports), copy=False)
     order = np.argsort(reports, kind="stable")
     ordered = reports[order]
     if isinstance(rule, AveragedRule):
         if not isinstance(rule, (TwoBin, Poisson)):
             raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
-        return KernelForm(rule, order, ordered.astype(np.float64), sample.bounds)
+        return KernelCells(rule, order, ordered.astype(np.float64), sample.bounds)
     if isinstance(rule, FixedRule):
         refuse_outside_edges(sample, rule, reports)
-        edges = rule.edges(sample.bounds, reports.dtype)
-        cuts = tuple(np.searchsorted(ordered, e[1:-1], side="right") for e in edges)
-        return _bins_form(Partition(order, cuts), "row")
+        return _bin_cells(order, rule.cut(ordered, sample.bounds), None)
     assert isinstance(rule, RankRule)
     tied = np.concatenate([[False], ordered[1:] == ordered[:-1]])
-    return _bins_form(Partition(order, rule.cuts(ordered), tied), ties)
+    return _partition_cells(Partition(order, rule.cuts(ordered), tied), ties)
 
 
-def _bins_form(partition: Partition, ties: str) -> BinsForm:
+def _partition_cells(partition: Partition, ties: str) -> BinCells:
     n, tied, every = len(partition.order), partition.tied, partition.cuts
     if ties == "together" and tied is not None:
         every = tuple(whole_blocks(cuts, tied) for cuts in every)
-    union = np.unique(np.concatenate([*every, [0]]).astype(np.int64))
-    union = union[union < n]
-    if ties != "average" or tied is None or not tied[union].any():
-        starts = union
-    else:  # a divided block becomes an atom: its first place and the next block's start, no cut inside
+    runs = tuple(Runs.between(cuts, n) for cuts in every)
+    return _bin_cells(partition.order, runs, tied if ties == "average" else None)
+
+
+def whole_blocks(cuts: Array, tied: Array) -> Array:
+    """Move every cut inside a tie block to the block's end: the block stays with the bin of its first place."""
+    ends = np.append(np.flatnonzero(~tied), len(tied))
+    return np.asarray(ends[np.searchsorted(ends, cuts)])
+
+
+def _bin_cells(order: Array, every: tuple[Runs, ...], tied: Array | None) -> BinCells:
+    """Atoms for all counts at once: runs between the union of all cuts, where a divided block is one atom."""
+    n = len(order)
+    union = np.unique(np.concatenate([runs.start for runs in every]))
+    starts = union
+    if tied is not None and tied[union].any():
         begins = np.append(np.flatnonzero(~tied), n)
         block = np.searchsorted(begins, union[tied[union]], side="right") - 1
         starts = np.unique(np.concatenate([union[~tied[union]], begins[block], begins[block + 1]]))
         starts = starts[starts < n]
-    return BinsForm(partition.order, starts, tuple(_bins(starts, cuts, n) for cuts in every))
+    return BinCells(order, starts, tuple(_bins(starts, runs, n) for runs in every))
 
 
-def _bins(starts: Array, cuts: Array, n: int) -> Bins:
-    """M, g and d of the bins between `cuts`, for atoms at `starts`: overlaps of two divisions of the places 0..n."""
-    every = np.concatenate([[0], cuts, [n]]).astype(np.int64)
-    occupied = np.flatnonzero(every[1:] > every[:-1])
-    lower = every[occupied]
+def _bins(starts: Array, runs: Runs, n: int) -> Bins:
+    """M, g and d of the bins at `runs`, for atoms at `starts`: overlaps of two divisions of the places 0..n."""
+    lower = runs.start
     places = np.union1d(starts, lower)
     overlap = np.diff(np.append(places, n)).astype(np.float64)
     atom = np.searchsorted(starts, places, side="right") - 1
@@ -316,20 +376,9 @@ def _bins(starts: Array, cuts: Array, n: int) -> Bins:
     extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
     alone = bool(np.diff(np.append(lower, n)).max() <= 1)
     if len(places) == atoms and len(lower) == atoms:
-        return Bins(None, chance, extra, occupied, len(cuts) + 1, alone)
+        return Bins(None, chance, extra, runs.place, runs.total, alone)
+    from scipy import sparse
+
     cell = np.searchsorted(lower, places, side="right") - 1
     matrix = sparse.csr_array((share, (cell, atom)), shape=(len(lower), atoms))
-    return Bins(matrix, chance, extra, occupied, len(cuts) + 1, alone)
-
-
-def residuals(sample: Sample, columns: slice) -> Array:
-    """w·(report − outcome) of some views, as (views, n) float64."""
-    reports = sample.reports[None, :] if sample.reports.ndim == 1 else sample.reports[:, columns].T
-    r = reports.astype(np.float64) - sample.outcome(columns)
-    return r if sample.weights is None else r * sample.weights
-
-
-def column_tiles(columns: slice, rows: int, budget: int = 1 << 22) -> Iterator[slice]:
-    """The views of a piece, a few at a time, so that a tile of residuals stays within `budget` numbers."""
-    width = max(1, budget // max(1, rows))
-    return (slice(j, min(j + width, columns.stop)) for j in range(columns.start, columns.stop, width))
+    return Bins(matrix, chance, extra, runs.place, runs.total, alone)

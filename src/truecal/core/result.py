@@ -1,0 +1,46 @@
+"""Result: what every result offers, plain numbers with `to_dict` and its text as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+
+class Result:
+    """A frozen dataclass of numbers with a readable text; equal results are those with equal numbers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; numbers that JSON lacks (undefined, infinite) become None."""
+        # every Result is a dataclass
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Result) and type(self) is type(other) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON types: dataclasses become dictionaries, arrays lists, and numbers that JSON lacks become None."""
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value

@@ -1,0 +1,147 @@
+"""Sample: reports and outcomes of one property, validated once and handed on to tables, cells and inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Reports and outcomes of one property, validated: d scalar views of n rows.
+
+    reports is (n,) or (n, d). Outcomes are either `marks` (bools for one view; class indices for d views, where view j
+    is 1 in the rows with index j) or `values`, real numbers of the shape of reports. `joint` views are the coordinates
+    of one vector and share their cells; other views have cells of their own and are averaged.
+    """
+
+    kind: str
+    """The name of the property, so that tables of different ones are not mixed."""
+    reports: Array
+    marks: Array | None = None
+    values: Array | None = None
+    weights: Array | None = None
+    """In units of 2^weight_exponent, a power of two near the largest: no digit changes, and no power overflows."""
+    weight_exponent: int = 0
+    joint: bool = False
+    bounds: Bounds | None = (0.0, 1.0)
+    wrong: Array | None = None
+    """For confidence: which top classes were wrong, the source of its correction."""
+    distributions: Array | None = None
+    """The distributions over classes that the reports come from, where they do: labels of a calibrated world."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.reports)
+
+    @property
+    def views(self) -> int:
+        return self.reports.shape[1] if self.reports.ndim == 2 else 1
+
+    @property
+    def averaged(self) -> int:
+        """What sums over views are divided by: their number, or 1 for the coordinates of one vector."""
+        return 1 if self.joint else self.views
+
+    @property
+    def row_weights(self) -> Array:
+        return np.ones(self.rows) if self.weights is None else self.weights
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.rows if self.weights is None else self.weights.sum())
+
+    @property
+    def total_weight_sq(self) -> float:
+        return float(self.rows if self.weights is None else np.square(self.weights).sum())
+
+    @property
+    def size(self) -> float:
+        """W²/Σw², which is n for equal weights: what multiplies an error to put it on the scale of its loss."""
+        return self.total_weight**2 / self.total_weight_sq
+
+    @property
+    def wrong_weight(self) -> float:
+        """Σ w(1 − z)."""
+        if self.wrong is None:
+            return 0.0
+        return float(self.wrong.sum() if self.weights is None else self.weights[self.wrong].sum())
+
+    @property
+    def wrong_weight_sq(self) -> float:
+        """Σ w²(1 − z): what the confidence correction adds to n²·error."""
+        if self.wrong is None:
+            return 0.0
+        return float(self.wrong.sum() if self.weights is None else np.square(self.weights)[self.wrong].sum())
+
+    def view(self, j: int) -> Array:
+        """The reports of view j."""
+        return self.reports if self.reports.ndim == 1 else self.reports[:, j]
+
+    def outcome(self, columns: slice) -> Array:
+        """Outcomes of the views in `columns`, as (views, n) float64."""
+        if self.values is not None:
+            return np.asarray(np.atleast_2d(self.values.T)[columns], dtype=np.float64)
+        assert self.marks is not None
+        if self.reports.ndim == 1:
+            return np.atleast_2d(self.marks).astype(np.float64)
+        return np.asarray(self.marks[None, :] == np.arange(self.views)[columns, None], dtype=np.float64)
+
+    def residuals(self, columns: slice) -> Array:
+        """w·(report − outcome) of some views, as (views, n) float64."""
+        reports = self.reports[None, :] if self.reports.ndim == 1 else self.reports[:, columns].T
+        r = reports.astype(np.float64) - self.outcome(columns)
+        return r if self.weights is None else r * self.weights
+
+    @cached_property
+    def residual_sq(self) -> Array:
+        """Per row, |u − φ(y)|², summed over the views."""
+        total = np.zeros(self.rows)
+        width = max(1, (1 << 18) // max(1, self.views))
+        for start in range(0, self.rows, width):
+            rows = slice(start, start + width)
+            residual = self._residual_rows(rows)
+            total[rows] = np.einsum("ij,ij->i", residual, residual)
+        return total
+
+    def loss(self, corrected: bool = True) -> Array:
+        """Per row, |u − φ(y)|² (divided by the number of views where those are averaged), plus 1 − z for confidence.
+
+        This is the loss whose mean is n·error for a calibrated predictor, and always n·error − U.
+        """
+        total = self.residual_sq / self.averaged
+        return total if self.wrong is None or not corrected else total + self.wrong
+
+    def _residual_rows(self, rows: slice) -> Array:
+        reports = self.reports[rows].astype(np.float64).reshape(-1, self.views)
+        if self.values is not None:
+            return np.asarray(reports - self.values[rows].reshape(reports.shape))
+        assert self.marks is not None
+        marks = self.marks[rows]
+        if self.reports.ndim == 1:
+            reports[:, 0] -= marks
+        else:
+            reports[np.arange(len(reports)), marks] -= 1.0
+        return reports
+
+    def take(self, rows: Array) -> Sample:
+        """Some of the rows."""
+        names = ("reports", "marks", "values", "weights", "wrong", "distributions")
+        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        kept: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
+        return replace(self, **kept)
+
+
+def unit_weights(weights: Array | None) -> dict[str, Any]:
+    """Weights in units of the power of two just above the largest, and its exponent, as a Sample takes them."""
+    if weights is None:
+        return {}
+    exponent = int(np.frexp(weights.max())[1])
+    return {"weights": np.ldexp(weights, -exponent), "weight_exponent": exponent}

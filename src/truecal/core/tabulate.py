@@ -1,0 +1,404 @@
+"""From a sample and a rule to tables: which kernel builds them, a few views at a time, over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends import numpy as kernels
+from ..backends.numpy import DISPATCH, Dispatch
+from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
+from .data import working_dtype
+from .properties import Property
+from .rules import AveragedRule, BinningRule, EqualWidth, FixedRule, Halfspaces, RankRule, resolve_ties
+from .sample import Sample
+from .table import BinTable, Totals
+
+Array = NDArray[Any]
+Tables = tuple[BinTable, ...]
+Reduced = TypeVar("Reduced")
+
+_MOST_CELLS = 1 << 27  # numbers in one array of a table to look at
+
+
+def tabulate(
+    property: Property,
+    binning: BinningRule,
+    y_true: Any,
+    y_proba: Any,
+    *,
+    norm: str = "l2",
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Tables:
+    """The tables of a sample, one per bin count of the rule (views padded with empty cells to a common width).
+
+    `norm` only decides what ties="auto" means for a quantile rule: averages for l2, together for l1.
+
+    >>> import truecal as tc
+    >>> tc.tabulate(tc.Binary(), tc.Quantile(2, ties="together"), [0, 1, 0, 1], [.5] * 4)[0].count.tolist()
+    [[4.0, 0.0]]
+    """
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return whole_tables(sample, binning, resolve_ties(binning, norm))
+
+
+def whole_tables(sample: Sample, rule: BinningRule, ties: str, dispatch: Dispatch = DISPATCH) -> Tables:
+    """Tables of all views of a validated sample, one per bin count, in the unit of the weights as given."""
+    if isinstance(rule, (AveragedRule, Halfspaces)):
+        raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
+    rule = rule.at(sample.rows, sample.views)
+    most = max(rule.counts or (1,)) if isinstance(rule, EqualWidth) else 1
+    if most * sample.views > _MOST_CELLS:
+        raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
+    parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, dispatch=dispatch)
+    return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+
+
+def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
+    """The rule at each of its bin counts, with its treatment of ties: what a table says of its cells."""
+    if not hasattr(rule, "ties"):
+        return rule.each()
+    # every rule with ties is a dataclass
+    return tuple(replace(one, ties=ties) for one in rule.each())  # type: ignore[type-var]
+
+
+def _stack(parts: Sequence[BinTable]) -> BinTable:
+    """The views of several tables, in one."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.count.shape[1] for part in parts)
+
+    def column(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        if all(a is None for a in arrays):
+            return None
+        arrays = [np.zeros_like(part.count) if a is None else a for a, part in zip(arrays, parts, strict=True)]
+        return np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in arrays])
+
+    names = ("count", "outcome", "residual", "tie_variance", "residual_sq", "weight_sq", "weight_variance")
+    return replace(parts[0], points=None, **{name: column(name) for name in names})
+
+
+def _in_unit(table: BinTable, sample: Sample) -> BinTable:
+    """The table with weights as the user gave them, so that tables of different samples can be merged."""
+    exponent = sample.weight_exponent
+    if sample.weights is None or exponent == 0:
+        return table
+    if abs(exponent) > 400:
+        raise ValueError("a table needs weights whose squares are finite and not 0; give them in another unit")
+    powers = {"count": 1, "outcome": 1, "residual": 1, "tie_variance": 2, "residual_sq": 2, "weight_sq": 2}
+    powers["weight_variance"] = 2
+    arrays = {name: getattr(table, name) for name in powers}
+    scaled: dict[str, Any] = {
+        name: None if a is None else np.ldexp(a, powers[name] * exponent) for name, a in arrays.items()
+    }
+    return replace(table, totals=table.totals.in_unit(exponent), **scaled)
+
+
+def map_tables(
+    sample: Sample,
+    rule: BinningRule,
+    ties: str,
+    reduce: Callable[[Tables], Reduced],
+    *,
+    squares: bool = False,
+    dispatch: Dispatch = DISPATCH,
+) -> list[Reduced]:
+    """Build the tables of a sample a few views at a time and reduce each piece at once, so that memory stays small.
+
+    Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views. Without `squares` the
+    tables hold what an error needs, and no more.
+    """
+    refuse_misfit(sample, rule)
+    build = _Builder(sample, rule, ties, squares, dispatch)
+    if build.unsorted:
+        return [reduce(build.unsorted_tables())]
+    make = build.plain_tables if build.plain and ties != "row" else build.general_tables
+    tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, dispatch))
+    if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
+        return [reduce(tables) for tile in tiles for tables in make(tile)]
+    with ThreadPoolExecutor(dispatch.threads) as pool:
+        done = pool.map(lambda tile: [reduce(tables) for tables in make(tile)], tiles)
+        return [item for items in done for item in items]
+
+
+def _tiles(sample: Sample, dispatch: Dispatch) -> Iterator[slice]:
+    """Runs of views small enough that all threads together hold about an eighth of the reports."""
+    width = max(1, min(dispatch.tile_columns, sample.views // (8 * dispatch.threads)))
+    if sample.reports.size < dispatch.parallel_views:
+        width = min(dispatch.tile_columns, sample.views)
+    return (slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width))
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """One sample, one rule: everything the ways to its tables share."""
+
+    sample: Sample
+    rule: BinningRule
+    ties: str
+    squares: bool
+    dispatch: Dispatch
+
+    @cached_property
+    def rules(self) -> tuple[BinningRule, ...]:
+        return single_rules(self.rule, self.ties)
+
+    @cached_property
+    def totals(self) -> Totals:
+        return Totals.of(self.sample)
+
+    def table(self, c: int, sums: Sequence[Array] | Array, variance: Array, **more: Any) -> BinTable:
+        """A table of the (count, outcome, residual, residual²) sums of some views, at bin count number c."""
+        count, outcome, residual, *rest = sums
+        about = {"joint": self.sample.joint, "bounds": self.sample.bounds} | more
+        own = rest[0] if rest else None
+        kind, rule = self.sample.kind, self.rules[c]
+        return BinTable(kind, rule, count, outcome, residual, variance, own, self.totals, **about)
+
+    # -- 0/1 outcomes without weights: values are enough, their order is not needed -----------------------------------
+
+    @property
+    def plain(self) -> bool:
+        return self.sample.marks is not None and self.sample.weights is None and not self.sample.joint
+
+    @property
+    def few_edges(self) -> bool:
+        """Whether the edges of fixed intervals can be listed."""
+        return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
+
+    @property
+    def unsorted(self) -> bool:
+        """Whether fixed intervals are counted row by row, without a sort."""
+        if not self.plain or not isinstance(self.rule, FixedRule) or not self.few_edges:
+            return False
+        edges, views = sum(len(e) for e in self._edges()), self.sample.views
+        few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
+        return self.sample.reports.ndim == 1 or few
+
+    def _edges(self) -> tuple[Array, ...]:
+        assert isinstance(self.rule, FixedRule)
+        return self.rule.edges(self.sample.bounds, working_dtype(self.sample.reports))
+
+    def _union(self) -> Array:
+        assert isinstance(self.rule, FixedRule)
+        refuse_outside_edges(self.sample, self.rule, self.sample.reports)
+        every = self._edges()
+        return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+
+    def unsorted_tables(self) -> Tables:
+        """All views over fixed intervals: row blocks, in parallel, over the union of all edges."""
+        sample, union = self.sample, self._union()
+        reports, marks = sample.reports, sample.marks
+        assert marks is not None
+        if reports.ndim == 1:
+            parts = [kernels.fixed_view(reports, marks, union, self.squares, self.dispatch.bucket_edges_rows)]
+        elif reports.size < self.dispatch.parallel_views:
+            parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
+        else:
+            shares = kernels.row_shares(sample.rows, self.dispatch.threads)
+            with ThreadPoolExecutor(len(shares)) as pool:
+                work = pool.map(lambda s: kernels.fixed_cells(reports[s], marks[s], union, self.squares), shares)
+                parts = list(work)
+        return self._interval_tables(union, [np.sum(part, axis=0) for part in zip(*parts, strict=True)])
+
+    def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
+        """The tables of each bin count, from sums over the intervals between the union of all edges."""
+        tables = []
+        for c, edges in enumerate(self._edges()):
+            starts = np.searchsorted(union, edges[:-1])
+            sums = whole if len(edges) == len(union) else [kernels.run_sums(x, starts) for x in whole]
+            tables.append(self.table(c, sums, np.zeros_like(sums[0]), edges=edges))
+        return tuple(tables)
+
+    def plain_tables(self, columns: slice) -> Iterator[Tables]:
+        """Tables from sorted values, or from values sorted as far as the cuts can see."""
+        sample, rule = self.sample, self.rule
+        cuts = rule.shared_cuts(sample.rows) if isinstance(rule, RankRule) else None
+        if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
+            yield self._bucketed_tables(cuts)
+            return
+        if isinstance(rule, FixedRule) and not self.few_edges:
+            yield from self.general_tables(columns)
+            return
+        marked = self._marked_reports(columns)
+        reports = self._own_reports(columns)
+        if cuts is not None:
+            yield self._shared_cut_tables(reports, marked, cuts)
+            return
+        reports.sort(axis=1)
+        if isinstance(rule, FixedRule):
+            yield self._sorted_interval_tables(reports, marked)
+            return
+        for row, own in zip(reports, marked, strict=True):
+            if isinstance(rule, AveragedRule):
+                yield (self._points_table(row, *own),)
+            else:
+                assert isinstance(rule, RankRule)
+                yield self._shared_cut_tables(row[None, :], [own], rule.cuts(row))
+
+    def _own_reports(self, columns: slice) -> Array:
+        """The reports of some views, as rows of an array that may be overwritten."""
+        reports, dtype = self.sample.reports, working_dtype(self.sample.reports)
+        if reports.ndim == 1:
+            return np.array(reports, dtype=dtype)[None, :]
+        return kernels.transposed_tile(reports, columns, dtype)
+
+    def _marked_reports(self, columns: slice) -> list[tuple[Array, bool]]:
+        """Per view, the sorted reports of its marked rows; of the unmarked ones (complement) where those are fewer."""
+        sample = self.sample
+        assert sample.marks is not None
+        dtype = working_dtype(sample.reports)
+        if sample.reports.ndim == 1:
+            complement = bool(2 * np.count_nonzero(sample.marks) > sample.rows)
+            chosen = ~sample.marks if complement else sample.marks
+            return [(np.sort(sample.reports[chosen].astype(dtype, copy=False)), complement)]
+        first, stop, _ = columns.indices(sample.views)
+        rows = np.flatnonzero((sample.marks >= first) & (sample.marks < stop))
+        label = sample.marks[rows]
+        own = sample.reports[rows, label].astype(dtype, copy=False)
+        order = np.lexsort((own, label))
+        ends = np.cumsum(np.bincount(label - first, minlength=stop - first))
+        return [(part, False) for part in np.split(own[order], ends[:-1])]
+
+    def _points_table(self, ordered: Array, marked: Array, complement: bool) -> BinTable:
+        """Every distinct report is a cell of its own."""
+        starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
+        values = ordered[starts]
+        points = values.astype(np.float64)
+        count = np.diff(np.append(starts, self.sample.rows)).astype(np.float64)
+        marks = np.diff(np.searchsorted(marked, values), append=len(marked)).astype(np.float64)
+        outcome = count - marks if complement else marks
+        grid, rest = kernels.grid_part(points)
+        residual = (count * grid / kernels.GRID - outcome) + count * rest
+        own = outcome * np.square(points - 1) + (count - outcome) * np.square(points)
+        sums = [x[None, :] for x in (count, outcome, residual, own)]
+        return self.table(0, sums, np.broadcast_to(0.0, sums[0].shape), points=points)
+
+    def _shared_cut_tables(
+        self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: tuple[Array, ...]
+    ) -> Tables:
+        """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
+        union = _union_of(cuts)
+        radix = self.sample.rows >= self.dispatch.radix_rows
+        segments = kernels.stack_segments(
+            [
+                kernels.indicator_segments(
+                    kernels.order_at(row, union) if radix else np.sort(row),
+                    marks,
+                    union,
+                    ties=self.ties,
+                    complement=complement,
+                    squares=self.squares,
+                )
+                for row, (marks, complement) in zip(reports, marked, strict=True)
+            ]
+        )
+        return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
+
+    def _bucketed_tables(self, cuts: tuple[Array, ...]) -> Tables:
+        """One long view: as above, without sorting what lies between the cuts."""
+        sample, union = self.sample, _union_of(cuts)
+        assert sample.marks is not None
+        reports = sample.reports.astype(working_dtype(sample.reports), copy=False)
+        found = kernels.bucketed_segments(reports, sample.marks, union, ties=self.ties, squares=self.squares)
+        segments = kernels.stack_segments([found])
+        return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
+
+    def _coarsen(self, c: int, segments: kernels.Segments, union: Array, cuts: Array) -> BinTable:
+        """The bins between `cuts`, as runs of the segments between the union of all cuts."""
+        index = np.arange(len(cuts)) if union is cuts else np.searchsorted(union, cuts)
+        sums = segments.sums
+        if union is not cuts:
+            sums = kernels.run_sums(sums, np.concatenate([[0], index + 1]))
+        left, right = np.concatenate([[-1], index]), np.append(index, -1)
+        lower, upper = np.concatenate([[0], cuts]), np.append(cuts, self.sample.rows)
+        return self.table(c, sums, kernels.tie_variance(segments, left, right, lower, upper))
+
+    def _sorted_interval_tables(self, ordered: Array, marked: Sequence[tuple[Array, bool]]) -> Tables:
+        """A few views over many fixed intervals: edges become cuts of the sorted reports, which never split equals."""
+        union = self._union()
+        segments = kernels.stack_segments(
+            [
+                kernels.indicator_segments(
+                    row,
+                    marks,
+                    np.searchsorted(row, union[1:-1], side="right"),
+                    ties="together",
+                    complement=complement,
+                    squares=self.squares,
+                )
+                for row, (marks, complement) in zip(ordered, marked, strict=True)
+            ]
+        )
+        return self._interval_tables(union, list(segments.sums))
+
+    # -- weights, real outcomes, row order, vectors: the cells that inference uses -------------------------------------
+
+    def general_tables(self, columns: slice) -> Iterator[Tables]:
+        """Tables from the one generator of cells."""
+        for piece in pieces(self.sample, self.rule, self.ties, columns):
+            yield from self.piece_tables(piece)
+
+    def piece_tables(self, piece: Piece) -> Iterator[Tables]:
+        """The tables of one piece, a few of its views at a time."""
+        for tile in piece.tiles(self.sample.rows, 1 << 20):
+            sums = self._row_sums(tile)
+            if isinstance(piece.cells, KernelCells):
+                yield (self._kernel_table(piece.cells, sums),)
+            else:
+                yield self._bin_tables(piece.cells, sums)
+
+    def _row_sums(self, columns: slice) -> Array:
+        """(weight, weight·outcome, weight·residual, (weight·residual)², weight²) per view and row."""
+        residual, w = self.sample.residuals(columns), self.sample.row_weights
+        every = (w, w * self.sample.outcome(columns), residual, np.square(residual), np.square(w))
+        return np.stack([np.broadcast_to(x, residual.shape) for x in every])
+
+    def _kernel_table(self, cells: KernelCells, rows: Array) -> BinTable:
+        points = cells.points
+        starts = np.concatenate([[0], np.flatnonzero(points[1:] != points[:-1]) + 1])
+        sums = kernels.run_sums(rows[:, :, cells.order], starts)
+        return self.table(0, sums[:4], np.zeros_like(sums[0]), points=points[starts], weight_sq=self._weight_sq(sums))
+
+    def _weight_sq(self, sums: Array) -> Array | None:
+        return None if self.sample.weights is None else np.asarray(sums[4])
+
+    def _bin_tables(self, cells: BinCells, rows: Array) -> Tables:
+        views = rows.shape[1]
+        atoms = cells.atom_sums(rows.reshape(-1, self.sample.rows))
+
+        def of(what: int) -> slice:
+            return slice(what * views, (what + 1) * views)
+
+        tables = []
+        edges = self._edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
+        for c, bins in enumerate(cells.bins):
+            whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
+            variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
+            of_weight = None
+            if bins.split and self.sample.weights is not None:
+                of_weight = _spread_out(bins, bins.tie_variance(atoms[:, of(0)], atoms[:, of(4)], cells.sizes))
+            more = {"weight_sq": self._weight_sq(whole), "weight_variance": of_weight, "edges": edges[c]}
+            tables.append(self.table(c, whole[:4], _spread_out(bins, variance), **more))
+        return tuple(tables)
+
+
+def _spread_out(bins: Bins, values: Array) -> Array:
+    """(views, cells): values of the bins that hold rows, each at its place; crowds of empty bins are left out."""
+    if bins.total == bins.number or bins.total > max(1 << 20, 8 * bins.number):
+        return np.ascontiguousarray(values.T)
+    whole = np.zeros((values.shape[1], bins.total))
+    whole[:, bins.occupied] = values.T
+    return whole
+
+
+def _union_of(cuts: tuple[Array, ...]) -> Array:
+    return cuts[0] if len(cuts) == 1 else np.unique(np.concatenate(cuts))
