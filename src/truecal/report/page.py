@@ -13,6 +13,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
+import truecal
 from truecal.report.charts import specifications
 from truecal.report.content import payload, read, summary
 from truecal.report.text import script_json
@@ -30,7 +31,7 @@ def render(result: Any, title: str | None, classes: Sequence[object] | None) -> 
         script=Markup(script),
         data=Markup(script_json(payload(source))),
         specs=Markup(script_json(specifications())),
-        version=_version(),
+        version=truecal.__version__,
     )
 
 
@@ -69,9 +70,3 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     return environment.from_string(_asset("page.html.j2"))
-
-
-def _version() -> str:
-    import truecal
-
-    return truecal.__version__
