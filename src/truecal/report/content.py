@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,10 @@ from truecal.evaluation.comparison import Comparison, Flip, Pair
 from truecal.evaluation.measuring import ErrorValue, Reliability
 from truecal.evaluation.model import Evaluation
 from truecal.evaluation.ranking import ECE_NAMES
-from truecal.evaluation.verdict import Standing, Verdict, give_verdict
+from truecal.evaluation.verdict import LossGap, Standing, Verdict, give_verdict
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
-from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, interval, number, rounded, shorten, signed
+from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, number, rounded, shorten
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000
@@ -116,6 +116,7 @@ def summary(source: Source, title: str | None) -> dict[str, Any]:
     first, comparison, verdict = source.first, source.comparison, source.verdict
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
     return {
+        "source": source,
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
         "facts": _facts(source),
         "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
@@ -128,13 +129,7 @@ def summary(source: Source, title: str | None) -> dict[str, Any]:
         "rejected": [model for model in source.by_loss if source.standing(model).state == "rejected"],
         "spared": [model for model in source.by_loss if source.standing(model).state == "not rejected"],
         "n_tests": max(standing.n_tests for standing in verdict.standings.values()),
-        "n_pairs": source.n_pairs,
-        "boards": [{"m": row.n_bins, "rows": _board(source, i)} for i, row in enumerate(first.rows(source.headline))],
-        "losses": _losses(source),
-        "numbers": [
-            (model, [_numbers(row) for row in source.evaluations[model.key].errors]) for model in source.models
-        ],
-        "subgroups": list(_subgroups(source)),
+        "boards": [(row.n_bins, _board(source, row.n_bins)) for row in first.rows(source.headline)],
         "flips": _flips(source),
         "dominance": _dominance(source),
         "measures": [measure(name) for name in first.error_names],
@@ -168,39 +163,13 @@ def _sentence(source: Source, text: str) -> str:
     return clean(text)
 
 
-def _parts(row: ErrorValue) -> dict[str, str]:
-    """Loss, U and their sum with intervals; dashes where an error has no such parts."""
-    return {
-        "loss": number(row.loss),
-        "U": signed(row.U),
-        "U_interval": interval(row.U_low, row.U_high),
-        "score": "–" if row.loss is None else number(row.score),
-        "score_interval": interval(row.low, row.high, sign=False),
-    }
-
-
-def _board(source: Source, i: int) -> list[dict[str, Any]]:
-    """The leaderboard at the i-th bin count: loss first, then U with its interval, the test and the direction."""
-    best = source.by_loss[0]
-    rows = []
+def _board(source: Source, m: int | None) -> list[tuple[Model, ErrorValue, LossGap | None, Pair | None]]:
+    """Each model at one bin count, best loss first: its row, how far it is behind the best, its pair with the best."""
+    best, rows = source.by_loss[0], []
     for model in source.by_loss:
-        row = source.evaluations[model.key].rows(source.headline)[i]
-        pair = None if model is best else _pair(source, best.key, model.key, row.n_bins)
-        gap = source.verdict.behind.get(model.key)
-        rows.append(
-            {
-                "model": model,
-                **_parts(row),
-                "behind": "" if gap is None else signed(gap.difference),
-                "behind_interval": "" if gap is None else interval(gap.low, gap.high),
-                "told": model.key not in source.verdict.best,
-                "best": model.key in source.verdict.best[:1],
-                "standing": source.standing(model),
-                "pvalue": _tested_by(source.standing(model)),
-                "direction": _direction(source.evaluations[model.key]),
-                "condition": None if pair is None else pair.condition,
-            }
-        )
+        row = next(row for row in source.evaluations[model.key].rows(source.headline) if row.n_bins == m)
+        pair = None if model is best else _pair(source, best.key, model.key, m)
+        rows.append((model, row, source.verdict.behind.get(model.key), pair))
     return rows
 
 
@@ -211,58 +180,23 @@ def _pair(source: Source, a: str, b: str, m: int | None) -> Pair | None:
     return None
 
 
-def _direction(found: Evaluation) -> str:
+def direction(found: Evaluation) -> str:
+    """Over- or under-confident, and by how much on average, where that is clear."""
     word = found.direction.word
     return word if word == "no clear direction" else f"{word} by {number(abs(found.direction.gap), 2)}"
 
 
-def _pvalue(p: float) -> str:
+def pvalue(p: float) -> str:
+    """Rounded, with its sign."""
     return "< 0.001" if p < 0.001 else f"= {number(p, 2)}"
 
 
-def _tested_by(standing: Standing) -> str:
+def tested_by(standing: Standing) -> str:
     """The p-value after the correction and the error that it comes from; of a rejection, all errors that reject."""
     if standing.pvalue is None or standing.state == "too few draws":
         return ""
     names = [measure(name).symbol for name in standing.errors or (standing.error,) if name is not None]
-    return f"p {_pvalue(standing.pvalue)} by {' and '.join(names)}"
-
-
-def _losses(source: Source) -> dict[str, Any]:
-    rows = []
-    for model in source.by_loss:
-        found = source.evaluations[model.key].losses
-        rows.append((model, [(number(v.value), interval(v.low, v.high, sign=False)) for v in found]))
-    return {"titles": [value.name.replace("_", " ") for value in source.first.losses], "rows": rows}
-
-
-def _numbers(row: ErrorValue) -> dict[str, Any]:
-    return {
-        "measure": measure(row.error),
-        "bins": "–" if row.n_bins is None else str(row.n_bins),
-        **_parts(row),
-        "value": number(row.value),
-        "null": interval(row.null_low, row.null_high, sign=False),
-    }
-
-
-def _subgroups(source: Source) -> Iterator[tuple[Model, list[dict[str, Any]]]]:
-    for model in source.models:
-        rows = []
-        for name, part in source.evaluations[model.key].subgroups.items():
-            row = part.rows(part.headline)[0]
-            rows.append(
-                {
-                    "name": shorten(clean(name), LONGEST_NAME),
-                    "n": part.n_samples,
-                    "bins": row.n_bins,
-                    **_parts(row),
-                    "pvalue": "–" if part.test is None else _pvalue(part.test.pvalue).removeprefix("= "),
-                    "direction": _direction(part),
-                }
-            )
-        if rows:
-            yield model, rows
+    return f"p {pvalue(standing.pvalue)} by {' and '.join(names)}"
 
 
 def _flips(source: Source) -> dict[str, Any]:
@@ -279,8 +213,7 @@ def _flips(source: Source) -> dict[str, Any]:
                 "measure": measure(error),
                 "flips": len(found),
                 "beyond": "no interval" if l1 else sum(bool(flip.beyond_noise) for flip in found),
-                "kendall": number(stability.lowest[0], 2),
-                "spearman": number(stability.lowest[1], 2),
+                "lowest": stability.lowest,
             }
         )
 
@@ -298,8 +231,8 @@ def _dominance(source: Source) -> dict[str, Any] | None:
         return None
     rows = []
     for error in comparison.error_names:
-        found = {a.n_bins: number(a.spearman, 2) for a in comparison.chain if a.error == error}
-        cells = [found.get(m, "") for m in comparison.n_bins]
+        found = {a.n_bins: a.spearman for a in comparison.chain if a.error == error}
+        cells = [found.get(m) for m in comparison.n_bins]
         rows.append({"measure": measure(error), "cells": cells, "alone": found.get(None)})
     return {
         "chain": [source.models[i] for i in comparison.dominance.chain],
@@ -334,8 +267,8 @@ def payload(source: Source) -> dict[str, Any]:
 def _drawn(source: Source, model: Model) -> dict[str, Any]:
     standing = source.standing(model)
     said = {
-        "test": ", ".join(filter(None, (standing.words, _tested_by(standing)))),
-        "direction": _direction(source.evaluations[model.key]),
+        "test": ", ".join(filter(None, (standing.words, tested_by(standing)))),
+        "direction": direction(source.evaluations[model.key]),
     }
     return {key: value for key, value in asdict(model).items() if key != "key"} | said
 
