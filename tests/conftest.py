@@ -48,9 +48,12 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """So is a single test."""
     report = yield
-    error = call.excinfo.value if call.excinfo is not None else None
-    if report.failed and isinstance(error, ImportError) and (error.name or "").partition(".")[0] in ABSENT:
-        _skipped(report, item.nodeid, str(error.name))
+    error = call.excinfo.value if report.failed and call.excinfo is not None else None
+    while error is not None:  # what is missing may be the cause of another error
+        library = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+        if library in ABSENT:
+            _skipped(report, item.nodeid, library)
+        error = error.__cause__
     return report
 
 
