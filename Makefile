@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test quick bare lint bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -21,7 +23,16 @@ demo: $(VENV)/.demo
 	$(BIN)/truecal demo --out demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+quick: $(VENV)/.dev
+	$(PYTEST) -m "not slow"
+
+# The core with numpy and scipy alone, in an environment of its own: tests of what is not installed are skipped.
+bare:
+	$(PYTHON) -m venv $(VENV)-bare
+	$(VENV)-bare/bin/python -m pip install --quiet --disable-pip-version-check -e . pytest hypothesis
+	$(VENV)-bare/bin/python -m pytest -m "not slow" --ignore=tests/cli --ignore=tests/test_docs.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -32,4 +43,4 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bare demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class Browser:
         self.call("Page.navigate", url="about:blank")
         self.events.clear()
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait("document.documentElement?.dataset.ready === 'yes'")
+        self.settle()
 
     def resize(self, width: int, height: int = 900) -> None:
         self.call(
@@ -118,12 +118,17 @@ class Browser:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def wait(self, condition: str) -> None:
+    def wait(self, condition: str | Callable[[], bool]) -> None:
+        """Until an expression of the page, or a function of this process, is true; a minute is for hanging browsers."""
         deadline = time.monotonic() + SECONDS
-        while not self.run(condition):
+        while not (self.run(condition) if isinstance(condition, str) else condition()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{condition} never became true; the browser said {self.complaints()}")
-            time.sleep(0.05)
+            self.run("new Promise(done => setTimeout(done, 20))")  # events come in meanwhile
+
+    def settle(self) -> None:
+        """Until every chart is drawn, as the page says itself."""
+        self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def press(self, key: str) -> None:
         codes = {"ArrowRight": 39, "ArrowLeft": 37, "ArrowUp": 38, "ArrowDown": 40, "Tab": 9, "Enter": 13, "Home": 36}

@@ -1,6 +1,10 @@
-"""Shared strategies and helpers of the tests."""
+"""What all tests share: settings of hypothesis, a seeded generator, and the skipping of what is not installed."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,6 +14,47 @@ settings.register_profile(
     "truecal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.load_profile("truecal")
+
+OPTIONAL = (
+    *("altair", "calibration", "jinja2", "matplotlib", "netcal", "pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("sklearn", "timm", "torch", "torchmetrics", "torchvision", "typer", "vl_convert"),
+)
+ABSENT = {name for name in OPTIONAL if find_spec(name) is None}
+"""Optional libraries that are not installed: with `make test` only those of the GPU experiment."""
+
+_SAID = re.compile(r"ModuleNotFoundError: (?:No module named '(\w+)|import of (\w+))")
+
+
+def _skipped(report: pytest.CollectReport | pytest.TestReport, where: str, library: str) -> None:
+    report.outcome = "skipped"
+    report.longrepr = (where, 0, f"Skipped: {library} is not installed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A file that imports what is not installed is skipped and says so."""
+    report = yield
+    said = _SAID.search(str(report.longrepr)) if report.failed else None
+    if said and (said[1] or said[2]) in ABSENT:
+        _skipped(report, collector.nodeid, said[1] or said[2])
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """So is a single test."""
+    report = yield
+    error = call.excinfo.value if report.failed and call.excinfo is not None else None
+    while error is not None:  # what is missing may be the cause of another error
+        library = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+        if library in ABSENT:
+            _skipped(report, item.nodeid, library)
+        error = error.__cause__
+    return report
 
 
 @pytest.fixture

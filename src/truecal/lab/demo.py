@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.extras import require
+
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison
+    from .datasets import Splits
 
 SEED = 0
 BINS = (5, 10, 20, 50, 200, 2000)
@@ -45,26 +48,9 @@ MODELS = (
 )
 
 
-def _learner(name: str) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.neural_network import MLPClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    makers = {
-        "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
-        "naive_bayes": GaussianNB,
-        "forest": lambda: RandomForestClassifier(100, min_samples_leaf=2, random_state=SEED),
-        "network": lambda: make_pipeline(StandardScaler(), MLPClassifier((100,), max_iter=60, random_state=SEED)),
-    }
-    return makers[name]()
-
-
 def run_demo(out: Path) -> Comparison:
-    """Train, write one file of test probabilities per model under `out`, read nothing back, and compare."""
-    from ..evaluation.comparison import compare
+    """Train, write one file of test probabilities per model under `out`, and compare."""
+    from .. import compare
     from ..io import atomic_path
     from .datasets import letter
 
@@ -82,21 +68,35 @@ def run_demo(out: Path) -> Comparison:
     return compare(data.test.y, models, n_bins=BINS)
 
 
-def _fit(model: DemoModel, data: Any) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-
+def _fit(model: DemoModel, data: Splits) -> Any:
     rows = np.random.default_rng(SEED).permutation(len(data.train))[: round(model.fraction * len(data.train))]
     with warnings.catch_warnings():  # a demo network stops when its time is up
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", require("sklearn.exceptions", "recalibration").ConvergenceWarning)
         return _learner(model.learner).fit(data.train.X[rows], data.train.y[rows])
 
 
-def _probabilities(model: DemoModel, fitted: Any, data: Any) -> NDArray[Any]:
-    from ..backends.numpy import softmax
+def _learner(name: str) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if name == "naive_bayes":
+        return GaussianNB()
+    if name == "forest":
+        return RandomForestClassifier(100, min_samples_leaf=2, random_state=SEED)
+    network = MLPClassifier((100,), max_iter=60, random_state=SEED)
+    return make_pipeline(StandardScaler(), network if name == "network" else LogisticRegression(max_iter=300))
+
+
+def _probabilities(model: DemoModel, fitted: Any, data: Splits) -> NDArray[Any]:
+    from scipy.special import softmax
+
     from ..recalibration import TemperatureScaling
 
-    scores = np.log(np.maximum(fitted.predict_proba(data.test.X), 1e-12))
+    validation, scores = (np.log(np.maximum(fitted.predict_proba(x), 1e-12)) for x in (data.validation.X, data.test.X))
     if model.temperature is None:
-        validation = np.log(np.maximum(fitted.predict_proba(data.validation.X), 1e-12))
         return np.asarray(TemperatureScaling().fit(validation, data.validation.y).predict_proba(scores))
-    return softmax(scores / model.temperature)
+    return np.asarray(softmax(scores / model.temperature, axis=1))

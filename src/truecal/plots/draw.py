@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.extras import require
 from ..evaluation.ranking import ranks
 from .smoothing import kernel_regression
 
@@ -28,11 +29,8 @@ _FEW = 6  # series up to which intervals are shaded and the legend fits inside
 
 
 def _axes(ax: Any, **figure: Any) -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError('plots need matplotlib: pip install "truecal[plots]"') from error
-    return plt.subplots(layout="constrained", **figure)[1] if ax is None else ax
+    """The axes that were given, or those of a new figure."""
+    return require("matplotlib.pyplot", "plots").subplots(layout="constrained", **figure)[1] if ax is None else ax
 
 
 def _style(i: int) -> dict[str, Any]:
@@ -76,10 +74,9 @@ def reliability(
     """
     diagram = _diagram(source)
     ax = _axes(ax, figsize=(4.2, 4.2))
-    count, report, outcome = (x[view] for x in (diagram.count, diagram.mean_report, diagram.mean_outcome))
-    full = count > 0
-    x, y = report[full], outcome[full]
-    _draw_counts(ax, x, count[full])
+    full = diagram.count[view] > 0
+    x, y = diagram.mean_report[view][full], diagram.mean_outcome[view][full]
+    _draw_counts(ax, x, diagram.count[view][full])
     if diagram.low is not None and diagram.high is not None:
         low, high = diagram.low[view][full], diagram.high[view][full]
         ax.fill_between(x, low, high, color=_BAND, alpha=0.35, linewidth=0, label="calibrated", zorder=1)
@@ -90,15 +87,15 @@ def reliability(
     return ax
 
 
-def _diagram(source: Any) -> Reliability:
-    if not hasattr(source, "reliability"):
-        return source  # type: ignore[no-any-return]  # a Reliability
-    if not source.reliability:
+def _diagram(source: Reliability | Evaluation) -> Reliability:
+    """The diagram itself, or that of an evaluation's top class, or the first that it has."""
+    diagrams: Mapping[str, Reliability] | None = getattr(source, "reliability", None)
+    if diagrams is None:
+        return cast("Reliability", source)
+    if not diagrams:
         raise ValueError("this evaluation holds no reliability table")
-    for name in ("confidence", "top_label", "binary"):
-        if name in source.reliability:
-            return source.reliability[name]  # type: ignore[no-any-return]  # a Reliability
-    return next(iter(source.reliability.values()))  # type: ignore[no-any-return]  # a Reliability
+    top = next((name for name in ("confidence", "top_label", "binary") if name in diagrams), next(iter(diagrams)))
+    return diagrams[top]
 
 
 def _draw_counts(ax: Any, x: Array, count: Array) -> None:
@@ -143,30 +140,26 @@ def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: 
     A truthful error is drawn as n·error = loss + U, so that heights mean the same at every bin count.
     """
     ax = _axes(ax, figsize=(5.4, 3.8))
-    for i, name in enumerate(comparison.names):
-        rows = comparison.evaluations[name].rows(error)
-        x = [row.n_bins for row in rows]
-        if x == [None]:
-            raise ValueError(f"{error!r} has no bin count to draw against")
+    lines = {name: comparison.evaluations[name].rows(error) for name in comparison.names}
+    first = lines[comparison.names[0]]
+    x = [row.n_bins for row in first]
+    if x == [None]:
+        raise ValueError(f"{error!r} has no bin count to draw against")
+    for i, (name, rows) in enumerate(lines.items()):
         ax.plot(x, [row.score for row in rows], label=_plain(name), markersize=4, **_style(i))
-        if len(comparison.names) <= _FEW and all(row.low is not None for row in rows):
+        if len(lines) <= _FEW and all(row.low is not None for row in rows):
             bounds = ([row.low for row in rows], [row.high for row in rows])
-            ax.fill_between(x, *bounds, color=COLORS[i % len(COLORS)], alpha=0.12, linewidth=0)
-    first = comparison.evaluations[comparison.names[0]].rows(error)[0]
-    ax.set(
-        xlabel="number of bins",
-        ylabel=f"n·{_formula(first.symbol)} = loss + U" if first.loss is not None else _formula(first.symbol),
-    )
-    ax.set_xscale("log")
-    _bin_ticks(ax, comparison.evaluations[comparison.names[0]].rows(error))
-    _legend(ax, len(comparison.names))
+            ax.fill_between(x, *bounds, color=_style(i)["color"], alpha=0.12, linewidth=0)
+    symbol = _formula(first[0].symbol)
+    ax.set(xlabel="number of bins", ylabel=symbol if first[0].loss is None else f"n·{symbol} = loss + U", xscale="log")
+    ax.set_xticks(x, [str(m) for m in x])
+    ax.minorticks_off()
+    _legend(ax, len(lines))
     return ax
 
 
-def _bin_ticks(ax: Any, rows: Sequence[Any]) -> None:
-    counts = [row.n_bins for row in rows]
-    ax.set_xticks(counts, [str(m) for m in counts])
-    ax.minorticks_off()
+def _bins(m: int | None) -> str:
+    return "no bins" if m is None else f"{m} bins"
 
 
 def _legend(ax: Any, entries: int) -> None:
@@ -186,7 +179,7 @@ def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: An
     for i, name in enumerate(comparison.names):
         ax.plot(x, place[:, i], linewidth=2, markersize=7, **_style(i))
         ax.annotate(_plain(name), (x[-1], place[-1, i]), xytext=(8, 0), textcoords="offset points", va="center")
-    ax.set_xticks(x, ["no bins" if m is None else f"{m} bins" for m in counts])
+    ax.set_xticks(x, [_bins(m) for m in counts])
     ax.set_yticks(np.arange(1, len(comparison.names) + 1))
     ax.set(ylim=(len(comparison.names) + 0.5, 0.5), xlim=(-0.2, len(counts) - 0.2), ylabel="rank")
     ax.set_title(f"{_formula(comparison.symbol(error))}: rank at each bin count", fontsize="medium")
@@ -215,9 +208,9 @@ def trend(
     ax = _axes(ax, figsize=(5.0, 3.8))
     for i, (name, y) in enumerate(series.items()):
         curve = kernel_regression(x, y, bandwidth=bandwidth)
-        style = _style(i)
-        ax.scatter(x, y, s=7, alpha=0.25, color=style["color"], linewidths=0, rasterized=len(curve.x) > 500)
-        ax.plot(curve.x, curve.y, color=style["color"], linestyle=DASHES[i % len(DASHES)], label=_plain(name))
+        color = _style(i)["color"]
+        ax.scatter(x, y, s=7, alpha=0.25, color=color, linewidths=0, rasterized=len(y) > 500)
+        ax.plot(curve.x, curve.y, color=color, linestyle=DASHES[i % len(DASHES)], label=_plain(name))
     ax.set(xlabel=xlabel, ylabel=ylabel)
     _legend(ax, len(series))
     return ax
@@ -234,9 +227,7 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
     ax = _axes(ax, figsize=(max(4.6, 1.6 + 0.45 * len(chain)), 3.8))
     agreement = {c.n_bins: c.spearman for c in comparison.chain if c.error == error}
     for i, (m, values) in enumerate(zip(counts, table, strict=True)):
-        rho = agreement.get(m)
-        words = "no bins" if m is None else f"{m} bins"
-        label = f"{words}: ρ = {rho:.2f}" if rho is not None else words
+        label = f"{_bins(m)}: ρ = {agreement[m]:.2f}" if m in agreement else _bins(m)
         top = values[chain].max()
         ax.plot(values[chain] / (top if top > 0 else 1.0), label=label, markersize=4, **_style(i))
     ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from truecal.core.extras import require
+
 if TYPE_CHECKING:
     from truecal.evaluation.comparison import Comparison
     from truecal.evaluation.model import Evaluation
@@ -26,13 +28,8 @@ def render_report(
     >>> page.startswith("<!doctype html>"), "<u>b" in page, "&lt;u&gt;b" in page
     (True, False, True)
     """
-    try:
-        from truecal.report.page import render
-    except ImportError as error:
-        raise ImportError(
-            f'the report needs altair, vl-convert-python and jinja2 ({error}): pip install "truecal[report]"'
-        ) from error
-    return render(result, title, classes)
+    page = require("truecal.report.page", "report")
+    return str(page.render(result, title, classes))
 
 
 def write_report(

@@ -28,7 +28,7 @@ def specifications() -> dict[str, dict[str, Any]]:
     }
 
 
-def _spec(chart: alt.Chart | alt.LayerChart, description: str) -> dict[str, Any]:
+def _spec(chart: alt.LayerChart, description: str) -> dict[str, Any]:
     found: dict[str, Any] = chart.properties(
         description=description, autosize=alt.AutoSizeParams(type="fit", contains="padding")
     ).to_dict()
@@ -37,54 +37,53 @@ def _spec(chart: alt.Chart | alt.LayerChart, description: str) -> dict[str, Any]
     return found
 
 
-def _color(field: str = "c", **options: Any) -> alt.Color:
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=_MARKS[field]), legend=None, **options)
+def _data(name: str) -> alt.Chart:
+    return alt.Chart(alt.NamedData(name))
+
+
+def _scale(domain: list[Any], *values: Any) -> dict[str, Any]:
+    """Options of a channel without a legend: the page explains its marks in words."""
+    given: Any = {"range": list(values)} if values else {}
+    return {"scale": alt.Scale(domain=domain, **given), "legend": None}
+
+
+def _color() -> alt.Color:
+    return alt.Color("c:N", **_scale(_MARKS["c"]))
 
 
 def _shape() -> alt.Shape:
-    return alt.Shape("s:N", scale=alt.Scale(domain=_MARKS["s"]), legend=None)
+    return alt.Shape("s:N", **_scale(_MARKS["s"]))
+
+
+def _tooltip(fields: dict[str, str]) -> list[alt.Tooltip]:
+    """Fields shown as text, each under its title."""
+    return [alt.Tooltip(f"{field}:N", title=title) for title, field in fields.items()]
+
+
+def _rank(title: str, **axis: Any) -> alt.Y:
+    scale = alt.Scale(reverse=True, nice=False, zero=False, padding=14)
+    return alt.Y("rank:Q", scale=scale, axis=alt.Axis(title=title, tickMinStep=1, format="d", domain=False, **axis))
 
 
 def bump() -> dict[str, Any]:
     """Rank at each bin count, one line per model: lines that cross are flips."""
-    rank = alt.Y(
-        "rank:Q",
-        scale=alt.Scale(reverse=True, nice=False, zero=False, padding=14),
-        axis=alt.Axis(
-            title="rank (1 = lowest error)", tickMinStep=1, format="d", grid=False, domain=False, ticks=False
-        ),
+    axis = alt.Axis(title="number of bins", labelAngle=0, domain=False, ticks=False, labelOverlap=True)
+    place: dict[str, Any] = {"x": alt.X("m:O", axis=axis, scale=alt.Scale(type="point", padding=0.3))}
+    here = _data("now").mark_rule(strokeWidth=22, opacity=0.16, strokeCap="round").encode(**place)
+    place["y"] = _rank("rank (1 = lowest error)", grid=False, ticks=False)
+    line = (
+        _data("lines")
+        .mark_line(strokeWidth=2.5, interpolate="monotone")
+        .encode(**place, color=_color(), detail="i:N", strokeDash=alt.StrokeDash("d:N", **_scale(_MARKS["d"])))
     )
-    count = alt.X(
-        "m:O",
-        axis=alt.Axis(title="number of bins", labelAngle=0, domain=False, ticks=False, labelOverlap=True),
-        scale=alt.Scale(type="point", padding=0.3),
+    tooltip = _tooltip({"model": "name", "bins": "bins", "rank": "rank", "value": "shown"})
+    point = (
+        _data("lines")
+        .mark_point(filled=True, size=110, opacity=1)
+        .encode(**place, color=_color(), shape=_shape(), tooltip=tooltip)
     )
-    lines = alt.Chart(alt.NamedData("lines"))
-    here = alt.Chart(alt.NamedData("now")).mark_rule(strokeWidth=22, opacity=0.16, strokeCap="round").encode(x=count)
-    line = lines.mark_line(strokeWidth=2.5, interpolate="monotone").encode(
-        x=count,
-        y=rank,
-        color=_color(),
-        detail="i:N",
-        strokeDash=alt.StrokeDash("d:N", scale=alt.Scale(domain=_MARKS["d"]), legend=None),
-    )
-    point = lines.mark_point(filled=True, size=110, opacity=1).encode(
-        x=count,
-        y=rank,
-        color=_color(),
-        shape=_shape(),
-        tooltip=[
-            alt.Tooltip("name:N", title="model"),
-            alt.Tooltip("bins:N", title="bins"),
-            alt.Tooltip("rank:Q", title="rank"),
-            alt.Tooltip("shown:N", title="value"),
-        ],
-    )
-    names = (
-        alt.Chart(alt.NamedData("names"))
-        .mark_text(align="left", baseline="middle", dx=11, limit=140)
-        .encode(x=count, y=rank, text="label:N")
-    )
+    text = _data("names").mark_text(align="left", baseline="middle", dx=11, limit=140)
+    names = text.encode(**place, text="label:N")
     return _spec(here + line + point + names, "Rank of every model at each bin count; lines that cross are flips.")
 
 
@@ -95,53 +94,28 @@ def _model_axis() -> alt.Y:
 
 def decomposition() -> dict[str, Any]:
     """n·error = loss + U per model: a bar for the loss, a thinner one for U from there, the interval of the sum."""
-    models = alt.Chart(alt.NamedData("parts"))
-    tooltip = [
-        alt.Tooltip("name:N", title="model"),
-        alt.Tooltip("loss_shown:N", title="loss"),
-        alt.Tooltip("U_shown:N", title="U"),
-        alt.Tooltip("score_shown:N", title="loss + U"),
-        alt.Tooltip("test:N", title="calibration test"),
-    ]
+    models, y = _data("parts"), _model_axis()
+    tooltip = _tooltip(
+        {"model": "name", "loss": "loss_shown", "U": "U_shown", "loss + U": "score_shown", "calibration test": "test"}
+    )
     value = alt.X("zero:Q", axis=alt.Axis(title="loss + U", grid=True, tickCount=5))
-    loss = models.mark_bar(height=16).encode(
-        x=value, x2="loss:Q", y=_model_axis(), color=alt.datum("loss"), tooltip=tooltip
-    )
-    u = models.mark_bar(height=8, strokeWidth=1).encode(
-        x="loss:Q",
-        x2="score:Q",
-        y=_model_axis(),
-        color=alt.Color(
-            "sign:N",
-            scale=alt.Scale(domain=["loss", "U above 0", "U below 0"], range=["#8fb8d8", "#d55e00", "#009e73"]),
-            legend=None,
-        ),
-        tooltip=tooltip,
-    )
-    whisker = models.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=_model_axis())
-    end = models.mark_tick(thickness=2.5, size=20).encode(x="score:Q", y=_model_axis(), tooltip=tooltip)
+    sign = alt.Color("sign:N", **_scale(["loss", "U above 0", "U below 0"], "#8fb8d8", "#d55e00", "#009e73"))
+    loss = models.mark_bar(height=16).encode(x=value, x2="loss:Q", y=y, color=alt.datum("loss"), tooltip=tooltip)
+    u = models.mark_bar(height=8, strokeWidth=1).encode(x="loss:Q", x2="score:Q", y=y, color=sign, tooltip=tooltip)
+    whisker = models.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y)
+    end = models.mark_tick(thickness=2.5, size=20).encode(x="score:Q", y=y, tooltip=tooltip)
     return _spec(loss + u + whisker + end, "Loss plus U of every model, with the interval of the sum.")
 
 
 def distance() -> dict[str, Any]:
     """U of every model with its interval, around the line where calibrated models lie."""
-    models = alt.Chart(alt.NamedData("parts"))
-    zero = alt.Chart(alt.NamedData("origin")).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(x="zero:Q")
-    axis = alt.Axis(title="U: distance from calibrated", tickCount=5)
-    whisker = models.mark_rule(strokeWidth=2).encode(
-        x=alt.X("U_low:Q", axis=axis), x2="U_high:Q", y=_model_axis(), color=_color()
-    )
+    models, y = _data("parts"), _model_axis()
+    zero = _data("origin").mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(x="zero:Q")
+    low = alt.X("U_low:Q", axis=alt.Axis(title="U: distance from calibrated", tickCount=5))
+    whisker = models.mark_rule(strokeWidth=2).encode(x=low, x2="U_high:Q", y=y, color=_color())
+    tooltip = _tooltip({"model": "name", "U": "U_shown", "calibration test": "test", "direction": "direction"})
     point = models.mark_point(filled=True, size=120, opacity=1).encode(
-        x="U:Q",
-        y=_model_axis(),
-        color=_color(),
-        shape=_shape(),
-        tooltip=[
-            alt.Tooltip("name:N", title="model"),
-            alt.Tooltip("U_shown:N", title="U"),
-            alt.Tooltip("test:N", title="calibration test"),
-            alt.Tooltip("direction:N", title="direction"),
-        ],
+        x="U:Q", y=y, color=_color(), shape=_shape(), tooltip=tooltip
     )
     return _spec(zero + whisker + point, "U of every model with its interval; calibrated models lie around zero.")
 
@@ -156,33 +130,20 @@ def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
 
     x = alt.X("x:Q", scale=unit, axis=axis("predicted probability"))
     y = alt.Y("y:Q", scale=unit, axis=axis("observed frequency"))
-    bins = alt.Chart(alt.NamedData("bins"))
-    band = bins.mark_area(opacity=0.3).encode(
-        x=x, y=alt.Y("low:Q", scale=unit), y2="high:Q", color=alt.value("#8a8f98")
-    )
-    diagonal = (
-        alt.Chart(alt.NamedData("diagonal"))
-        .mark_line(strokeDash=[5, 4], strokeWidth=1.2)
-        .encode(x=x, y=y, color=alt.value("#8a8f98"))
-    )
+    bins, grey = _data("bins"), alt.value("#8a8f98")
+    band = bins.mark_area(opacity=0.3).encode(x=x, y=alt.Y("low:Q", scale=unit), y2="high:Q", color=grey)
+    diagonal = _data("diagonal").mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(x=x, y=y, color=grey)
     line = bins.mark_line(strokeWidth=1.6, opacity=0.75).encode(x=x, y=y, color=_color())
+    where = ["inside", "outside"]
     point = bins.mark_point(filled=True, opacity=1, strokeWidth=1.5).encode(
         x=x,
         y=y,
-        color=alt.Color(
-            "where:N", scale=alt.Scale(domain=["inside", "outside"], range=["#56b4e9", "#d55e00"]), legend=None
+        color=alt.Color("where:N", **_scale(where, "#56b4e9", "#d55e00")),
+        shape=alt.Shape("where:N", **_scale(where, "circle", "diamond")),
+        size=alt.Size("where:O", **_scale(where, 55, 150)),
+        tooltip=_tooltip(
+            {"predicted": "x_shown", "observed": "y_shown", "if calibrated": "band", "samples": "n", "band": "where"}
         ),
-        shape=alt.Shape(
-            "where:N", scale=alt.Scale(domain=["inside", "outside"], range=["circle", "diamond"]), legend=None
-        ),
-        size=alt.Size("where:O", scale=alt.Scale(domain=["inside", "outside"], range=[55, 150]), legend=None),
-        tooltip=[
-            alt.Tooltip("x_shown:N", title="predicted"),
-            alt.Tooltip("y_shown:N", title="observed"),
-            alt.Tooltip("band:N", title="if calibrated"),
-            alt.Tooltip("n:N", title="samples"),
-            alt.Tooltip("where:N", title="band"),
-        ],
     )
     chart = alt.layer(band, diagonal, line, point).resolve_scale(color="independent", shape="independent")
     return _spec(chart, "Observed frequency against predicted probability, bin by bin.")
@@ -190,36 +151,20 @@ def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
 
 def chain() -> dict[str, Any]:
     """Ranks along the longest chain of the dominance order: a line that never falls agrees with it."""
-    places = alt.Chart(alt.NamedData("places"))
+    places, kinds = _data("places"), ["ece", "truthful"]
     x = alt.X(
         "label:N",
         sort=alt.SortField("place"),
         axis=alt.Axis(title="dominance chain, best first", labelLimit=120, labelAngle=-30, grid=False),
         scale=alt.Scale(type="point", padding=0.4),
     )
-    y = alt.Y(
-        "rank:Q",
-        scale=alt.Scale(reverse=True, nice=False, zero=False, padding=14),
-        axis=alt.Axis(title="rank", tickMinStep=1, format="d", domain=False),
-    )
-    kinds = ["ece", "truthful"]
-    color = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=["#d55e00", "#2f8fd0"]), legend=None)
-    line = places.mark_line(strokeWidth=2.5).encode(
-        x=x,
-        y=y,
-        color=color,
-        strokeDash=alt.StrokeDash("kind:N", scale=alt.Scale(domain=kinds, range=[[6, 4], [1, 0]]), legend=None),
-    )
+    shared = {"x": x, "y": _rank("rank"), "color": alt.Color("kind:N", **_scale(kinds, "#d55e00", "#2f8fd0"))}
+    dash = alt.StrokeDash("kind:N", **_scale(kinds, [6, 4], [1, 0]))
+    line = places.mark_line(strokeWidth=2.5).encode(**shared, strokeDash=dash)
     point = places.mark_point(strokeWidth=2.5, opacity=1).encode(
-        x=x,
-        y=y,
-        color=color,
-        size=alt.Size("kind:O", scale=alt.Scale(domain=kinds, range=[260, 70]), legend=None),
-        shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["square", "circle"]), legend=None),
-        tooltip=[
-            alt.Tooltip("name:N", title="model"),
-            alt.Tooltip("symbol:N", title="error"),
-            alt.Tooltip("rank:Q", title="rank"),
-        ],
+        **shared,
+        size=alt.Size("kind:O", **_scale(kinds, 260, 70)),
+        shape=alt.Shape("kind:N", **_scale(kinds, "square", "circle")),
+        tooltip=_tooltip({"model": "name", "error": "symbol", "rank": "rank"}),
     )
     return _spec(line + point, "Rank of the models along the dominance chain under two errors.")

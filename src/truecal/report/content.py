@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from truecal.evaluation.comparison import Comparison, Flip, Pair
 from truecal.evaluation.measuring import ErrorValue, Reliability
 from truecal.evaluation.model import Evaluation
-from truecal.evaluation.verdict import Standing, Verdict, give_verdict
+from truecal.evaluation.ranking import ECE_NAMES
+from truecal.evaluation.verdict import LossGap, Standing, Verdict, give_verdict
 from truecal.report.charts import COLORS
-from truecal.report.measures import ECE, letters, measure
-from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, interval, number, rounded, shorten, signed
+from truecal.report.measures import measure
+from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, number, rounded, shorten
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000
@@ -22,17 +24,10 @@ MOST_POINTS = 40_000
 SCALE = 100_000
 """Probabilities of diagrams are stored as whole numbers of this part."""
 
-CONDITIONS = {
-    "holds": "holds: even at the unfavourable ends of the intervals",
-    "plausible": "plausible: the gap is beyond noise and the estimates satisfy it",
-    "undecided": "undecided: the intervals are too wide",
-    "fails": "fails: U is larger than the loss gap",
-}
-
 
 @dataclass(frozen=True)
 class Model:
-    """A model as the page calls it, and how it is drawn."""
+    """A model as the page calls it, and how it is drawn: numbers of a colour, a shape and a dash."""
 
     key: str
     name: str
@@ -60,9 +55,11 @@ class Source:
     def headline(self) -> str:
         return self.first.headline
 
-    def model(self, key: str) -> Model:
-        return next(model for model in self.models if model.key == key)
+    @property
+    def n_pairs(self) -> int:
+        return len(self.models) * (len(self.models) - 1) // 2
 
+    @cached_property
     def by_loss(self) -> list[Model]:
         """Models by the loss of the headline error, best first."""
 
@@ -71,6 +68,12 @@ class Source:
             return row.score if row.loss is None else row.loss
 
         return sorted(self.models, key=loss)
+
+    def model(self, key: str) -> Model:
+        return next(model for model in self.models if model.key == key)
+
+    def standing(self, model: Model) -> Standing:
+        return self.verdict.standings[model.key]
 
 
 def read(result: Any, classes: Sequence[object] | None) -> Source:
@@ -110,39 +113,27 @@ def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[s
 
 def summary(source: Source, title: str | None) -> dict[str, Any]:
     """Everything that the template writes as text."""
-    first, comparison = source.first, source.comparison
-    counts = first.n_bins
+    first, comparison, verdict = source.first, source.comparison, source.verdict
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
-    headline = measure(source.headline)
     return {
+        "source": source,
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
         "facts": _facts(source),
-        "verdict": {
-            part: _sentence(source, getattr(source.verdict, part)) for part in ("predictive", "calibration", "ece")
-        },
-        "headline": headline,
-        "loss_name": headline.associated_loss,
+        "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
+        "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
-        "counts": counts,
-        "start": _start(counts),
-        "several": comparison is not None and len(source.models) > 1,
-        "models": source.models,
-        "best_known": [source.model(key) for key in source.verdict.best],
-        "rejected": [model for model in source.by_loss() if model.key in source.verdict.rejected],
-        "spared": [model for model in source.by_loss() if source.verdict.standings[model.key].state == "not rejected"],
-        "n_tests": max(standing.n_tests for standing in source.verdict.standings.values()),
-        "n_pairs": len(source.models) * (len(source.models) - 1) // 2,
-        "boards": [_board(source, m) for m in _headline_counts(source)],
-        "losses": _losses(source),
-        "numbers": [
-            (model, [_numbers(row) for row in source.evaluations[model.key].errors]) for model in source.models
-        ],
-        "subgroups": list(_subgroups(source)),
+        "counts": first.n_bins,
+        "start": _start(first.n_bins),
+        "several": len(source.models) > 1,
+        "best_known": [source.model(key) for key in verdict.best],
+        "rejected": [model for model in source.by_loss if source.standing(model).state == "rejected"],
+        "spared": [model for model in source.by_loss if source.standing(model).state == "not rejected"],
+        "n_tests": max(standing.n_tests for standing in verdict.standings.values()),
+        "boards": [(row.n_bins, _board(source, row.n_bins)) for row in first.rows(source.headline)],
         "flips": _flips(source),
         "dominance": _dominance(source),
-        "measures": [(measure(name), letters(name)) for name in first.error_names],
+        "measures": [measure(name) for name in first.error_names],
         "notes": [clean(note) for note in (comparison or first).notes],
-        "conditions": CONDITIONS,
         "has_parts": any(row.loss is not None for row in first.errors),
         "has_diagrams": bool(first.reliability),
     }
@@ -161,124 +152,51 @@ def _facts(source: Source) -> str:
 
 
 def _sentence(source: Source, text: str) -> str:
-    """A sentence of the verdict without its heading, long names shortened."""
-    for model in source.models:
-        if len(model.key) > LONGEST_NAME:
-            text = text.replace(model.key, shorten(model.key, 60))
-    text = clean(text)
-    if text.startswith("Calibration: it "):
-        return "Calibration " + text.removeprefix("Calibration: it ")
-    return text.removeprefix("Predictive value: ")
+    """A sentence of the verdict without the heading that the page has above it, long names shortened."""
+    for heading in ("Predictive value: ", "Calibration: "):
+        text = text.removeprefix(heading)
+    if not any(text.startswith(f"{name} ") for name in source.evaluations):  # a name keeps its small letter
+        text = text[:1].upper() + text[1:]
+    for key in source.evaluations:
+        if len(key) > LONGEST_NAME:
+            text = text.replace(key, shorten(key, 60))
+    return clean(text)
 
 
-def _headline_counts(source: Source) -> tuple[int | None, ...]:
-    return tuple(row.n_bins for row in source.first.rows(source.headline))
-
-
-def _row(source: Source, key: str, error: str, m: int | None) -> ErrorValue:
-    return next(row for row in source.evaluations[key].rows(error) if row.n_bins == m)
-
-
-def _board(source: Source, m: int | None) -> dict[str, Any]:
-    """The leaderboard at one bin count: loss first, then U with its interval, the test and the direction."""
-    best = source.by_loss()[0]
-    rows = []
-    for place, model in enumerate(source.by_loss(), start=1):
-        found = source.evaluations[model.key]
-        row = _row(source, model.key, source.headline, m)
+def _board(source: Source, m: int | None) -> list[tuple[Model, ErrorValue, LossGap | None, Pair | None]]:
+    """Each model at one bin count, best loss first: its row, how far it is behind the best, its pair with the best."""
+    best, rows = source.by_loss[0], []
+    for model in source.by_loss:
+        row = next(row for row in source.evaluations[model.key].rows(source.headline) if row.n_bins == m)
         pair = None if model is best else _pair(source, best.key, model.key, m)
-        gap = source.verdict.behind.get(model.key)
-        rows.append(
-            {
-                "place": place,
-                "model": model,
-                "loss": number(row.loss),
-                "behind": "" if gap is None else signed(gap.difference),
-                "behind_interval": "" if gap is None else interval(gap.low, gap.high),
-                "told": gap is None or model.key not in source.verdict.best,
-                "best": model.key in source.verdict.best[:1],
-                "U": signed(row.U),
-                "U_interval": interval(row.U_low, row.U_high),
-                "score": number(row.score),
-                "score_interval": interval(row.low, row.high, sign=False),
-                "rejected": model.key in source.verdict.rejected,
-                "test": source.verdict.standings[model.key].words,
-                "pvalue": _tested_by(source.verdict.standings[model.key]),
-                "direction": _direction(found),
-                "condition": None if pair is None else pair.condition,
-            }
-        )
-    return {"m": m, "rows": rows}
-
-
-def _pvalue(p: float) -> str:
-    return "< 0.001" if p < 0.001 else number(p, 2)
-
-
-def _direction(found: Evaluation) -> str:
-    word = found.direction.word
-    return word if word == "no clear direction" else f"{word} by {number(abs(found.direction.gap), 2)}"
+        rows.append((model, row, source.verdict.behind.get(model.key), pair))
+    return rows
 
 
 def _pair(source: Source, a: str, b: str, m: int | None) -> Pair | None:
-    pairs = () if source.comparison is None else source.comparison.pairs
-    for pair in pairs:
-        if pair.error == source.headline and pair.n_bins == m and {pair.first, pair.second} == {a, b}:
+    for pair in () if source.comparison is None else source.comparison.pairs:
+        if (pair.error, pair.n_bins) == (source.headline, m) and {pair.first, pair.second} == {a, b}:
             return pair
     return None
 
 
-def _tested_by(standing: Standing) -> str:
+def direction(found: Evaluation) -> str:
+    """Over- or under-confident, and by how much on average, where that is clear."""
+    word = found.direction.word
+    return word if word == "no clear direction" else f"{word} by {number(abs(found.direction.gap), 2)}"
+
+
+def pvalue(p: float) -> str:
+    """Rounded, with its sign."""
+    return "< 0.001" if p < 0.001 else f"= {number(p, 2)}"
+
+
+def tested_by(standing: Standing) -> str:
     """The p-value after the correction and the error that it comes from; of a rejection, all errors that reject."""
     if standing.pvalue is None or standing.state == "too few draws":
         return ""
     names = [measure(name).symbol for name in standing.errors or (standing.error,) if name is not None]
-    return f"p {_equals(standing.pvalue)} by {' and '.join(names)}"
-
-
-def _losses(source: Source) -> dict[str, Any]:
-    titles = [value.name.replace("_", " ") for value in source.first.losses]
-    rows = []
-    for model in source.by_loss():
-        found = source.evaluations[model.key].losses
-        rows.append((model, [(number(v.value), interval(v.low, v.high, sign=False)) for v in found]))
-    return {"titles": titles, "rows": rows}
-
-
-def _numbers(row: ErrorValue) -> dict[str, str]:
-    return {
-        "symbol": measure(row.error).symbol,
-        "rule": measure(row.error).rule,
-        "bins": "–" if row.n_bins is None else str(row.n_bins),
-        "loss": number(row.loss),
-        "U": signed(row.U) if row.U is not None else "–",
-        "U_interval": interval(row.U_low, row.U_high),
-        "score": number(row.score) if row.loss is not None else "–",
-        "value": number(row.value),
-        "null": interval(row.null_low, row.null_high, sign=False),
-    }
-
-
-def _subgroups(source: Source) -> Iterator[tuple[Model, list[dict[str, Any]]]]:
-    for model in source.models:
-        parts = source.evaluations[model.key].subgroups
-        rows = []
-        for name, part in parts.items():
-            row = part.rows(part.headline)[0]
-            rows.append(
-                {
-                    "name": shorten(clean(name), LONGEST_NAME),
-                    "n": part.n_samples,
-                    "loss": number(row.loss),
-                    "bins": row.n_bins,
-                    "U": signed(row.U),
-                    "U_interval": interval(row.U_low, row.U_high),
-                    "pvalue": "–" if part.test is None else _pvalue(part.test.pvalue),
-                    "direction": _direction(part),
-                }
-            )
-        if rows:
-            yield model, rows
+    return f"p {pvalue(standing.pvalue)} by {' and '.join(names)}"
 
 
 def _flips(source: Source) -> dict[str, Any]:
@@ -286,62 +204,36 @@ def _flips(source: Source) -> dict[str, Any]:
     comparison = source.comparison
     if comparison is None:
         return {"summary": [], "rows": [], "left_out": 0}
-    pairs = len(source.models) * (len(source.models) - 1) // 2
-    rows = []
-    for error in comparison.error_names:
+    summary = []
+    for error, stability in comparison.stability.items():
         found = [flip for flip in comparison.flips if flip.error == error]
-        stability = comparison.stability.get(error)
-        if stability is None:
-            continue
-        known = [flip.beyond_noise for flip in found if flip.beyond_noise is not None]
-        l1 = comparison.evaluations[comparison.names[0]].rows(error)[0].loss is None
-        rows.append(
+        l1 = source.first.rows(error)[0].loss is None
+        summary.append(
             {
                 "measure": measure(error),
                 "flips": len(found),
-                "pairs": pairs,
-                "beyond": "no interval" if l1 else str(sum(known)),
-                "kendall": number(stability.lowest[0], 2),
-                "spearman": number(stability.lowest[1], 2),
+                "beyond": "no interval" if l1 else sum(bool(flip.beyond_noise) for flip in found),
+                "lowest": stability.lowest,
             }
         )
-    ordered = sorted(comparison.flips, key=_flip_order)
-    return {
-        "summary": rows,
-        "rows": [_flip(source, flip) for flip in ordered[:MOST_FLIPS]],
-        "left_out": max(0, len(ordered) - MOST_FLIPS),
-    }
 
+    def ece_first_then_beyond_noise(flip: Flip) -> tuple[bool, bool]:
+        return flip.error not in ECE_NAMES, not flip.beyond_noise
 
-def _flip_order(flip: Flip) -> tuple[bool, bool]:
-    """ECE first, then what is beyond noise."""
-    return flip.error not in ECE, not flip.beyond_noise
-
-
-def _flip(source: Source, flip: Flip) -> dict[str, Any]:
-    words = {True: "beyond noise", False: "within noise", None: "no interval"}
-    return {
-        "measure": measure(flip.error),
-        "first": source.model(flip.first),
-        "second": source.model(flip.second),
-        "first_at": ", ".join(map(str, flip.first_lower_at)),
-        "second_at": ", ".join(map(str, flip.second_lower_at)),
-        "beyond": words[flip.beyond_noise],
-        "beyond_noise": bool(flip.beyond_noise),
-    }
+    shown = sorted(comparison.flips, key=ece_first_then_beyond_noise)[:MOST_FLIPS]
+    rows = [(flip, measure(flip.error), source.model(flip.first), source.model(flip.second)) for flip in shown]
+    return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
 
 
 def _dominance(source: Source) -> dict[str, Any] | None:
     comparison = source.comparison
     if comparison is None or len(source.models) < 2:
         return None
-    counts: list[int | None] = list(comparison.n_bins)
     rows = []
     for error in comparison.error_names:
-        found = {a.n_bins: a for a in comparison.chain if a.error == error}
-        cells = [number(found[m].spearman, 2) if m in found else "" for m in counts]
-        alone = number(found[None].spearman, 2) if None in found else None
-        rows.append({"measure": measure(error), "cells": cells, "alone": alone})
+        found = {a.n_bins: a.spearman for a in comparison.chain if a.error == error}
+        cells = [found.get(m) for m in comparison.n_bins]
+        rows.append({"measure": measure(error), "cells": cells, "alone": found.get(None)})
     return {
         "chain": [source.models[i] for i in comparison.dominance.chain],
         "comparable": f"{comparison.dominance.comparable:.0%}",
@@ -356,18 +248,13 @@ def _dominance(source: Source) -> dict[str, Any] | None:
 def payload(source: Source) -> dict[str, Any]:
     """The data that the scripts of the page read: plain lists of rounded numbers."""
     first = source.first
-    order = [source.models.index(model) for model in source.by_loss()]
     return {
         "counts": list(first.n_bins),
         "start": _start(first.n_bins),
-        "models": [
-            {"name": m.name, "label": m.label, "c": m.c, "s": m.s, "d": m.d, "test": _test_words(source, m)}
-            | {"direction": _direction(source.evaluations[m.key])}
-            for m in source.models
-        ],
-        "order": order,
+        "models": [_drawn(source, model) for model in source.models],
+        "order": [source.models.index(model) for model in source.by_loss],
         "headline": source.headline,
-        "ece": next((name for name in ECE if name in first.error_names), None),
+        "ece": next((name for name in ECE_NAMES if name in first.error_names), None),
         "errors": {name: _error(source, name) for name in first.error_names},
         "chain": [] if source.comparison is None else list(source.comparison.dominance.chain),
         "classes": source.classes,
@@ -377,15 +264,13 @@ def payload(source: Source) -> dict[str, Any]:
     }
 
 
-def _test_words(source: Source, model: Model) -> str:
-    standing = source.verdict.standings[model.key]
-    by = _tested_by(standing)
-    return f"{standing.words}, {by}" if by else standing.words
-
-
-def _equals(p: float) -> str:
-    shown = _pvalue(p)
-    return shown if shown.startswith("<") else f"= {shown}"
+def _drawn(source: Source, model: Model) -> dict[str, Any]:
+    standing = source.standing(model)
+    said = {
+        "test": ", ".join(filter(None, (standing.words, tested_by(standing)))),
+        "direction": direction(source.evaluations[model.key]),
+    }
+    return {key: value for key, value in asdict(model).items() if key != "key"} | said
 
 
 def _error(source: Source, name: str) -> dict[str, Any]:
@@ -393,16 +278,14 @@ def _error(source: Source, name: str) -> dict[str, Any]:
     columns = [source.evaluations[model.key].rows(name) for model in source.models]
     said = measure(name)
     found: dict[str, Any] = {
-        "symbol": "ECE" if name in ECE else said.symbol,
+        "symbol": "ECE" if name in ECE_NAMES else said.symbol,
         "label": said.label,
         "truthful": said.truthful,
         "counts": [row.n_bins for row in columns[0]],
     }
     for key in ("score", "loss", "U", "U_low", "U_high", "low", "high"):
         if getattr(columns[0][0], key) is not None:
-            found[key] = [
-                list(row) for row in zip(*([rounded(getattr(r, key)) for r in c] for c in columns), strict=True)
-            ]
+            found[key] = [[rounded(getattr(row, key)) for row in rows] for rows in zip(*columns, strict=True)]
     if source.comparison is not None:
         index = {key: i for i, key in enumerate(source.comparison.names)}
         rankings = {r.n_bins: r for r in source.comparison.rankings if r.error == name}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from truecal.core.errors import ERRORS, CalibrationError
 from truecal.core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from truecal.core.rules import ArgmaxQuantile, BinningRule, EqualWidth, Halfspaces, Quantile, TwoBin
-
-ECE = ("confidence_l1", "top_label_l1")
-"""The errors that people call ECE."""
+from truecal.evaluation.ranking import ECE_NAMES
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,8 @@ class Measure:
     bins: str
     formula: str
     """A MathML element."""
+    letters: str
+    """What the letters of the formula stand for."""
 
 
 def measure(name: str) -> Measure:
@@ -38,18 +39,19 @@ def measure(name: str) -> Measure:
     'ECE: ConfECE, equal-width bins'
     """
     error = ERRORS[name]
-    symbol = pretty(error.symbol)
+    symbol, (rule, bins), words = pretty(error.symbol), _RULES[type(error.binning)], _words(error.property)
     return Measure(
         name=name,
         symbol=symbol,
-        rule=_RULES[type(error.binning)][0],
-        label=("ECE: " if name in ECE else "") + f"{symbol}, {_RULES[type(error.binning)][0]}",
+        rule=rule,
+        label=("ECE: " if name in ECE_NAMES else "") + f"{symbol}, {rule}",
         truthful=error.truthful,
         reason=error.reason,
         associated_loss=error.associated_loss if error.norm == "l2" else "",
-        asks=_PROPERTIES[_kind(error.property)][0],
-        bins=_RULES[type(error.binning)][1],
+        asks=words.asks,
+        bins=bins,
         formula=_formula(error),
+        letters=words.letters,
     )
 
 
@@ -80,63 +82,58 @@ _RULES: dict[type[BinningRule], tuple[str, str]] = {
     ),
     Halfspaces: (
         "random half-spaces",
-        "The reports are projected on random directions, and each direction is cut at every place.",
+        "Predictions are projected on random directions, and each direction is cut at every place.",
     ),
 }
 
-_PROPERTIES: dict[str, tuple[str, str]] = {
-    "classwise": (
+
+class _Words(NamedTuple):
+    """A property in words: the question it asks, its residual (MathML) and the letters in it."""
+
+    asks: str
+    residual: str
+    letters: str
+
+
+_CONFIDENCE = _Words(
+    "When the top class is given 80 %, is it right in 80 % of those cases? Only the top class is looked at.",
+    "<msub><mi>c</mi><mi>i</mi></msub><mo>−</mo><msub><mi>z</mi><mi>i</mi></msub>",
+    "c: the confidence in the top class; z: 1 if it was right, else 0; n samples, B the bins.",
+)
+_LINEAR = _Words(
+    "Among samples with like predictions, is the mean of the outcome what they say?",
+    "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><mi>φ</mi><mo>(</mo><msub><mi>y</mi><mi>i</mi></msub><mo>)</mo>",
+    "u: the prediction; φ(y): the outcome it speaks of; n samples, B the bins.",
+)
+_PROPERTIES: dict[type[Property], _Words] = {
+    Classwise: _Words(
         "When a class is given 30 %, does it come in 30 % of those cases? Asked of each class, then averaged.",
         "<msubsup><mi>p</mi><mi>i</mi><mrow><mo>(</mo><mi>r</mi><mo>)</mo></mrow></msubsup><mo>−</mo>"
         "<mn>1</mn><mo>[</mo><msub><mi>y</mi><mi>i</mi></msub><mo>=</mo><mi>r</mi><mo>]</mo>",
+        "p: the probability of class r; y: the label; k classes, n samples, B the bins.",
     ),
-    "confidence": (
-        "When the top class is given 80 %, is it right in 80 % of those cases? Only the top class is looked at.",
-        "<msub><mi>c</mi><mi>i</mi></msub><mo>−</mo><msub><mi>z</mi><mi>i</mi></msub>",
-    ),
-    "full": (
-        "Among samples with like reports, do all classes come as often as the whole report says?",
+    Confidence: _CONFIDENCE,
+    TopLabel: _CONFIDENCE,
+    Full: _Words(
+        "Among samples with like predictions, do all classes come as often as the whole prediction says?",
         "<msub><mi>p</mi><mi>i</mi></msub><mo>−</mo><msub><mi>e</mi><msub><mi>y</mi><mi>i</mi></msub></msub>",
+        "p: the vector of all probabilities; e: 1 at the label and 0 elsewhere; n samples, B the cells.",
     ),
-    "binary": (
+    Binary: _Words(
         "When the positive class is given 30 %, does it come in 30 % of those cases?",
         "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><msub><mi>y</mi><mi>i</mi></msub>",
-    ),
-    "linear": (
-        "Among samples with like reports, is the mean of the outcome what the reports say?",
-        "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><mi>φ</mi><mo>(</mo><msub><mi>y</mi><mi>i</mi></msub><mo>)</mo>",
+        "u: the probability of the positive class; y: 1 if it came, else 0; n samples, B the bins.",
     ),
 }
 
-_WHERE: dict[str, str] = {
-    "classwise": "p: the probability of class r; y: the label; k classes, n samples, B the bins.",
-    "confidence": "c: the confidence in the top class; z: 1 if it was right, else 0; n samples, B the bins.",
-    "full": "p: the vector of all probabilities; e: 1 at the label and 0 elsewhere; n samples, B the cells.",
-    "binary": "u: the probability of the positive class; y: 1 if it came, else 0; n samples, B the bins.",
-    "linear": "u: the report; φ(y): the outcome it speaks of; n samples, B the bins.",
-}
 
-
-def letters(name: str) -> str:
-    """What the letters of an error's formula stand for."""
-    return _WHERE[_kind(ERRORS[name].property)]
-
-
-def _kind(prop: Property) -> str:
-    kinds: dict[type[Property], str] = {
-        Classwise: "classwise",
-        Confidence: "confidence",
-        TopLabel: "confidence",
-        Full: "full",
-        Binary: "binary",
-    }
-    return kinds.get(type(prop), "linear")
+def _words(prop: Property) -> _Words:
+    return _PROPERTIES.get(type(prop), _LINEAR)
 
 
 def _formula(error: CalibrationError) -> str:
-    residual = _PROPERTIES[_kind(error.property)][1]
     members = "<munder><mo>∑</mo><mrow><mi>i</mi><mo>∈</mo><mi>B</mi></mrow></munder>"
-    inner = f"{members}<mrow><mo>(</mo>{residual}<mo>)</mo></mrow>"
+    inner = f"{members}<mrow><mo>(</mo>{_words(error.property).residual}<mo>)</mo></mrow>"
     vector = isinstance(error.property, Full)
     if error.norm == "l1":
         size = f"<msub>{_fenced('‖', inner, '‖')}<mn>1</mn></msub>" if vector else _fenced("|", inner, "|")

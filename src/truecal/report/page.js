@@ -65,18 +65,25 @@ function showTip(handler, event, item, value) {
   tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 6))}px`;
   tip.style.top = `${Math.max(4, event.clientY + 16 + box.height > innerHeight ? event.clientY - box.height - 12 : event.clientY + 16)}px`;
 }
+/** The page says data-ready="yes" while nothing is being drawn: before that it should be neither printed nor compared. */
+let drawing = 0;
+function busy(job) {
+  drawing++;
+  document.documentElement.dataset.ready = "no";
+  return job.finally(() => { if (--drawing === 0) document.documentElement.dataset.ready = "yes"; });
+}
 /** Draw a chart anew in its element: width of the element, data by name. Charts queue up so that they never overlap. */
 function draw(id, name, datasets, size) {
   const element = at(id);
   if (!element) return Promise.resolve();
-  const turn = (views[id]?.turn ?? Promise.resolve()).then(async () => {
+  const turn = busy((views[id]?.turn ?? Promise.resolve()).then(async () => {
     const spec = structuredClone(specs[name]);
     Object.assign(spec, { width: Math.max(200, element.clientWidth), datasets, ...size(element.clientWidth) });
     views[id]?.result?.finalize();
     const result = await vegaEmbed(element, spec, { mode: "vega-lite", ast: true, actions: false, renderer: "svg",
       defaultStyle: false, tooltip: showTip, config: theme });
     views[id].result = result;
-  });
+  }));
   views[id] = { ...views[id], turn, again: () => draw(id, name, datasets, size) };
   return turn;
 }
@@ -84,10 +91,10 @@ function draw(id, name, datasets, size) {
 function refresh(id, datasets) {
   const view = views[id];
   if (!view) return Promise.resolve();
-  view.turn = view.turn.then(async () => {
+  view.turn = busy(view.turn.then(async () => {
     for (const [key, rows] of Object.entries(datasets)) view.result.view.data(key, rows);
     await view.result.view.resize().runAsync();
-  });
+  }));
   return view.turn;
 }
 
@@ -351,7 +358,6 @@ async function start() {
     clearTimeout(timer);
     timer = setTimeout(redraw, 150);
   });
-  document.documentElement.dataset.ready = "yes";
 }
 function startDiagrams() {
   fillViews();
@@ -372,5 +378,5 @@ async function redraw() {
   if (several) fillSlope();
   await Promise.all(Object.values(views).map(view => view.again()));
 }
-start();
+busy(start());
 })();

@@ -13,9 +13,11 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
+import truecal
 from truecal.report.charts import specifications
-from truecal.report.content import payload, read, summary
-from truecal.report.text import script_json
+from truecal.report.content import direction, payload, pvalue, read, summary, tested_by
+from truecal.report.measures import measure
+from truecal.report.text import LONGEST_NAME, clean, interval, number, script_json, shorten, signed
 
 
 def render(result: Any, title: str | None, classes: Sequence[object] | None) -> str:
@@ -30,7 +32,7 @@ def render(result: Any, title: str | None, classes: Sequence[object] | None) -> 
         script=Markup(script),
         data=Markup(script_json(payload(source))),
         specs=Markup(script_json(specifications())),
-        version=_version(),
+        version=truecal.__version__,
     )
 
 
@@ -68,10 +70,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters.update(number=number, signed=signed, clean=clean, shorten=shorten)
+    environment.globals.update(interval=interval, measure=measure, direction=direction, tested_by=tested_by)
+    environment.globals.update(pvalue=pvalue, longest=LONGEST_NAME)
     return environment.from_string(_asset("page.html.j2"))
-
-
-def _version() -> str:
-    import truecal
-
-    return truecal.__version__

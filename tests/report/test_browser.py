@@ -13,9 +13,12 @@ import truecal as tc
 from truecal.report import write_report
 from truecal.report.text import clean, shorten
 
-pytestmark = pytest.mark.skipif(
-    chromium.browser_path() is None, reason="needs a Chromium browser (Debian: apt install chromium)"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        chromium.browser_path() is None, reason="needs a Chromium browser (Debian: apt install chromium)"
+    ),
+]
 
 LISTED = "[...document.querySelectorAll('#list-%s li .name')].map(node => node.textContent)"
 DRAWN = """[...document.querySelectorAll('.chart')].map(node => {
@@ -50,7 +53,7 @@ def set_control(browser, selector, value):
         f"(() => {{ const node = document.querySelector({json.dumps(selector)}); node.value = {json.dumps(value)};"
         f"node.dispatchEvent(new Event('{event}', {{bubbles: true}})); }})()"
     )
-    browser.run("new Promise(done => setTimeout(done, 60))")
+    browser.settle()
 
 
 def expected(error, n_bins):
@@ -163,6 +166,7 @@ def test_diagrams_show_the_bins_of_the_chosen_model_and_class(browser, folder, v
     for i, model in enumerate(comparison.names):
         set_control(browser, "#model-1", str(i))
         bands = comparison.evaluations[model].reliability[name].bands
+        assert bands is not None
         out, bins = int(bands.outside[int(j)].sum()), bands.count.shape[1]
         told = browser.run("document.getElementById('told-1').textContent")
         assert told.startswith(f"{model}: {out} of {bins} bins outside the band, {0.05 * bins:.2g} expected")
@@ -215,10 +219,9 @@ def test_the_policy_stops_what_escaping_would_have_missed(browser, folder):
     browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=\"x\" onerror=\"window.hit = 1\">')")
     browser.run("document.body.insertAdjacentHTML('beforeend', '<b onclick=\"window.hit = 1\" id=planted>b</b>')")
     browser.run("document.getElementById('planted').click()")
-    browser.run("new Promise(done => setTimeout(done, 100))")
+    browser.wait(lambda: sum("inline event handler" in words for words in browser.complaints()) == 2)
     assert browser.run("window.hit === undefined")
-    stopped = [words for words in browser.complaints() if "Content Security Policy" in words]
-    assert any("127.0.0.1:9" in words for words in stopped) and sum("inline event handler" in w for w in stopped) == 2
+    assert any("Content Security Policy" in words and "127.0.0.1:9" in words for words in browser.complaints())
 
 
 def test_hostile_names_are_text_everywhere(browser, folder):
@@ -254,7 +257,7 @@ def test_every_control_has_a_name_and_takes_the_focus(browser, folder):
         ".filter(n => !(n.labels?.length || n.textContent.trim())).map(n => n.id)"
     )
     assert unnamed == []
-    reached = []
+    reached: list[str] = []
     while "model-1" not in reached and len(reached) < 60:
         browser.press("Tab")
         reached.append(browser.run("document.activeElement.id"))

@@ -1,0 +1,134 @@
+"""The project's outside: what an import loads, the rooms and their map, one version, and files that must agree."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import truecal as tc
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "truecal"
+ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
+EXTRAS = {"altair", "jinja2", "matplotlib", "pandas", "polars", "pyarrow", "rich", "safetensors", "sklearn", "torch"}
+EXTRAS |= {"typer", "vl_convert"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def first_sentence(room: Path) -> str:
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    return text.split("\n")[0]
+
+
+# -- importing ---------------------------------------------------------------------------------------------------------
+
+
+def imported(statement: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after the statement."""
+    code = f"{statement}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_neither_an_extra_nor_scipy():
+    assert not imported("import truecal") & {"scipy", *EXTRAS}
+
+
+@pytest.mark.parametrize("room", ["core.errors", "evaluation.comparison", "inference", "io", "plots", "report"])
+def test_rooms_of_the_core_and_pictures_load_no_extra_before_it_is_used(room):
+    assert not imported(f"import truecal.{room}") & EXTRAS
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_public_name_is_there_and_explains_itself():
+    for name in tc.__all__:
+        assert getattr(getattr(tc, name), "__doc__", None), name
+    assert set(tc.__all__) <= set(dir(tc))
+    with pytest.raises(AttributeError, match="module 'truecal' has no attribute 'no_such_name'"):
+        tc.no_such_name  # type: ignore[attr-defined]  # noqa: B018  # the access is the test
+
+
+def test_no_room_hides_a_public_name():
+    """Importing `truecal.audit`, were there such a module, would put it in the place of the function."""
+    assert not {room.name for room in ROOMS} & set(tc.__all__)
+
+
+def test_nothing_lies_loose_at_the_top():
+    loose = {path.name for path in PACKAGE.iterdir() if path.is_file()}
+    assert loose == {"__init__.py", "__init__.pyi", "py.typed"}
+    folders = {path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(ROOMS)
+
+
+def test_every_module_says_in_one_sentence_what_it_is_for():
+    for path in PACKAGE.rglob("*.py"):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        assert re.match(r"\S.*[.:]$", text.split("\n")[0]), path
+
+
+# -- the map and the tests ---------------------------------------------------------------------------------------------
+
+
+def test_the_map_of_contributing_is_the_tree():
+    rows = re.findall(r"^\| `(\w+)/` \| (.+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    assert len(dict(rows)) == len(rows)
+    assert dict(rows) == {room.name: first_sentence(room) for room in ROOMS}
+
+
+TO_BE_SPLIT = {"test_comparison.py", "test_inference.py", "test_io.py", "test_recalibration.py"}
+
+
+def test_folders_of_tests_are_rooms_and_files_are_short():
+    folders = {path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert {path.name for path in folders} <= {room.name for room in ROOMS}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if path.name in TO_BE_SPLIT:
+            continue
+        assert len(path.read_text().splitlines()) <= 600, path
+
+
+# -- one version, one set of bounds ------------------------------------------------------------------------------------
+
+
+def test_the_version_has_one_source():
+    assert PROJECT["dynamic"] == ["version"] and "version" not in PROJECT
+    assert f"\nversion: {tc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_changelog_has_a_place_for_what_comes_and_a_date_for_what_came():
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", heading) for heading in headings[1:])
+    assert headings[1].startswith(f"[{tc.__version__}]")
+
+
+def test_the_workflow_runs_every_python_that_is_promised():
+    promised = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    assert f"python: {json.dumps(promised)}" in workflow
+
+
+def test_extras_named_in_messages_exist():
+    said = set()
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        said |= {name for names in re.findall(r"truecal\[([\w,-]+)\]", text) for name in names.split(",")}
+        said |= set(re.findall(r'require\("[\w.]+", "([\w-]+)"\)', text))
+    assert said and said <= set(PROJECT["optional-dependencies"])
+
+
+def test_public_functions_have_types():
+    for name in tc.__all__:
+        thing = getattr(tc, name)
+        if inspect.isfunction(thing):
+            assert "return" in thing.__annotations__, name
