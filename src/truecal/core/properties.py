@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -83,7 +83,7 @@ class Classwise(_OfClasses):
     kind = "classwise"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        return Sample(self.kind, reports, marks=y, distributions=reports, **unit_weights(weights))
+        return Sample(self.kind, reports, marks=y, distributions=reports, labels=y, **unit_weights(weights))
 
 
 @final
@@ -95,7 +95,7 @@ class Full(_OfClasses):
     vector = True
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        return Sample(self.kind, reports, marks=y, joint=True, distributions=reports, **unit_weights(weights))
+        return Sample(self.kind, reports, marks=y, joint=True, distributions=reports, labels=y, **unit_weights(weights))
 
 
 @final
@@ -109,7 +109,7 @@ class Confidence(_OfClasses):
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         top, confidence = top_class_and_value(reports)
         correct = y.astype(top.dtype, copy=False) == top  # indices of one width compare faster
-        return TopLabel().sample(correct, confidence, weights)
+        return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
 
 
 @final
@@ -188,6 +188,7 @@ class Linear(_OfClasses):
             joint=self.vector,
             bounds=self.bounds,
             distributions=reports,
+            labels=y,
             **unit_weights(weights),
         )
 

@@ -36,6 +36,8 @@ class Sample:
     """For confidence: which top classes were wrong, the source of its correction."""
     distributions: Array | None = None
     """The distributions over classes that the reports come from, where they do: labels of a calibrated world."""
+    labels: Array | None = None
+    """The class that came in each row, beside `distributions`."""
 
     @property
     def rows(self) -> int:
@@ -133,7 +135,7 @@ class Sample:
 
     def take(self, rows: Array) -> Sample:
         """Some of the rows."""
-        names = ("reports", "marks", "values", "weights", "wrong", "distributions")
+        names = ("reports", "marks", "values", "weights", "wrong", "distributions", "labels")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         kept: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
         return replace(self, **kept)

@@ -14,7 +14,7 @@ from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
 from ..core.result import Result
 from ..core.sample import Sample
-from .calibration import null_quantiles
+from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
 from .poisson_binomial import poisson_binomial
 

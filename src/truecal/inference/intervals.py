@@ -1,43 +1,27 @@
-"""How sure are we of an error? Jackknife intervals for its parts, and null bands for errors that have none."""
+"""How sure are we of an error? Intervals of its parts, and null bands for errors that have none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final, overload
+from typing import Any, Literal, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.errors import CalibrationError
-from ..core.properties import Outcomes
+from ..core.functions import Counts, OneCount
 from ..core.result import Result
-from ..core.sample import Sample
-from .calibration import NullBand, null_band, null_quantiles
-from .jackknife import (
-    ROUNDING,
-    SCARCE_NOTE,
-    LeftOut,
-    What,
-    few_bins,
-    jackknife_se,
-    leave_out,
-    scarce,
-    target,
-)
-from .null import Sampler, calibrated_world, simulate
-from .options import (
-    bins_text,
-    check_band_draws,
-    check_draws,
-    check_groups,
-    check_level,
-    counts_of,
-    read_error,
-)
+from ..core.rules import BinCounts
+from .frozen import Frozen
+from .loss_parts import loss_influence, own_losses, with_losses
+from .mean_losses import mean_interval
+from .null_band import NullBand, null_band_of
+from .options import bins_text, check_draws, check_groups, check_level, read_error
+from .spread import Groups, Spread, spreads
 
 Array = NDArray[Any]
+What = Literal["gap_sq", "U", "loss", "score", "error", "within"]
 L1_REASON = (
     "absolute bin sums have no interval: near calibration their sampling distribution is folded at zero and their bias "
     "is as large as their spread, so neither jackknife nor bootstrap covers; this is the band of a calibrated predictor"
@@ -47,7 +31,7 @@ L1_REASON = (
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Interval(Result):
-    """An estimate and its interval; for l1 errors no interval but a null band, and the reason in `note`."""
+    """An estimate and its interval; l1 errors have a null band instead, and the reason in `note`."""
 
     what: str
     estimate: float
@@ -55,7 +39,6 @@ class Interval(Result):
     high: float | None
     se: float | None
     level: float
-    method: str
     note: str
     n_bins: int | None
     n_samples: int
@@ -71,7 +54,7 @@ class Interval(Result):
             assert self.band is not None
             band = f"  if calibrated, {self.level:.0%} of values lie in [{self.band.low:.4g}, {self.band.high:.4g}]"
             return f"{head}\n{band}\n  {self.note}"
-        text = f"{head}, {self.level:.0%} interval [{self.low:.4g}, {self.high:.4g}] (se {self.se:.2g}, {self.method})"
+        text = f"{head}, {self.level:.0%} interval [{self.low:.4g}, {self.high:.4g}] (se {self.se:.2g})"
         if self.within is not None and self.what == "U":
             text += f"\n  pairs within clusters add {self.within:+.4g} to n·error, and say nothing about calibration"
         return text + (f"\n  {self.note}" if self.note else "")
@@ -83,13 +66,12 @@ def confidence_interval(
     y_proba: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: int | None = None,
+    n_bins: OneCount = None,
     level: float = 0.95,
     groups: Any = None,
     what: What = "U",
     sample_weight: Any = None,
     labels: Any = None,
-    sampler: Sampler | None = None,
     resamples: int = 999,
     seed: int = 0,
 ) -> Interval: ...
@@ -99,13 +81,12 @@ def confidence_interval(
     y_proba: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: Sequence[int],
+    n_bins: Counts,
     level: float = 0.95,
     groups: Any = None,
     what: What = "U",
     sample_weight: Any = None,
     labels: Any = None,
-    sampler: Sampler | None = None,
     resamples: int = 999,
     seed: int = 0,
 ) -> tuple[Interval, ...]: ...
@@ -114,27 +95,22 @@ def confidence_interval(
     y_proba: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
     what: What = "U",
     sample_weight: Any = None,
     labels: Any = None,
-    sampler: Sampler | None = None,
     resamples: int = 999,
     seed: int = 0,
 ) -> Interval | tuple[Interval, ...]:
-    """Interval for the expected U ("U"), loss part ("loss"), error ("error") or n·error ("score"); one per bin count.
+    """Interval for the expected U, squared gap ("gap_sq"), mean loss ("loss"), score or raw error; one per bin count.
 
-    Delete-one jackknife with the bins as they are, U_(−i) ∝ n·U − 2 r_i Σ_{j≠i} G_ij r_j, in O(n). `groups` leaves out
-    whole clusters, and U then takes pairs of rows from different clusters only: n·error = loss + U + within, of which
-    "within", pairs inside clusters, mixes dependence with calibration. The se² is about twice too large for a
-    calibrated predictor and right for a miscalibrated one; the upper end reaches t²κ further, since U varies more where
-    its mean is larger (κ is loss/m for m equal bins). Below five bins, and for averages over cuts, the jackknife alone
-    covers too seldom under calibration: there the interval is the wider of it and the one that inverts the exact null,
-    U minus the null's quantiles; so it is, with a note,
-    where too few outcomes were surprising to see miscalibration. l1 errors get a null band. `sampler` is for bare
-    outcomes at fewer than five bins.
+    Bins are frozen. U and gap² solve (θ − μ)² ≤ t²(v + cμ), since their variance grows with their mean, in O(n). Losses
+    get pseudo-rows as Agresti and Coull's, which keep the level where few outcomes surprise. `groups` takes whole
+    clusters as units: U then takes pairs of rows from different clusters, n·error = loss + U + within, and "within",
+    pairs inside clusters, mixes dependence with calibration. `note` says where an interval is not to be trusted. l1
+    errors get a null band (from `resamples` draws).
 
     >>> import truecal as tc
     >>> ci = tc.confidence_interval([1] * 30 + [0] * 30, [.9] * 60, error="binary", n_bins=5)
@@ -143,135 +119,82 @@ def confidence_interval(
     """
     level = check_level(level)
     draws, seed = check_draws(resamples, seed)
-    if what not in ("U", "loss", "within", "error", "score"):
-        raise ValueError(f"what must be 'U', 'loss', 'within', 'error' or 'score', got {what!r}")
+    if what not in ("gap_sq", "U", "loss", "within", "error", "score"):
+        raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {what!r}")
     metric = read_error(error, n_bins)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    frozen = Frozen.of(metric, sample)
     if metric.norm == "l1":
         if groups is not None:
             raise ValueError("groups cannot apply: norm='l1' errors get a null band of independent rows, no interval")
-        return _l1_bands(metric, y_true, y_proba, level, what, sample_weight, labels, sampler, draws, seed)
-    if what == "within" and groups is None:
-        raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
-    few = [what not in ("loss", "within") and few_bins(metric, m) for m in counts_of(metric.binning)]
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    if sampler is not None:
-        _refuse_idle_sampler(metric, sample, groups, any(few))
-    clusters = check_groups(groups, sample.rows)
-    left = leave_out(metric, sample, clusters)
-    if what not in ("loss", "within") and not isinstance(metric.property, Outcomes):
-        few = [f or scarce(left, c) for c, f in enumerate(few)]
-    null: Array | None = None
-    if any(few) and clusters is None and (sampler is not None or not isinstance(metric.property, Outcomes)):
-        check_band_draws(draws, level)
-        null = simulate(calibrated_world(metric, sample, sampler), draws, seed).drawn
-    found = tuple(
-        interval_of(metric, sample, left, c, what, level, None if null is None or not use else null[:, c])
-        for c, use in enumerate(few)
-    )
+        found = _l1_bands(frozen, level, what, draws, seed)
+    else:
+        clusters = check_groups(groups, sample.rows)
+        if what == "within" and clusters is None:
+            raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
+        found = intervals(frozen, what, level, clusters)
     return found if metric.binning.several else found[0]
 
 
-def _refuse_idle_sampler(metric: CalibrationError, sample: Sample, groups: Any, few: bool) -> None:
-    if not isinstance(metric.property, Outcomes):
-        raise ValueError("sampler cannot apply: labels are drawn from the reported probabilities themselves")
-    if groups is not None:
-        raise ValueError("sampler cannot apply: with groups there is no exact null to draw from")
-    if not few:
-        raise ValueError(
-            "sampler cannot apply: it is for U, error or score with fewer than five bins, or averaged cuts"
-        )
-
-
-def interval_of(
-    metric: CalibrationError,
-    sample: Sample,
-    left: LeftOut,
-    c: int,
-    what: What,
-    level: float,
-    null: Array | None,
-) -> Interval:
-    """The interval at bin count number c, widened by draws of its U under calibration where those are given."""
-    values, estimate = target(left, c, what)
-    size = sample.total_weight**2 / sample.total_weight_sq if what == "error" else 1.0
-    se = jackknife_se(values)
-    t = float(stdtrit(left.units - 1, (1 + level) / 2))
-    below, above = t * se, t * se
-    method = "delete-a-cluster jackknife" if left.clustered else "delete-one jackknife"
-    notes = []
-    m = counts_of(metric.binning)[c]
-    if what not in ("loss", "within"):
-        above += t * t * float(left.kappa[c])
-        if scarce(left, c):
-            shift = 2 * t * t * float(left.kappa_even[c])
-            above = max(above, shift + float(np.hypot(shift, t * se)))
-            notes.append(SCARCE_NOTE)
-        if null is not None:
-            low, high = null_quantiles(null, level)
-            below, above = max(below, float(high)), max(above, -float(low))
-            method = "exact null, or delete-one jackknife where wider"
-        if few_bins(metric, m):
-            notes.append(_few_note(metric, left.clustered, null is not None))
-    elif se <= ROUNDING * abs(estimate):
-        notes.append(ALIKE)
-    return Interval(
-        what=what,
-        estimate=estimate / size,
-        low=(estimate - below) / size,
-        high=(estimate + above) / size,
-        se=se / size,
-        level=level,
-        method=method,
-        note="; ".join(notes),
-        n_bins=m,
-        n_samples=sample.rows,
-        name=metric.symbol,
-        within=float(left.within[c]) if left.clustered else None,
+def intervals(frozen: Frozen, what: What, level: float, groups: Groups | None) -> tuple[Interval, ...]:
+    """One interval per bin count of a squared error."""
+    if what == "loss":
+        whole = mean_interval(own_losses(frozen), frozen.sample.weights, groups, level)
+        found = [(whole.estimate, whole.low, whole.high, whole.se, whole.note)] * len(frozen.counts)
+    elif what == "within":
+        assert groups is not None
+        found = [_within_interval(inside, level) for inside in within_parts(frozen, groups)]
+    else:
+        every = spreads(frozen, groups, "gap" if what == "gap_sq" else "U")
+        found = [_spread_interval(frozen, c, spread, what, level, groups) for c, spread in enumerate(every)]
+    inside = [None] * len(found) if groups is None else within_parts(frozen, groups).sum(axis=1).tolist()
+    return tuple(
+        Interval(what, *numbers[:4], level, numbers[4], m, frozen.sample.rows, frozen.error.symbol, None, part)
+        for numbers, m, part in zip(found, frozen.counts, inside, strict=True)
     )
 
 
-ALIKE = "all units are alike: the standard error is degenerate and the interval no interval"
+def _spread_interval(
+    frozen: Frozen, c: int, spread: Spread, what: What, level: float, groups: Groups | None
+) -> tuple[float, float, float, float, str]:
+    if what in ("gap_sq", "U"):
+        return spread.theta, *spread.interval(level), spread.note
+    parts, sample = frozen.parts[c], frozen.sample
+    loss = mean_interval(own_losses(frozen), sample.weights, groups, level)
+    if what == "score":
+        rate = (parts.score - loss.estimate) / parts.U if parts.U else 0.0
+        low, high, se = with_losses(loss, loss_influence(frozen, groups, 1), spread, rate, level)
+        centre = loss.estimate + rate * spread.theta
+        return centre, centre + low, centre + high, se, spread.note
+    low, high, se = with_losses(loss, loss_influence(frozen, groups, 2), spread, 1.0, level)
+    size = sample.size
+    return parts.error, parts.error + low / size, parts.error + high / size, se / size, spread.note
 
 
-def _few_note(metric: CalibrationError, clustered: bool, widened: bool) -> str:
-    if widened:
-        return "few bins: the jackknife alone covers too seldom here; quantiles of U under calibration widen it"
-    why = "clusters have" if clustered else "bare outcomes have"
-    return f"few bins: the jackknife alone covers too seldom under calibration, and {why} no exact null to widen it"
+def within_parts(frozen: Frozen, groups: Groups) -> Array:
+    """(counts, clusters): what pairs of rows inside each cluster add to n·error."""
+    sample = frozen.sample
+    total = np.zeros((len(frozen.counts), groups[1]))
+    for piece in frozen:
+        for tile in piece.tiles(sample.rows):
+            total += piece.weight * piece.cells.within(sample.residuals(tile), *groups)
+    return total / sample.total_weight_sq
 
 
-def _l1_bands(
-    metric: CalibrationError,
-    y_true: Any,
-    y_proba: Any,
-    level: float,
-    what: What,
-    sample_weight: Any,
-    labels: Any,
-    sampler: Sampler | None,
-    resamples: int,
-    seed: int,
-) -> Interval | tuple[Interval, ...]:
+def _within_interval(inside: Array, level: float) -> tuple[float, float, float, float, str]:
+    units = len(inside)
+    estimate = float(inside.sum())
+    se = float(np.sqrt(units / (units - 1) * np.square(inside - inside.mean()).sum()))
+    half = float(stdtrit(units - 1, (1 + level) / 2)) * se
+    return estimate, estimate - half, estimate + half, se, ""
+
+
+def _l1_bands(frozen: Frozen, level: float, what: What, draws: int, seed: int) -> tuple[Interval, ...]:
     if what not in ("U", "error"):
         raise ValueError(f"what={what!r} cannot apply: norm='l1' errors have no loss part")
-    found = []
-    for m in counts_of(metric.binning):
-        one = metric if metric.binning.counts is None or m is None else metric.with_bins(m)
-        band = null_band(
-            y_true,
-            y_proba,
-            error=one,
-            level=level,
-            resamples=resamples,
-            seed=seed,
-            sample_weight=sample_weight,
-            labels=labels,
-            sampler=sampler,
-        )
-        estimate = float(np.asarray(band.estimate))
-        found.append(
-            Interval(
-                "error", estimate, None, None, None, level, "none", L1_REASON, m, band.n_samples, metric.symbol, band
-            )
-        )
-    return tuple(found) if metric.binning.several else found[0]
+    bands = null_band_of(frozen, level, draws, seed).each()
+    rows, symbol = frozen.sample.rows, frozen.error.symbol
+    return tuple(
+        Interval("error", float(np.asarray(b.estimate)), None, None, None, level, L1_REASON, m, rows, symbol, b)
+        for b, m in zip(bands, frozen.counts, strict=True)
+    )

@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.cells import BinCells, Piece, pieces
+from ..core.cells import BinCells, Piece
 from ..core.errors import CalibrationError
 from ..core.properties import Linear
 from ..core.sample import Sample
 from .counting import LabelCounts, LabelKernels
+from .frozen import Frozen
 
 Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
 
 _BLOCK = 1 << 22  # numbers held at once per array of a block of draws
 _NOTHING = 1e-13  # U this small beside the largest loss of a row is a rounding error
+_ROUNDING = 1e-10  # draws that equal the observed value up to rounding count as at least as large
 _CDF_ENTRIES = 1 << 15  # cumulative probabilities searched at once: they stay in cache
 
 BERNOULLI = (
@@ -41,8 +43,7 @@ GIVEN = "outcomes are drawn by the sampler that was passed, with the reports as 
 class World:
     """A validated sample together with how to draw its outcomes under calibration."""
 
-    error: CalibrationError
-    sample: Sample
+    frozen: Frozen
     draw: Callable[[np.random.Generator, int], Array]
     """(generator, size) -> (size, n) marks, or (size, n) or (size, n, d) values."""
     null: str
@@ -50,34 +51,43 @@ class World:
     """Per row, the variance of the scalar outcome under calibration; None where outcomes are not scalar."""
 
     @property
+    def error(self) -> CalibrationError:
+        return self.frozen.error
+
+    @property
+    def sample(self) -> Sample:
+        return self.frozen.sample
+
+    @property
     def indices(self) -> bool:
         """Whether a draw is a class index per row."""
         return self.sample.marks is not None and self.sample.reports.ndim == 2
 
 
-def calibrated_world(error: CalibrationError, sample: Sample, sampler: Sampler | None = None) -> World:
+def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     """How outcomes look if the reports are right; bare (outcomes, reports) do not say, so they need a sampler."""
+    error, sample = frozen.error, frozen.sample
     if sampler is not None:
         if sample.values is None:
             raise ValueError("sampler cannot apply: labels are drawn from the reported probabilities themselves")
-        return World(error, sample, _from_sampler(sampler, sample), GIVEN, None)
+        return World(frozen, _from_sampler(sampler, sample), GIVEN, None)
     if isinstance(error.property, Linear):
         proba, phi = sample.distributions, error.property.phi
         assert proba is not None
         variance = None
         if phi.ndim == 1:
             variance = _label_variance(proba, phi)
-        return World(error, sample, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
+        return World(frozen, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
     if sample.values is not None:
         raise ValueError(
             "outcomes and reports alone do not say how outcomes vary under calibration: pass sampler=, a function of a "
             "numpy Generator that returns one array of outcomes drawn with the reports as their means"
         )
     if sample.reports.ndim == 2:
-        return World(error, sample, lambda rng, b: draw_labels(rng, sample.reports, b), CATEGORICAL, None)
+        return World(frozen, lambda rng, b: draw_labels(rng, sample.reports, b), CATEGORICAL, None)
     u = sample.reports.astype(np.float64)
     null = POSITIVE if sample.wrong is None else BERNOULLI
-    return World(error, sample, lambda rng, b: rng.random((b, len(u))) < u, null, u * (1 - u))
+    return World(frozen, lambda rng, b: rng.random((b, len(u))) < u, null, u * (1 - u))
 
 
 def _label_variance(proba: Array, phi: Array) -> Array:
@@ -134,7 +144,7 @@ class Draws:
 def simulate(world: World, resamples: int, seed: int) -> Draws:
     """The statistic of the observed outcomes and of `resamples` draws."""
     rng = np.random.default_rng(seed)
-    found = list(pieces(world.sample, world.error.binning, world.error.ties))
+    found = list(world.frozen)
     statistic = _statistic(world, found)
     observed = world.sample.values if world.sample.values is not None else world.sample.marks
     assert observed is not None
@@ -142,6 +152,22 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     rest = [statistic(world.draw(rng, size)) for size in _block_sizes(world, found, resamples)]
     floor = 0.0 if world.error.norm == "l1" else _NOTHING * float(world.sample.loss().max())
     return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
+
+
+def pvalue(observed: float, drawn: Array) -> float:
+    """(1 + #{drawn ≥ observed})/(1 + draws), counting as equal what differs by rounding only."""
+    slack = _ROUNDING * max(abs(float(observed)), float(np.abs(drawn).max()))
+    return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + len(drawn)))
+
+
+def closed_form_sd(world: World) -> Array | None:
+    """sd of U under calibration per bin count, Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j; None where outcomes are vectors."""
+    if world.variance is None:
+        return None
+    sample = world.sample
+    s = world.variance if sample.weights is None else world.variance * np.square(sample.weights)
+    pairs = sum(p.weight * p.cells.pairs_of_squares(s) for p in world.frozen)
+    return np.asarray(np.sqrt(2 * np.maximum(pairs, 0.0)) / sample.total_weight_sq)
 
 
 def _snap(values: Array, floor: float) -> Array:

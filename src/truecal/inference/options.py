@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,25 +9,35 @@ from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int
 from ..core.errors import CalibrationError, get_error
-from ..core.rules import BinningRule, Edges
+from ..core.rules import BinCounts, BinningRule, Edges
 
 Array = NDArray[Any]
 
 
-def read_error(error: str | CalibrationError, n_bins: int | Sequence[int] | None) -> CalibrationError:
+def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> CalibrationError:
     """The error at the asked bin counts; a count given twice is refused, since results are told apart by it."""
-    metric = get_error(error, n_bins)
-    counts = metric.binning.counts or ()
+    metric = get_error(error)
+    automatic = isinstance(n_bins, str) and n_bins == "auto"
+    if n_bins is not None and not (automatic and not metric.binning.has_counts):
+        metric = metric.with_bins(n_bins)
+    asked = getattr(metric.binning, "n_bins", ())
+    counts = asked if isinstance(asked, tuple) else ()
     twice = next((m for i, m in enumerate(counts) if m in counts[:i]), None)
     if twice is not None:
         raise ValueError(f"n_bins must hold different counts, got {twice} twice")
     return metric
 
 
+HIGHEST_LEVEL = 0.9999
+"""Bands need draws in proportion to 1/(1 − level), and tails beyond this are not what intervals are made of."""
+
+
 def check_level(level: Any) -> float:
     """A confidence level strictly between 0 and 1."""
     if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
         raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {level!r}")
+    if level > HIGHEST_LEVEL:
+        raise ValueError(f"level must be at most {HIGHEST_LEVEL}, got {level!r}: nothing here can be that sure")
     return float(level)
 
 

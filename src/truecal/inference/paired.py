@@ -1,35 +1,23 @@
-"""How sure are we of a difference? Two predictors on the same rows, the loss part and the U part each by itself."""
+"""paired_difference: two predictors on the same rows; who predicts better, and who is closer to calibrated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from ..core.errors import CalibrationError
+from ..core.functions import Counts, OneCount
 from ..core.result import Result
-from .jackknife import (
-    ROUNDING,
-    SCARCE_NOTE,
-    LeftOut,
-    What,
-    few_bins,
-    jackknife_se,
-    leave_out,
-    scarce,
-    target,
-)
-from .options import (
-    bins_text,
-    check_groups,
-    check_level,
-    counts_of,
-    read_error,
-)
+from ..core.rules import BinCounts
+from .frozen import Frozen
+from .loss_parts import loss_influence, own_losses
+from .mean_losses import MeanInterval, mean_interval
+from .options import bins_text, check_groups, check_level, read_error
+from .spread import Groups, Spread, paired_interaction, paired_spread, spreads
 
 Array = NDArray[Any]
 
@@ -37,59 +25,59 @@ Array = NDArray[Any]
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Part(Result):
-    """One part of a difference: estimate, interval, standard error and two-sided p-value.
-
-    Where all units differ alike there is no spread to judge by: `degenerate`, an unbounded interval and no p-value.
-    """
+    """One part of a difference, with its interval and two-sided p-value; `note` says why not to trust it."""
 
     estimate: float
     low: float
     high: float
     se: float
     pvalue: float
+    note: str = ""
 
     @property
-    def degenerate(self) -> bool:
-        return not np.isfinite(self.se)
+    def beyond_noise(self) -> bool:
+        """Whether the interval leaves out 0 and may be trusted."""
+        return not self.note and not self.low <= 0 <= self.high
+
+    def turned(self) -> Part:
+        """The part of the difference taken the other way round."""
+        return Part(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
 
     def __repr__(self) -> str:
-        if self.degenerate:
-            return f"{self.estimate:+.4g} (all units differ alike: the standard error is degenerate)"
+        if not np.isfinite(self.se):
+            return f"{self.estimate:+.4g} (no interval: {self.note})"
         return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, p = {self.pvalue:.3g})"
 
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class PairedDifference(Result):
-    """First minus second on the same rows: the loss part, the U part, and their sum D = n·(error_a − error_b).
+    """First minus second on the same rows: mean loss, squared gap, U, and D = n·(error_a − error_b).
 
-    With clusters U is of pairs between clusters, pairs inside them are the part `within`, and D is the sum of three.
+    With clusters U and the gap are of pairs between clusters.
     """
 
     loss: Part
+    gap_sq: Part
     U: Part
     D: Part
     level: float
     names: tuple[str, str]
-    method: str
-    note: str
     n_bins: int | None
     n_samples: int
     name: str
-    within: Part | None = None
 
     @property
     def conclusions(self) -> tuple[str, str]:
-        """What the loss part says (who predicts better) and what the U part says (who is closer to calibrated)."""
-        cut = 1 - self.level
+        """What the loss part says (who predicts better) and what the gap says (who is closer to calibrated)."""
         words = []
         for part, what, says in (
             (self.loss, "loss", "{} predicts better than {}: smaller loss"),
-            (self.U, "calibration", "{} is closer to calibrated than {}: smaller U"),
+            (self.gap_sq, "calibration", "{} is closer to calibrated than {}: smaller gap"),
         ):
-            if part.degenerate:
-                words.append(f"no conclusion about {what}: all units differ alike, so nothing is known of the spread")
-            elif part.pvalue < cut:
+            if part.note:
+                words.append(f"no conclusion about {what}: {part.note}")
+            elif part.beyond_noise:
                 words.append(says.format(*(self.names[::-1] if part.estimate > 0 else self.names)))
             else:
                 words.append(f"no difference in {what} beyond noise (p = {part.pvalue:.3g})")
@@ -98,16 +86,15 @@ class PairedDifference(Result):
     def __repr__(self) -> str:
         a, b = self.names
         bins = "" if self.n_bins is None else f", {bins_text(self.n_bins)}"
-        loss, u = self.conclusions
+        loss, gap = self.conclusions
         lines = [
-            f"{a} − {b}, {self.name}{bins}, {self.n_samples} samples, {self.level:.0%} intervals, {self.method}",
+            f"{a} − {b}, {self.name}{bins}, {self.n_samples} samples, {self.level:.0%} intervals",
             f"  loss  {self.loss!r}: {loss}",
-            f"  U     {self.U!r}: {u}",
-            f"  sum   {self.D!r}",
+            f"  gap²  {self.gap_sq!r}: {gap}",
+            f"  U     {self.U!r}",
+            f"  n·error {self.D!r}",
         ]
-        if self.within is not None:
-            lines.insert(3, f"  within clusters {self.within!r}: dependence and calibration mixed, no conclusion")
-        return "\n".join(lines + ([f"  {self.note}"] if self.note else []))
+        return "\n".join(lines)
 
 
 @overload
@@ -117,7 +104,7 @@ def paired_difference(
     b: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: int | None = None,
+    n_bins: OneCount = "auto",
     level: float = 0.95,
     groups: Any = None,
     sample_weight: Any = None,
@@ -131,7 +118,7 @@ def paired_difference(
     b: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: Sequence[int],
+    n_bins: Counts,
     level: float = 0.95,
     groups: Any = None,
     sample_weight: Any = None,
@@ -144,19 +131,17 @@ def paired_difference(
     b: Any,
     *,
     error: str | CalibrationError = "classwise",
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: BinCounts | None = "auto",
     level: float = 0.95,
     groups: Any = None,
     sample_weight: Any = None,
     labels: Any = None,
     names: tuple[str, str] = ("a", "b"),
 ) -> PairedDifference | tuple[PairedDifference, ...]:
-    """Two predictors on the same rows: n·(error_a − error_b) = (loss_a − loss_b) + (U_a − U_b), each with interval.
+    """Two predictors on the same rows: the difference of their mean losses, and of their squared gaps, with intervals.
 
-    The loss part says who predicts better (for unweighted rows its interval is the paired t interval), the U part who
-    is closer to calibrated; the sum mixes both. Jackknife over rows, or over clusters with `groups`, where U takes
-    pairs from different clusters only and the pairs inside them are a third part, `within`. Bins are frozen. One result
-    per bin count.
+    The loss part says who predicts better (w-weighted losses), the gap who is closer to calibrated; U and D, which is
+    n·(error_a − error_b), are there for the paper's numbers. Units are rows, or clusters with `groups`. The models' bins may differ: gaps can be compared across them. One result per bin count.
 
     >>> import truecal as tc
     >>> y = [0, 1, 1, 0, 1, 0, 1, 1] * 5
@@ -174,48 +159,59 @@ def paired_difference(
         )
     samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
     clusters = check_groups(groups, samples[0].rows)
-    first, second = (leave_out(metric, sample, clusters) for sample in samples)
-    method = "jackknife over rows" if clusters is None else "jackknife over clusters"
-    found = []
-    for c, m in enumerate(counts_of(metric.binning)):
-        loss, u, both, within = (
-            paired_part(first, second, c, what, level) for what in ("loss", "U", "score", "within")
+    first, second = (Frozen.of(metric, sample) for sample in samples)
+    loss = loss_part(first, second, level, clusters)
+    gaps, us = ([spreads(frozen, clusters, of) for frozen in (first, second)] for of in ("gap", "U"))
+    found = tuple(
+        PairedDifference(
+            loss=loss,
+            gap_sq=spread_part(gaps[0][c], gaps[1][c], level),
+            U=spread_part(us[0][c], us[1][c], level),
+            D=total_part(first, second, us[0][c], us[1][c], level, clusters),
+            level=level,
+            names=(names[0], names[1]),
+            n_bins=m,
+            n_samples=samples[0].rows,
+            name=metric.symbol,
         )
-        notes = []
-        if few_bins(metric, m):
-            notes.append(
-                "few bins: the U part is nearly all noise, and its interval covers too seldom near calibration"
-            )
-        if scarce(first, c) or scarce(second, c):
-            notes.append(f"U part {SCARCE_NOTE}")
-        found.append(
-            PairedDifference(
-                loss=loss,
-                U=u,
-                D=both,
-                level=level,
-                names=(names[0], names[1]),
-                method=method,
-                note="; ".join(notes),
-                n_bins=m,
-                n_samples=samples[0].rows,
-                name=metric.symbol,
-                within=None if clusters is None else within,
-            )
-        )
-    return tuple(found) if metric.binning.several else found[0]
+        for c, m in enumerate(first.counts)
+    )
+    return found if metric.binning.several else found[0]
 
 
-def paired_part(first: LeftOut, second: LeftOut, c: int, what: What, level: float) -> Part:
-    """The difference of one part; a spread of 0 beside a difference that is not is no evidence, and is said so."""
-    (values_a, a), (values_b, b) = (target(left, c, what) for left in (first, second))
-    se = jackknife_se(values_a - values_b)
-    estimate = a - b
-    least = ROUNDING * max(abs(a), abs(b))
-    if se <= least:
-        if abs(estimate) > least:
-            return Part(estimate, -np.inf, np.inf, np.nan, np.nan)
-        return Part(estimate, estimate, estimate, se, 1.0)
-    freedom = first.units - 1
-    half = float(stdtrit(freedom, (1 + level) / 2)) * se
-    return Part(estimate, estimate - half, estimate + half, se, float(2 * stdtr(freedom, -abs(estimate) / se)))
+def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None, comparisons: int = 1) -> Part:
+    """The difference of mean losses, joint over so many comparisons."""
+    values = own_losses(first, second)
+    return as_part(mean_interval(values, first.sample.weights, groups, level, comparisons))
+
+
+def as_part(found: MeanInterval) -> Part:
+    return Part(found.estimate, found.low, found.high, found.se, found.pvalue, found.note)
+
+
+def spread_part(a: Spread, b: Spread, level: float) -> Part:
+    """The difference of two gaps or Us on the same rows."""
+    low, high, se, note = paired_spread(a, b, level)
+    return Part(a.theta - b.theta, low, high, se, _pvalue(a.theta - b.theta, se, a), note)
+
+
+def _pvalue(estimate: float, se: float, spread: Spread) -> float:
+    if not se > 0:
+        return 1.0 if estimate == 0 else 0.0
+    freedom = max(1.0, min(spread.units, len(spread.H)) - 1.0)
+    return float(2 * stdtr(freedom, -abs(estimate) / se))
+
+
+def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float, groups: Groups | None) -> Part:
+    """D, the difference of n·error: losses and Us vary together, row by row."""
+    losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
+    d = a.theta - b.theta
+    weight = a.unit_weight / a.unit_weight.sum()
+    v = paired_interaction(a, b)
+    each = losses + 2 * ((a.h - b.h) - d * weight)
+    se = float(np.sqrt(max(np.square(each).sum() - v, v)))
+    w = np.square(first.sample.row_weights)
+    gap = first.sample.loss(bool(first.error.corrected)) - second.sample.loss(bool(second.error.corrected))
+    estimate = d + float(w @ gap / w.sum())
+    half = a.quantile(level) * se
+    return Part(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, a), a.note or b.note)

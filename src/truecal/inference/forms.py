@@ -1,0 +1,213 @@
+"""The forms a calibration test looks at, all in the same draws: sums, slopes, bins, neighbourhoods, classes.
+
+Every form is a statistic of outcomes given the predictions, large where they disagree: the square of a weighted sum of
+residuals (rank one), or U over bins or over Poisson cuts. One scalar prediction per row (binary, or the confidence) has
+Σ r, Σ r·logit u, U at 5 and 20 bins, and U of Poisson cuts of width .02 and .1 on a grid of cells; several classes add
+the temperature score Σ (E_p[log p] − log p_y), the class rates and classwise U.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
+
+from ..core.rules import auto_bins
+
+Array = NDArray[Any]
+
+_CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
+_GRID = 128  # cells for the Poisson kernels
+_MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
+_RANK_ONE, _RATES, _CLASSES, _BINS = 4.0, 2.0, 1.0, 0.5
+
+
+@dataclass(frozen=True)
+class Form:
+    """The name of a form, and how much of the test's level it gets beside the others."""
+
+    name: str
+    share: float
+    signed: bool = False
+
+
+def _middle_cells(u: Array, order: Array, m: int) -> Array:
+    """The quantile cell of each sorted row; a block of equal predictions goes whole to the cell of its middle."""
+    n, ordered = len(u), u[order]
+    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    starts = np.flatnonzero(new)
+    middle = (starts + np.append(starts[1:], n) - 1) // 2
+    return np.asarray((((middle + 1) * m - 1) // n)[np.cumsum(new) - 1])
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarForms:
+    """Forms of r = w(u − o), o 0/1 with chance u, for blocks of outcomes (draws, n) in sorted order."""
+
+    forms: tuple[Form, ...]
+    order: Array
+    starts: Array
+    base: Array
+    weights: Array | None
+    maps: tuple[Array, ...]
+    kernels: tuple[Array, ...]
+    linear: Array
+    """(n, 3): what an outcome of 1 takes from Σ r, from Σ r·logit u and from Σ r² (adds to it)."""
+    constant: Array
+
+    @staticmethod
+    def of(u: Array, weights: Array | None, prefix: str = "") -> ScalarForms:
+        u = u.astype(np.float64)
+        n = len(u)
+        bins = tuple(m for m in (5, 20) if m < n) or (1,)
+        widths = (0.02, 0.1)
+        order = np.argsort(u, kind="stable")
+        cells = [_middle_cells(u, order, m) for m in (*bins, min(n, _GRID))]
+        change = np.zeros(n, dtype=np.bool_)
+        change[0] = True
+        for cell in cells:
+            change[1:] |= cell[1:] != cell[:-1]
+        starts = np.flatnonzero(change)
+        ordered, w = u[order], None if weights is None else weights[order]
+        one = np.ones(n) if w is None else w
+        where = np.add.reduceat(ordered, starts) / np.diff(np.append(starts, n))
+        inside = np.clip(ordered, _CLIP, 1 - _CLIP)
+        logit = np.log(inside / (1 - inside))
+        forms = [Form(prefix + "overall", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
+        forms += [Form(f"{prefix}{m} bins", _BINS) for m in bins]
+        forms += [Form(f"{prefix}neighbourhoods of {t}", _BINS) for t in widths]
+        return ScalarForms(
+            tuple(forms),
+            order,
+            starts,
+            np.add.reduceat(one * ordered, starts),
+            w,
+            tuple(_membership(cell[starts]) for cell in cells[:-1]),
+            tuple(np.exp(-np.abs(where[:, None] - where) / t) for t in widths),
+            np.stack([one, one * logit, one * one * (1 - 2 * ordered)], axis=1),
+            np.array([one @ ordered, one @ (ordered * logit), np.square(one) @ np.square(ordered)]),
+        )
+
+    def values(self, outcomes: Array) -> tuple[Array, Array]:
+        """(draws, forms) statistics, and the signed sums behind the first two."""
+        linear = outcomes @ self.linear
+        weighted = outcomes if self.weights is None else outcomes * self.weights
+        sums = self.base - np.add.reduceat(weighted, self.starts, axis=1)
+        own = self.constant[2] + linear[:, 2]
+        signed = self.constant[:2] - linear[:, :2]
+        columns = [np.square(signed[:, 0]), np.square(signed[:, 1])]
+        for member in self.maps:
+            cells = sums @ member
+            columns.append(np.einsum("ij,ij->i", cells, cells) - own)
+        columns += [np.einsum("ij,ij->i", sums @ kernel, sums) - own for kernel in self.kernels]
+        return np.stack(columns, axis=1), signed
+
+
+def _membership(cell: Array) -> Array:
+    """(atoms, cells) of zeros and ones."""
+    _, place = np.unique(cell, return_inverse=True)
+    return np.eye(int(place.max()) + 1)[place]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassForms:
+    """Forms of class labels: those of the confidence, the temperature score, class rates, and classwise U."""
+
+    forms: tuple[Form, ...]
+    proba: Array
+    weights: Array | None
+    top: Array
+    scalar: ScalarForms
+    entropy: Array
+    """Per row, w·E_p[log p]."""
+    code: Array | None
+    """(n, k): the cell of row i among those of class y; None where single classes are looked at by rates alone."""
+    base: Array
+    rates: Array
+    own: float
+
+    @staticmethod
+    def of(proba: Array, weights: Array | None) -> ClassForms:
+        p = proba.astype(np.float64, copy=False)
+        n, k = p.shape
+        one = np.ones(n) if weights is None else weights
+        top = p.argmax(axis=1)
+        scalar = ScalarForms.of(p[np.arange(n), top], weights, "confidence: ")
+        m = auto_bins(n, k)
+        forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class rates", _RATES)]
+        code: Array | None = None
+        base: Array = np.empty(0)
+        if p.size <= _MOST_CODES:
+            forms.append(Form(f"single classes, {m} bins", _CLASSES))
+            code = np.empty((n, k), dtype=np.int32)
+            for j in range(k):
+                order = np.argsort(p[:, j], kind="stable")
+                code[order, j] = _middle_cells(p[:, j], order, m) + j * m
+            base = np.bincount(code.ravel(), weights=(one[:, None] * p).ravel(), minlength=k * m)
+        log = np.log(np.maximum(p, _CLIP))
+        own = float(np.square(one) @ (np.einsum("ij,ij->i", p, p) + 1))
+        entropy = one * np.einsum("ij,ij->i", p, log)
+        return ClassForms(tuple(forms), p, weights, top, scalar, entropy, code, base, one @ p, own)
+
+    def values(self, labels: Array) -> tuple[Array, Array]:
+        """(draws, forms) statistics of (draws, n) labels, and the signed sums of overall, slope and temperature."""
+        n, k = self.proba.shape
+        flat = labels + np.arange(n, dtype=np.int64) * k
+        chance = self.proba.ravel()[flat]
+        log, square = np.log(np.maximum(chance, _CLIP)), chance
+        if self.weights is not None:
+            log, square = log * self.weights, chance * np.square(self.weights)
+        score = self.entropy.sum() - log.sum(axis=1)
+        own = self.own - 2 * square.sum(axis=1)
+        scalar, signed = self.scalar.values((labels == self.top).astype(np.float64)[:, self.scalar.order])
+        columns = [np.square(score), self._squares(labels, self.rates) - own]
+        if self.code is not None:
+            columns.append(self._squares(self.code.ravel()[flat], self.base) - own)
+        return np.column_stack([scalar, *columns]), np.column_stack([signed, score])
+
+    def _squares(self, cells: Array, base: Array) -> Array:
+        """Σ over cells of (what was promised − what came)², draw by draw."""
+        out = np.empty(len(cells))
+        for place, cell in enumerate(cells):
+            sums = base - np.bincount(cell, weights=self.weights, minlength=len(base))
+            out[place] = sums @ sums
+        return out
+
+
+def combined(values: Array, forms: tuple[Form, ...]) -> Array:
+    """(rows, forms): how loudly each form speaks, −log of its smooth p-value plus the log of its share.
+
+    The p-value is that of a shifted gamma distribution with the column's mean, sd and skewness (Pearson III) over
+    observed and drawn rows together: all rows are treated alike, so the largest over forms has an exact test.
+    """
+    centred = values - values.mean(axis=0)
+    sd = np.sqrt(np.square(centred).mean(axis=0))
+    moves = sd > 1e-10 * np.maximum(np.abs(values).max(axis=0), 1e-300)
+    x = np.where(moves, centred / np.where(moves, sd, 1.0), 0.0)
+    shape = 4 / np.square(np.clip((x**3).mean(axis=0), 0.05, None))
+    tail = gammaincc(shape, np.maximum(shape + x * np.sqrt(shape), 0.0))
+    small = np.where(moves, np.maximum(tail, 1e-300), 1.0)
+    return np.asarray(-np.log(small) + np.log([form.share for form in forms]))
+
+
+def words(name: str, sign: float) -> str:
+    """What it means that this form spoke, in plain words; sign is that of the sum behind it."""
+    high = "high" if sign > 0 else "low"
+    over = "over-confident" if sign > 0 else "under-confident"
+    if name == "overall":
+        return f"probabilities are too {high} overall"
+    if name == "slope":
+        return "probabilities are too extreme" if sign > 0 else "probabilities are not extreme enough"
+    if name == "temperature":
+        return f"{over}: one temperature would repair much of it"
+    if name == "confidence: overall":
+        return f"{over}: the confidence is too {high} overall"
+    if name == "confidence: slope":
+        return "high confidence is too high" if sign > 0 else "high confidence is too low"
+    if name == "class rates":
+        return "some classes are predicted too often, others too seldom"
+    what = "confidence and accuracy" if name.startswith("confidence") else "probabilities and outcomes"
+    return f"{what} differ ({name.removeprefix('confidence: ')})"

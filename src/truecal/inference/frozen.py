@@ -1,0 +1,47 @@
+"""Frozen: an error and a sample with the cells between them, made once and used by every test and interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..core.cells import Piece, pieces
+from ..core.errors import CalibrationError, Parts
+from ..core.sample import Sample
+from .options import counts_of
+
+MOST_KEPT = 1 << 23
+"""Cells hold an order of the rows per view; with more reports than this they are made anew for each use."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """An error at definite bin counts, a validated sample, and its cells, which no outcome can change."""
+
+    error: CalibrationError
+    sample: Sample
+
+    @staticmethod
+    def of(error: CalibrationError, sample: Sample) -> Frozen:
+        """The error with its automatic bin count resolved for the sample."""
+        return Frozen(error.at(sample), sample)
+
+    @cached_property
+    def _kept(self) -> list[Piece]:
+        return list(pieces(self.sample, self.error.binning, self.error.ties))
+
+    def __iter__(self) -> Iterator[Piece]:
+        if self.sample.views > 1 and self.sample.reports.size > MOST_KEPT:
+            return pieces(self.sample, self.error.binning, self.error.ties)
+        return iter(self._kept)
+
+    @cached_property
+    def parts(self) -> tuple[Parts, ...]:
+        """Error, loss, U, gap and score at each bin count."""
+        return self.error.parts(self.sample)
+
+    @property
+    def counts(self) -> tuple[int | None, ...]:
+        """The bin counts as people asked for them; (None,) for a rule without any."""
+        return counts_of(self.error.binning)

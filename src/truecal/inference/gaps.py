@@ -1,0 +1,136 @@
+"""gap: how far probabilities are off, in points, with an interval and a direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final, overload
+
+from numpy.typing import NDArray
+
+from ..core.errors import CalibrationError, signed_root
+from ..core.functions import Counts, OneCount
+from ..core.properties import Binary, Confidence, Outcomes, TopLabel
+from ..core.result import Result
+from ..core.rules import BinCounts
+from .direction import MeanGap, gap_of
+from .frozen import Frozen
+from .options import bins_text, check_groups, check_level, read_error
+from .spread import Groups, Spread, spreads
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Gap(Result):
+    """How far predictions are from what comes, in probability points, on the root-mean-square over bins.
+
+    `points` is debiased: near 0 for a calibrated model at every number of rows and bins, and negative where chance made
+    outcomes agree better than they would for true probabilities. A description, never a score: a constant base rate has
+    gap 0, so rank by the score. `note` says why an interval is not to be trusted, and is empty otherwise.
+    """
+
+    points: float
+    low: float
+    high: float
+    direction: str
+    level: float
+    n_bins: int | None
+    n_samples: int
+    name: str
+    note: str = ""
+
+    def __repr__(self) -> str:
+        bins = "" if self.n_bins is None else f", {bins_text(self.n_bins)}"
+        text = (
+            f"gap of {self.points:.1f} points [{self.low:.1f}, {self.high:.1f}], {self.direction} "
+            f"({self.name}{bins}, {self.n_samples} samples, {self.level:.0%} interval)"
+        )
+        return text + (f"\n  {self.note}" if self.note else "")
+
+
+@overload
+def gap(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    error: str | CalibrationError = "confidence",
+    n_bins: OneCount = "auto",
+    level: float = 0.95,
+    groups: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Gap: ...
+@overload
+def gap(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    error: str | CalibrationError = "confidence",
+    n_bins: Counts,
+    level: float = 0.95,
+    groups: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> tuple[Gap, ...]: ...
+def gap(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    error: str | CalibrationError = "confidence",
+    n_bins: BinCounts | None = "auto",
+    level: float = 0.95,
+    groups: Any = None,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Gap | tuple[Gap, ...]:
+    """The calibration gap in points: √ of Σ_B n_B ĝ_B/Σ n_B, ĝ_B the mean product of two residuals of a bin.
+
+    The same quantity at every number of rows and bins, so it may be compared between models and samples. With `groups`
+    only pairs of rows from different clusters count. Described by Kumar et al., arXiv 1909.10155.
+
+    >>> import numpy as np, truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> chances = rng.random(5000)
+    >>> y = rng.random(5000) < chances
+    >>> shifted = tc.gap(y, np.clip(chances + .1, 0, 1), error="binary")
+    >>> 8 < shifted.low < shifted.points < shifted.high < 12, shifted.direction
+    (True, 'too high')
+    """
+    level = check_level(level)
+    metric = read_error(error, n_bins)
+    if metric.norm == "l1":
+        raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    clusters = check_groups(groups, sample.rows)
+    frozen = Frozen.of(metric, sample)
+    word = _direction(metric, y_true, y_proba, sample_weight, labels, clusters)
+    found = tuple(
+        gap_from(spread, word, level, m, sample.rows, metric.symbol)
+        for spread, m in zip(spreads(frozen, clusters), frozen.counts, strict=True)
+    )
+    return found if metric.binning.several else found[0]
+
+
+def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samples: int, name: str) -> Gap:
+    """The gap of a spread, on the scale of points."""
+    low, high, _ = spread.interval(level)
+    points, low, high = (100 * signed_root(x) for x in (spread.theta, low, high))
+    return Gap(points, low, high, word, level, n_bins, n_samples, name, spread.note)
+
+
+def _direction(
+    metric: CalibrationError, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any, groups: Groups | None
+) -> str:
+    found = direction_of(metric, y_true, y_proba, sample_weight, labels, groups)
+    return "no direction" if found is None else found.word
+
+
+def direction_of(
+    metric: CalibrationError, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any, groups: Groups | None
+) -> MeanGap | None:
+    """Too high or too low: one prediction per row as it is, classes by their confidence, vectors not at all."""
+    scalar = isinstance(metric.property, (Binary, TopLabel, Confidence, Outcomes))
+    property = metric.property if scalar else Confidence()
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return None if sample.views > 1 else gap_of(sample, groups)

@@ -1,0 +1,79 @@
+"""The loss part of an error: its rows with what any label would have given, and how it varies together with U."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
+from ..core.sample import Sample
+from .frozen import Frozen
+from .mean_losses import MeanInterval, Values, loss_values, top_label_values
+from .spread import Groups, Spread
+
+Array = NDArray[Any]
+
+
+def own_losses(frozen: Frozen, other: Frozen | None = None) -> Values:
+    """The associated losses of one model, or first minus second, with what any label would have given."""
+    a, b = frozen.sample, None if other is None else other.sample
+    property, corrected = frozen.error.property, bool(frozen.error.corrected)
+    if isinstance(property, (Binary, TopLabel)) or (isinstance(property, Confidence) and a.labels is None):
+        return _two_outcomes(a, b, float(corrected), isinstance(property, Binary))
+    if a.labels is None or a.distributions is None:
+        return Values(a.loss() if b is None else a.loss() - b.loss())
+    return loss_values(a.labels, a.distributions, None if b is None else b.distributions, _table(property, corrected))
+
+
+def _table(property: Any, corrected: bool) -> str | Callable[[Array], Array]:
+    if isinstance(property, Linear):
+        phi = property.phi.reshape(len(property.phi), -1)
+        return lambda p: _linear_table(p, phi)
+    if isinstance(property, Confidence):
+        return "confidence_loss" if corrected else "uncorrected_confidence"
+    return {Classwise: "classwise", Full: "brier"}[type(property)]
+
+
+def _linear_table(p: Array, phi: Array) -> Array:
+    u = p @ phi
+    return np.asarray(np.einsum("id,id->i", u, u)[:, None] - 2 * u @ phi.T + np.einsum("kd,kd->k", phi, phi))
+
+
+def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Values:
+    """One probability per row, of the same event for both models, or of each model's own top class."""
+    if b is not None and not same:
+        assert a.marks is not None and b.marks is not None
+        return top_label_values((a.marks, b.marks), (a.reports, b.reports), correction)
+
+    def table(p: Array) -> Array:
+        u = p[:, 1]
+        return np.column_stack([correction + u * u, np.square(1 - u)])
+
+    first, second = (None if s is None else np.column_stack([1 - s.reports, s.reports]) for s in (a, b))
+    assert a.marks is not None and first is not None
+    return loss_values(a.marks.astype(np.intp), first, second, table)
+
+
+def with_losses(
+    loss: MeanInterval, influence: Array, spread: Spread, rate: float, level: float
+) -> tuple[float, float, float]:
+    """Distances to the low and the high end, and se, of loss + rate·U: both vary together, row by row.
+
+    The jackknife's variance of the sum counts the part of U that is there under calibration twice; one is taken off.
+    """
+    centred = spread.h - spread.theta * spread.unit_weight / spread.unit_weight.sum()
+    v, _ = spread.variances()
+    se = float(np.sqrt(max(np.square(influence + 2 * rate * centred).sum() - rate * rate * v, rate * rate * v)))
+    half = spread.quantile(level) * se
+    return -max(half, loss.estimate - loss.low), max(half, loss.high - loss.estimate), se
+
+
+def loss_influence(frozen: Frozen, groups: Groups | None, power: int) -> Array:
+    """What each unit adds to a mean loss weighted by w (power 1) or w² (2), centred."""
+    losses = frozen.sample.loss(bool(frozen.error.corrected))
+    w = frozen.sample.row_weights**power
+    each = w * (losses - w @ losses / w.sum()) / w.sum()
+    return each if groups is None else np.bincount(groups[0], weights=each, minlength=groups[1])

@@ -1,0 +1,359 @@
+"""How far U and the gap stray: the variance that is there under calibration, and how it grows with the miscalibration.
+
+Both are sums over pairs of different rows (or clusters: *units*) that share a cell,
+
+    θ = Σ_views Σ_B a_B Σ_{C≠D} X_BC X_BD,     X_BC = Σ w·residual of unit C in cell B,
+
+with a_B = 1/(k Σw²) for U and a_B = W_B/(W_B² − Σ_C W_BC²)/(k Σ W_B) for gap². Given the reports, Var θ ≈ v + c·μ at
+E θ = μ: v is there under calibration, c·μ grows with the bias.
+
+    h_C = what unit C adds, Σ h = θ;   V = 4 Σ (h_C − θ W_C/W)², the jackknife's estimate, of expectation 2v + cμ
+    v   = 2 Σ_B a_B² Σ_{C≠D} X_BC² X_BD² for one view; for several views, whose residuals depend on each other, and for
+          clusters: the interaction part of the pairs between 64 blocks of units that do not look at labels
+    c₀  = the slope c if the bias of each cell were proportional to its mean squared residual (a shift of the logits)
+    c   = (max(V − 2v, 0) + c₀√v)/(max(θ, 0) + √v)
+
+and an interval is all μ with (θ − μ)² ≤ t²(v + c·max(μ, 0)), its upper end at least 0, as Wilson's for a proportion.
+Rows of equal reports that a cut divides count for the cell that holds most of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from ..core.cells import BinCells, KernelCells, Piece
+from ..core.errors import Parts
+from .frozen import Frozen
+
+Array = NDArray[Any]
+Groups = tuple[Array, int]
+Of = Literal["gap", "U"]
+
+BLOCKS = 64
+FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
+SCARCE_PAIRS = 15.0
+"""With fewer effective pairs of surprising outcomes in one cell, no interval is to be trusted."""
+FEW_UNITS = 10.0
+"""With fewer effective units (Kish's (Σ size)²/Σ size²), neither."""
+_MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
+SCARCE_NOTE = "not to be trusted: too few surprising outcomes share a bin; take more rows or fewer bins"
+FEW_NOTE = "not to be trusted: too few rows or clusters carry the weight"
+
+
+@dataclass(eq=False)
+class Spread:
+    """The sums behind one interval; h and H of two models on the same rows can be subtracted."""
+
+    theta: float
+    h: Array
+    H: Array
+    unit_weight: Array
+    v_exact: float | None = None
+    c0: float = 0.0
+    pairs: float = 0.0
+    """Effective number of pairs of surprising outcomes that share a cell."""
+    even: tuple[float, float] = (0.0, 0.0)
+    """v and c if the surprises seen, and a few more, were spread evenly."""
+
+    @property
+    def units(self) -> float:
+        """Kish's effective number of units."""
+        return float(self.unit_weight.sum() ** 2 / np.square(self.unit_weight).sum())
+
+    @property
+    def note(self) -> str:
+        """Why no claim rests on this, or nothing."""
+        if self.units < FEW_UNITS or len(self.H) < 4:
+            return FEW_NOTE
+        return SCARCE_NOTE if self.pairs < SCARCE_PAIRS else ""
+
+    def quantile(self, level: float) -> float:
+        return float(stdtrit(max(1.0, min(self.units, len(self.H)) - 1.0), (1 + level) / 2))
+
+    def variances(self) -> tuple[float, float]:
+        """v, and the jackknife's V."""
+        v = _interaction(self.H) if self.v_exact is None else self.v_exact
+        return max(v, 0.0), _jackknife(self.h, self.theta, self.unit_weight)
+
+    def interval(self, level: float) -> tuple[float, float, float]:
+        """Low, high and standard error; where surprises are scarce as wide as evenly spread ones would make it."""
+        v, whole = self.variances()
+        root = np.sqrt(v)
+        c = (max(whole - 2 * v, 0.0) + self.c0 * root) / (max(self.theta, 0.0) + root) if root > 0 else self.c0
+        if self.pairs < SCARCE_PAIRS:
+            v, c = max(v, self.even[0]), max(c, self.even[1])
+        low, high = _solve(self.theta, v, c, self.quantile(level))
+        return low, high, float(np.sqrt(v + c * max(self.theta, 0.0)))
+
+
+def paired_spread(a: Spread, b: Spread, level: float) -> tuple[float, float, float, str]:
+    """Low, high and se of θ_a − θ_b on the same rows and blocks, and why no claim rests on it.
+
+    Where one of the two is not to be trusted the interval also holds every difference of the two wide ones.
+    """
+    d = a.theta - b.theta
+    v, whole = paired_interaction(a, b), _jackknife(a.h - b.h, d, a.unit_weight)
+    se = float(np.sqrt(max(v, whole - v, 0.0)))
+    half = a.quantile(level) * se
+    low, high, note = d - half, d + half, a.note or b.note
+    if note:
+        (low_a, high_a, _), (low_b, high_b, _) = a.interval(level), b.interval(level)
+        low, high = min(low, low_a - high_b), max(high, high_a - low_b)
+    return low, high, se, note
+
+
+def paired_interaction(a: Spread, b: Spread) -> float:
+    """The variance of θ_a − θ_b that is there under calibration."""
+    return max(_interaction(a.H - b.H), 0.0)
+
+
+def _jackknife(h: Array, theta: float, weight: Array) -> float:
+    return 4 * float(np.square(h - theta * weight / weight.sum()).sum())
+
+
+def _interaction(H: Array) -> float:
+    """v from the pairs between blocks: H_ab = mean + α_a + α_b + e_ab, and v is what the e add to θ."""
+    blocks = len(H)
+    row = H.sum(axis=1)
+    half = row.sum() / 2
+    grow = blocks / (blocks - 1)  # pairs inside blocks are missing
+    if blocks < 4:
+        return 2 * float(np.square(row - row.mean()).sum()) * grow**2
+    alpha = (blocks * row - 2 * half) / (blocks * (blocks - 2))
+    rest = H - 2 * half / (blocks * (blocks - 1)) - alpha[:, None] - alpha
+    np.fill_diagonal(rest, 0.0)
+    return 2 * float(np.square(rest).sum()) / (blocks - 3) * (blocks - 1) * grow
+
+
+def _solve(theta: float, v: float, c: float, t: float) -> tuple[float, float]:
+    """All μ with (θ − μ)² ≤ t²(v + c·max(μ, 0)); the upper end at least 0."""
+    sd = t * np.sqrt(v)
+    middle = theta + t * t * c / 2
+    root = np.sqrt(max(t * t * (v + c * theta) + (t * t * c / 2) ** 2, 0.0))
+    low = theta - sd if theta <= sd else middle - root
+    high = theta + sd if theta < -sd else middle + root
+    return float(low), float(max(high, 0.0))
+
+
+def spreads(frozen: Frozen, groups: Groups | None = None, of: Of = "gap") -> tuple[Spread, ...]:
+    """The spread of gap² or of U, one per bin count, in O(n) a view after the sort that made the cells."""
+    sample = frozen.sample
+    sums = [_Sums(sample.row_weights, groups, sample.averaged, sample.views > 1, of) for _ in frozen.counts]
+    for piece in frozen:
+        if isinstance(piece.cells, KernelCells):
+            sums[0].add_kernel(piece, frozen)
+            continue
+        for j in range(piece.columns.start, piece.columns.stop):
+            x = sample.residuals(slice(j, j + 1))[0]
+            for c, labels in enumerate(_cell_labels(piece.cells)):
+                sums[c].add_view(labels, x)
+    one = sample.views == 1 and groups is None
+    thetas = [None if groups is not None else _theta(parts, of) for parts in frozen.parts]
+    return tuple(s.spread(theta, one) for s, theta in zip(sums, thetas, strict=True))
+
+
+def _theta(parts: Parts, of: Of) -> float:
+    """The estimate itself, exact over orders of ties."""
+    return parts.gap_sq if of == "gap" else parts.U
+
+
+def _cell_labels(cells: BinCells) -> list[Array]:
+    """For each bin count the bin of every row; a divided block counts for the bin with its largest share."""
+    atom = cells.atom
+    out = []
+    for bins in cells.bins:
+        if bins.share is None:
+            out.append(atom.astype(np.int64))
+        else:
+            shares = bins.share.tocsc()
+            home = np.array(
+                [
+                    shares.indices[start + int(np.argmax(shares.data[start:stop]))]
+                    for start, stop in zip(shares.indptr[:-1], shares.indptr[1:], strict=True)
+                ]
+            )
+            out.append(home[atom])
+    return out
+
+
+@dataclass(eq=False)
+class _Sums:
+    """What is added up over the views, at one bin count."""
+
+    weights: Array
+    groups: Groups | None
+    averaged: int
+    several: bool
+    of: Of
+    theta: float = 0.0
+    v: float = 0.0
+    slope: float = 0.0
+    norm: float = 0.0
+    plain_norm: float = 0.0
+    meet: float = 0.0
+    meet_sq: float = 0.0
+    even_v: float = 0.0
+    even_c: float = 0.0
+    h: Array = field(init=False)
+    H: Array = field(init=False)
+    unit_weight: Array = field(init=False)
+    block: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        units = len(self.weights) if self.groups is None else self.groups[1]
+        self.unit_weight = self.weights if self.groups is None else _grouped(self.weights, self.groups)
+        self.block = np.arange(units) % min(BLOCKS, units)
+        self.h = np.zeros(units)
+        self.H = np.zeros((int(self.block.max()) + 1,) * 2)
+
+    def add_view(self, label: Array, x: Array) -> None:
+        """One view: the bin of every row, and w·residual."""
+        entries = _Entries.of(label, x, self.weights, self.groups)
+        m, cell, w, x = entries.cells, entries.cell, entries.weight, entries.x
+        weight, weight_sq = np.bincount(cell, w, m), np.bincount(cell, w * w, m)
+        two = np.bincount(cell, w > 0, m) >= 2
+        mass = np.where(two, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
+        a = self._coefficients(weight, mass)
+        squares = x * x
+        total, own, fourth = (np.bincount(cell, y, m) for y in (x, squares, squares * squares))
+        self.theta += float(a @ (total * total - own))
+        self.v += 2 * float((a * a) @ (own * own - fourth))
+        self._add_units(entries.unit, a[cell] * x * (total[cell] - x))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bias = np.where(entries.row_weight_sq > 0, entries.row_squares / entries.row_weight_sq, 0.0)
+            centred = x - w * np.where(weight > 0, total / weight, 0.0)[cell]
+        self._add_slope(entries.unit, (a * bias)[cell] * centred * (weight[cell] - w))
+        self.norm += float((a * bias * bias) @ mass)
+        self.plain_norm += float(a @ mass)
+        blocks = len(self.H)
+        block = self.block if entries.unit is None else self.block[entries.unit]
+        table = np.bincount(block * m + cell, x, blocks * m).reshape(blocks, m)
+        self.H += (table * a) @ table.T
+        self._add_surprises(cell, a, w, squares, m)
+        self._add_even(a, weight, float(own.sum()))
+
+    def _coefficients(self, weight: Array, mass: Array) -> Array:
+        if self.of == "U":
+            return np.full(len(weight), 1.0 / (self.averaged * np.square(self.weights).sum()))
+        met = mass > 0
+        total = weight[met].sum()
+        return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
+
+    def _add_units(self, unit: Array | None, values: Array) -> None:
+        self.h += values if unit is None else np.bincount(unit, values, len(self.h))
+
+    def _add_slope(self, unit: Array | None, values: Array) -> None:
+        each = values if unit is None else np.bincount(unit, values, len(self.h))
+        self.slope += 4 * float(each @ each)
+
+    def _add_surprises(self, cell: Array, a: Array, w: Array, squares: Array, m: int) -> None:
+        """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            surprise = np.where(w > 0, np.minimum(w, 4 * squares / np.where(w > 0, w, 1.0)), 0.0)
+        one, two = surprise.sum(), (w * surprise).sum()
+        if two > 0:
+            first, second = np.bincount(cell, surprise, m), np.bincount(cell, surprise * surprise, m)
+            pairs = 0.5 * np.maximum(first * first - second, 0.0) * (one / two) ** 2
+            self.meet += float((a * a) @ pairs)
+            self.meet_sq += float((a**4) @ pairs)
+
+    def _add_even(self, a: Array, weight: Array, own: float) -> None:
+        more = _MORE * (2.0 / self.averaged if self.several else 1.0) * float(np.square(self.weights).max())
+        spread = (own + more) * weight / weight.sum()
+        self.even_v += 2 * float((a * a) @ (spread * spread))
+        self.even_c += 4 * float((a * a) @ (spread * np.square(weight)))
+
+    def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
+        """One piece of an average over cuts: the same sums through its kernel."""
+        cells, sample = piece.cells, frozen.sample
+        assert isinstance(cells, KernelCells)
+        w = self.weights
+        mass = float(w @ cells.others(w[None])[0])
+        scale = piece.weight / (mass if self.of == "gap" else float(np.square(w).sum()))
+        one = sample.views == 1 and self.groups is None
+        blocks = len(self.H) if one else min(FEW_BLOCKS, len(self.H))
+        if len(self.H) != blocks:
+            self.block, self.H = self.block % blocks, np.zeros((blocks, blocks))
+        block = self.block if self.groups is None else self.block[self.groups[0]]
+        for tile in piece.tiles(sample.rows):
+            for x in sample.residuals(tile):
+                others = cells.others(x[None])[0]
+                self._add_kernel_view(cells, x, others, scale, block)
+        if one:
+            self.v += 2 * scale**2 * float(cells.pairs_of_squares(np.square(sample.residuals(slice(0, 1))[0]))[0])
+
+    def _add_kernel_view(self, cells: KernelCells, x: Array, others: Array, scale: float, block: Array) -> None:
+        w, squares = self.weights, np.square(x)
+        each = scale * x * others
+        if self.groups is not None:
+            within = cells.within(x[None], *self.groups)[0]
+            each = _grouped(each, self.groups) - scale * within
+        self.h += each
+        self.theta += float(each.sum())
+        near = cells.others(np.stack([squares, w * w, w])) + np.stack([squares, w * w, w])
+        bias = np.where(near[1] > 0, near[0] / np.where(near[1] > 0, near[1], 1.0), 0.0)
+        pull = cells.others((w * bias)[None])[0]
+        mean = np.where(near[2] > 0, (others + x) / np.where(near[2] > 0, near[2], 1.0), 0.0)
+        self._add_slope(None if self.groups is None else self.groups[0], scale * (x - w * mean) * pull)
+        self.norm += scale * float((w * bias) @ pull)
+        self.plain_norm += scale * float(w @ (near[2] - w))
+        surprise = np.where(w > 0, np.minimum(w, 4 * squares / np.where(w > 0, w, 1.0)), 0.0)
+        one, two = surprise.sum(), float(w @ surprise)
+        if two > 0:
+            pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
+            self.meet, self.meet_sq = self.meet + scale**2 * pairs, self.meet_sq + scale**4 * pairs
+        even = (squares.sum() + _MORE * np.square(w).max()) * w / w.sum()
+        self.even_v += 2 * scale**2 * float(cells.pairs_of_squares(even)[0])
+        self.even_c += 4 * scale**2 * float(even @ np.square(near[2] - w))
+        parts = np.zeros((len(self.H), len(x)))
+        parts[block, np.arange(len(x))] = x
+        self.H += scale * (cells.others(parts) + parts) @ parts.T
+
+    def spread(self, theta: float | None, exact: bool) -> Spread:
+        """All of it, with the exact estimate where it is known."""
+        np.fill_diagonal(self.H, 0.0)
+        twice = 2.0 if self.several else 1.0  # classes of one row vary against each other: up to about twice
+        return Spread(
+            theta=self.theta if theta is None or not np.isfinite(theta) else theta,
+            h=self.h,
+            H=self.H,
+            unit_weight=self.unit_weight,
+            v_exact=self.v if exact else None,
+            c0=twice * self.slope / self.norm if self.norm > 0 else 0.0,
+            pairs=self.meet**2 / self.meet_sq if self.meet_sq > 0 else 0.0,
+            even=(self.even_v, self.even_c / self.plain_norm if self.plain_norm > 0 else 0.0),
+        )
+
+
+def _grouped(values: Array, groups: Groups) -> Array:
+    return np.bincount(groups[0], weights=values, minlength=groups[1])
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """One view by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
+
+    cells: int
+    cell: Array
+    unit: Array | None
+    weight: Array
+    x: Array
+    row_squares: Array
+    """Per cell, Σ (w·residual)² over rows."""
+    row_weight_sq: Array
+    """Per cell, Σ w² over rows."""
+
+    @staticmethod
+    def of(label: Array, x: Array, w: Array, groups: Groups | None) -> _Entries:
+        m = int(label.max()) + 1
+        squares, weights = np.bincount(label, x * x, m), np.bincount(label, w * w, m)
+        if groups is None:
+            return _Entries(m, label, None, w, x, squares, weights)
+        key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
+        weight, sums = (np.bincount(entry.reshape(-1), y) for y in (w, x))
+        return _Entries(m, key // groups[1], key % groups[1], weight, sums, squares, weights)
