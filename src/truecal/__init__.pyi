@@ -77,6 +77,7 @@ from .inference import (
     paired_difference,
 )
 from .recalibration import (
+    CalibratedClassifier,
     CanonicalRecalibration,
     DirichletScaling,
     HistogramBinning,
@@ -87,6 +88,7 @@ from .recalibration import (
     Selection,
     TemperatureScaling,
     VectorScaling,
+    calibrate,
     select_recalibration,
 )
 
@@ -98,6 +100,7 @@ __all__ = [
     "ArgmaxQuantile",
     "BinTable",
     "Binary",
+    "CalibratedClassifier",
     "CalibrationError",
     "CalibrationTest",
     "CanonicalRecalibration",
@@ -138,6 +141,7 @@ __all__ = [
     "VectorScaling",
     "binary_error",
     "brier",
+    "calibrate",
     "calibration_test",
     "classification_error",
     "classwise_error",
