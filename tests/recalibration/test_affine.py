@@ -198,3 +198,14 @@ def test_an_attained_optimum_is_not_reported(cls, scale):
     z, y = separable()
     y[0] = (y[0] + 1) % 3
     cls(l2=1e-3).fit(z * scale, y)
+
+
+@pytest.mark.parametrize("cls", AFFINE)
+def test_weights_beside_which_the_pull_vanishes_are_an_optimum_not_attained(cls):
+    """One row that outweighs all others and the pull: the Hessian is zero to the last digit, and no step is taken."""
+    z, y = draw(12, 3)
+    weight = np.where(np.arange(12) == 5, 1e289, 1e-30)
+    with pytest.warns(ConvergenceWarning, match=f"{cls.__name__} "):
+        fitted = cls().fit(z, y, sample_weight=weight)
+    p = fitted.predict_proba(z)
+    assert np.isfinite(p).all() and p[5].argmax() == y[5]

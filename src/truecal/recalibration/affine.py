@@ -171,14 +171,15 @@ class Objective:
         theta, slope = found.x, self.value_and_slope(found.x)[1]
         if found.nit >= max_iter:
             return theta, int(found.nit), f"stopped after max_iter={max_iter} iterations, before it converged"
-        for _ in range(2):
-            step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
-            gain = -float(slope @ step) / 2
-            slope_there = self.value_and_slope(theta + step)[1]
-            if not np.abs(slope_there).max() < np.abs(slope).max():
-                break
-            theta, slope = theta + step, slope_there
-        return theta, int(found.nit), self.trouble(theta, step, gain, found.message)
+        with np.errstate(all="ignore"):  # a Hessian of zeros has no step: one that is not finite is never taken
+            for _ in range(2):
+                step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
+                gain = -float(slope @ step) / 2
+                slope_there = self.value_and_slope(theta + step)[1]
+                if not np.abs(slope_there).max() < np.abs(slope).max():
+                    break
+                theta, slope = theta + step, slope_there
+            return theta, int(found.nit), self.trouble(theta, step, gain, found.message)
 
     def trouble(self, theta: Float64s, step: Float64s, gain: float, message: str) -> str | None:
         """What is wrong with theta, given the last Newton step and the gain it predicted.
@@ -186,9 +187,9 @@ class Objective:
         Near a minimum Newton's steps vanish. Where the cross-entropy falls without end it falls exponentially, and
         there a Newton step moves some score by about 1 however small the slope has become.
         """
-        if not gain < CONVERGED:
-            return f"did not converge: a further step promises {gain:.1e} nats ({message})"
         moved = np.ptp(self._scores(step), axis=1).max()
+        if np.isfinite(moved) and not gain < CONVERGED:
+            return f"did not converge: a further step promises {gain:.1e} nats ({message})"
         if (self.penalty == 0 and self.separates(theta)) or not moved < FLAT:
             return (
                 "found no best map, its optimum is not attained, or too far out to reach: some classes can be told "
