@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +54,7 @@ class AffineMap(ScoreMap):
         return logits.values.astype(np.float64)
 
     def _fit(self, data: ValidationData) -> None:
-        l2 = check_number(self.l2, "l2", "a finite number of at least 0", low=0, high=np.inf)
+        l2 = check_number(self.l2, "l2", "a finite number of at least 0")
         max_iter = check_positive_int(self.max_iter, "max_iter")
         x, weight = self._features(data.logits), data.weight
         temperature, no_optimum = best_temperature(data)
@@ -71,9 +70,10 @@ class AffineMap(ScoreMap):
         x /= size
         k = x.shape[1]
         level = (middle - middle.mean()) * inverse
-        shape = np.ones(k) if self.diagonal else np.eye(k)
+        identity = np.ones(k) if self.diagonal else np.eye(k)
         penalty = min(l2 / data.unit / float(weight.sum()), STRONGEST)
-        objective = Objective(x, data.y, share, shape * (inverse * size), level, penalty)
+        centre = np.concatenate([identity.ravel() * (inverse * size), level])
+        objective = Objective(x, data.y, share, identity.shape, centre, penalty)
         theta, self.n_iter_, trouble = objective.minimise(max_iter)
         if trouble is None and no_optimum == SEPARABLE:  # an infinite temperature is a centre like any other
             trouble = f"is pulled towards a temperature that is no optimum: {SEPARABLE}"
@@ -116,24 +116,20 @@ class Objective:
     x: Float64s
     y: Codes
     share: Float64s  # weights that sum to 1
-    coef: Float64s  # W and c of the map it is pulled towards
-    intercept: Float64s
+    shape: tuple[int, ...]  # of W, (k, k) or (k,)
+    centre: Float64s  # the theta it is pulled towards
     penalty: float
-
-    @cached_property
-    def centre(self) -> Float64s:
-        return np.concatenate([self.coef.ravel(), self.intercept])
 
     def split(self, theta: Float64s) -> tuple[Float64s, Float64s]:
         k = self.x.shape[1]
-        return theta[:-k].reshape(self.coef.shape), theta[-k:]
+        return theta[:-k].reshape(self.shape), theta[-k:]
 
     def _scores(self, theta: Float64s) -> Float64s:
         coef, intercept = self.split(theta)
         return scale(self.x, coef) + intercept
 
     def _pull_back(self, slopes: Float64s) -> Float64s:
-        by_coef = np.einsum("ij,ij->j", self.x, slopes) if self.coef.ndim == 1 else slopes.T @ self.x
+        by_coef = np.einsum("ij,ij->j", self.x, slopes) if len(self.shape) == 1 else slopes.T @ self.x
         return np.concatenate([by_coef.ravel(), slopes.sum(axis=0)])
 
     def value_and_slope(self, theta: Float64s) -> tuple[float, Float64s]:

@@ -86,13 +86,13 @@ def probabilities_of(logits: Logits) -> Float64s:
     return np.asarray(softmax_of(logits.values.astype(np.float64)))
 
 
-def check_number(value: Any, name: str, expected: str, *, low: float, high: float, open_low: bool = False) -> float:
-    """A real number in [low, high), or in (low, high); `expected` says so in words."""
+def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high: float = np.inf) -> float:
+    """A real number in [low, high); `expected` says so in words."""
     message = f"{name} must be {expected}, got {value!r}"
     if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
         raise TypeError(message)
     number = float(value)
-    if not low <= number < high or (open_low and number == low):
+    if not low <= number < high:
         raise ValueError(message)
     return number
 
@@ -206,8 +206,8 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def _log_floor(self, values: Floats) -> Floats:
         smallest = float(np.finfo(values.dtype).smallest_subnormal)
         if self.floor is not None:
-            expected = "a number strictly between 0 and 1"
-            smallest = max(smallest, check_number(self.floor, "floor", expected, low=0, high=1, open_low=True))
+            expected, least = "a number strictly between 0 and 1", float(np.nextafter(0, 1))
+            smallest = max(smallest, check_number(self.floor, "floor", expected, low=least, high=1))
         p = check_probabilities(values, "X")
         return np.asarray(np.log(np.maximum(p, p.dtype.type(smallest))))
 

@@ -179,7 +179,7 @@ class CanonicalRecalibration(ProbabilityMap):
 
     def _fit(self, data: ValidationData) -> None:
         m = check_positive_int(self.n_bins, "n_bins")
-        smoothing = check_number(self.smoothing, "smoothing", "a finite number of at least 0", low=0, high=np.inf)
+        smoothing = check_number(self.smoothing, "smoothing", "a finite number of at least 0")
         p, n = probabilities_of(data.logits), len(data.y)
         top, confidence = np.argmax(p, axis=1), p.max(axis=1)
         self.edges_ = {int(r): inner_edges(confidence[top == r], m, "quantile") for r in np.unique(top)}

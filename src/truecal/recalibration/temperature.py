@@ -165,10 +165,7 @@ def row_spans(logits: Logits) -> Float64s:
     """Largest minus smallest possible logit of each row."""
     bottom = logits.bottom
     if logits.excluded:
-        bottom = bottom.copy()
-        for i in np.flatnonzero(np.isneginf(bottom)):
-            row = logits.values[i]
-            bottom[i] = row[row > -np.inf].min()
+        bottom = np.min(logits.values, axis=1, where=np.isfinite(logits.values), initial=np.inf)
     return np.asarray(logits.top - bottom)
 
 
