@@ -86,6 +86,7 @@ from .inference import (
     refinement,
 )
 from .recalibration import (
+    CalibratedClassifier,
     CanonicalRecalibration,
     DirichletScaling,
     HistogramBinning,
@@ -96,6 +97,7 @@ from .recalibration import (
     Selection,
     TemperatureScaling,
     VectorScaling,
+    calibrate,
     select_recalibration,
 )
 
@@ -107,6 +109,7 @@ __all__ = [
     "ArgmaxQuantile",
     "BinTable",
     "Binary",
+    "CalibratedClassifier",
     "CalibrationError",
     "CalibrationTest",
     "CanonicalRecalibration",
@@ -149,6 +152,7 @@ __all__ = [
     "VectorScaling",
     "binary_error",
     "brier",
+    "calibrate",
     "calibration_test",
     "classification_error",
     "classwise_error",

@@ -42,6 +42,10 @@ def _to_numpy(x: Any, name: str) -> Array:
         return x if isinstance(x, HalfPrecision) else np.asarray(x)
     if isinstance(x, (dict, set, frozenset)) or (hasattr(x, "__next__") and not hasattr(x, "__array__")):
         raise TypeError(f"{name} must be an array, got {type(x).__name__}")
+    if hasattr(x, "toarray"):
+        raise TypeError(f"{name} is sparse ({type(x).__name__}); make it dense first, with .toarray()")
+    if hasattr(x, "collect") and not hasattr(x, "to_numpy"):
+        raise TypeError(f"{name} is a {type(x).__name__} that is not computed yet; call .collect() first")
     try:
         if hasattr(x, "detach") and hasattr(x, "cpu"):
             return _from_torch(x, name)
@@ -123,7 +127,7 @@ def _numbers_or_strings(array: Array, name: str) -> Array:
             except OverflowError as error:
                 raise ValueError(f"{name} holds a number too large for 64 bits: {error}") from error
     usual = max(set(kinds) - {None}, key=kinds.count, default=None)
-    odd = next(i for i, kind in enumerate(kinds) if kind != usual)
+    odd = next(i for i, kind in enumerate(kinds) if kind is None or kind != usual)
     value = flat[odd]
     where = _place(np.unravel_index(odd, array.shape))
     raise TypeError(

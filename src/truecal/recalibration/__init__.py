@@ -1,4 +1,4 @@
-"""Maps of reports fitted on validation data: scikit-learn estimators, and the choice among them by a truthful error."""
+"""Maps of predictions fitted on validation data: scikit-learn estimators, and the choice by a truthful error."""
 
 try:
     import sklearn  # noqa: F401  # said here once, for every file below
@@ -9,10 +9,12 @@ from truecal.recalibration.affine import DirichletScaling, MatrixScaling, Vector
 from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, ScalingBinning
 from truecal.recalibration.identity import Identity
 from truecal.recalibration.isotonic import IsotonicOneVsRest
+from truecal.recalibration.prefit import CalibratedClassifier, calibrate
 from truecal.recalibration.selection import Selection, select_recalibration
 from truecal.recalibration.temperature import TemperatureScaling
 
 __all__ = [
+    "CalibratedClassifier",
     "CanonicalRecalibration",
     "DirichletScaling",
     "HistogramBinning",
@@ -23,5 +25,6 @@ __all__ = [
     "Selection",
     "TemperatureScaling",
     "VectorScaling",
+    "calibrate",
     "select_recalibration",
 ]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.backends.numpy import softmax
 from truecal.core.data import check_positive_int
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, check_number
+from truecal.recalibration.base import (
+    Codes,
+    Float64s,
+    Floats,
+    Logits,
+    ScoreMap,
+    ValidationData,
+    check_number,
+    softmax_of,
+)
 from truecal.recalibration.temperature import LARGEST, SEPARABLE, best_temperature
 
 STEEPEST = 1e100  # the steepest centre: a step function already, and its square is still a number
@@ -24,6 +30,7 @@ FLAT = 0.1  # how far the last Newton step may move a score; 1 where the optimum
 CONVERGED = 1e-8  # nats: what the last Newton step may promise
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AffineMap(ScoreMap):
     """Abstract: softmax(W x + c), W and c by penalised cross-entropy, pulled towards temperature scaling.
 
@@ -32,32 +39,25 @@ class AffineMap(ScoreMap):
     sample has keeps a positive probability. l2 -> infinity is temperature scaling.
     """
 
-    l2: float
-    max_iter: int
-    coef_: Float64s
-    intercept_: Float64s
+    l2: float = 1.0
+    max_iter: int = 1000
+    diagonal: ClassVar[bool] = False
 
-    @abstractmethod
     def _features(self, logits: Logits) -> Float64s:
         """The finite x of softmax(W x + c)."""
+        if logits.excluded:
+            row = int(logits.rows[np.argmax(np.isneginf(logits.bottom))])
+            raise ValueError(
+                f"row {row} has a logit of -inf: {type(self).__name__} multiplies logits and needs finite ones; "
+                "use TemperatureScaling, or from_probabilities, whose floor makes them finite"
+            )
+        return logits.values.astype(np.float64)
 
-    @abstractmethod
-    def _scale(self, x: Float64s, coef: Float64s) -> Float64s:
-        """W x for the free entries of W."""
-
-    @abstractmethod
-    def _scale_gradient(self, x: Float64s, residual: Float64s) -> Float64s:
-        """The gradient by the free entries of W, given the gradient by W x."""
-
-    @abstractmethod
-    def _identity(self, k: int) -> Float64s:
-        """The free entries of W at the identity."""
-
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
-        l2 = check_number(self.l2, "l2", "a finite number of at least 0", low=0, high=np.inf)
+    def _fit(self, data: ValidationData) -> None:
+        l2 = check_number(self.l2, "l2", "a finite number of at least 0")
         max_iter = check_positive_int(self.max_iter, "max_iter")
-        x = self._features(logits)
-        temperature, no_optimum = best_temperature(logits, y, weight)
+        x, weight = self._features(data.logits), data.weight
+        temperature, no_optimum = best_temperature(data)
         inverse = 1 / temperature
         exponent = int(np.frexp(np.abs(x).max())[1])
         x = np.ldexp(x, -exponent)  # below 1: squares and differences of the largest floats would overflow
@@ -70,9 +70,10 @@ class AffineMap(ScoreMap):
         x /= size
         k = x.shape[1]
         level = (middle - middle.mean()) * inverse
-        centre = np.concatenate([self._identity(k).ravel() * (inverse * size), level])
-        penalty = min(l2 / unit / float(weight.sum()), STRONGEST)
-        objective = Objective(self, x, y, share, centre, penalty)
+        identity = np.ones(k) if self.diagonal else np.eye(k)
+        penalty = min(l2 / data.unit / float(weight.sum()), STRONGEST)
+        centre = np.concatenate([identity.ravel() * (inverse * size), level])
+        objective = Objective(x, data.y, share, identity.shape, centre, penalty)
         theta, self.n_iter_, trouble = objective.minimise(max_iter)
         if trouble is None and no_optimum == SEPARABLE:  # an infinite temperature is a centre like any other
             trouble = f"is pulled towards a temperature that is no optimum: {SEPARABLE}"
@@ -80,13 +81,13 @@ class AffineMap(ScoreMap):
             warnings.warn(f"{type(self).__name__} {trouble}", ConvergenceWarning, stacklevel=3)
         coef, intercept = objective.split(theta)
         coef = coef / size
-        self.coef_ = np.ldexp(coef, -exponent)
-        self.intercept_ = intercept - self._scale(middle[None], coef)[0]
+        self.coef_: Float64s = np.ldexp(coef, -exponent)
+        self.intercept_: Float64s = intercept - scale(middle[None], coef)[0]
 
     def _logits(self, logits: Logits) -> Floats:
         x = self._features(logits)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scale(x, self.coef_) + self.intercept_
+            scores = scale(x, self.coef_) + self.intercept_
         far = ~np.isfinite(scores).all(axis=1)
         if far.any():
             scores[far] = self._far(x[far])
@@ -95,32 +96,41 @@ class AffineMap(ScoreMap):
     def _far(self, x: Float64s) -> Float64s:
         """W x + c where that overflows: less the row maximum, which changes no probability; -inf is out of reach."""
         peak = np.abs(x).max(axis=1, keepdims=True)
-        scores = self._scale(x / peak, self.coef_) + self.intercept_ / peak
+        scores = scale(x / peak, self.coef_) + self.intercept_ / peak
         with np.errstate(over="ignore"):
             return np.asarray((scores - scores.max(axis=1, keepdims=True)) * peak)
 
 
+def scale(x: Float64s, coef: Float64s) -> Float64s:
+    """W x in each row, for a W given in full or by its diagonal."""
+    return np.asarray(x * coef if coef.ndim == 1 else x @ coef.T)
+
+
 @dataclass(frozen=True)
 class Objective:
-    """Penalised mean cross-entropy of an affine map, with its gradient and the products of its Hessian."""
+    """Penalised mean cross-entropy of an affine map, with its gradient and the products of its Hessian.
 
-    shape: AffineMap
+    Its argument theta holds the entries of W, in full or its diagonal, and then c.
+    """
+
     x: Float64s
     y: Codes
     share: Float64s  # weights that sum to 1
-    centre: Float64s
+    shape: tuple[int, ...]  # of W, (k, k) or (k,)
+    centre: Float64s  # the theta it is pulled towards
     penalty: float
 
     def split(self, theta: Float64s) -> tuple[Float64s, Float64s]:
         k = self.x.shape[1]
-        return theta[:-k].reshape(self.shape._identity(k).shape), theta[-k:]
+        return theta[:-k].reshape(self.shape), theta[-k:]
 
     def _scores(self, theta: Float64s) -> Float64s:
         coef, intercept = self.split(theta)
-        return self.shape._scale(self.x, coef) + intercept
+        return scale(self.x, coef) + intercept
 
     def _pull_back(self, slopes: Float64s) -> Float64s:
-        return np.concatenate([self.shape._scale_gradient(self.x, slopes).ravel(), slopes.sum(axis=0)])
+        by_coef = np.einsum("ij,ij->j", self.x, slopes) if len(self.shape) == 1 else slopes.T @ self.x
+        return np.concatenate([by_coef.ravel(), slopes.sum(axis=0)])
 
     def value_and_slope(self, theta: Float64s) -> tuple[float, Float64s]:
         rows = np.arange(len(self.y))
@@ -136,7 +146,7 @@ class Objective:
         return float(value), self._pull_back(scores) + self.penalty * off
 
     def hessian(self, theta: Float64s) -> LinearOperator:
-        p = softmax(self._scores(theta))
+        p = softmax_of(self._scores(theta))
 
         def product(direction: Float64s) -> Float64s:
             slopes = self._scores(direction.ravel())
@@ -157,14 +167,15 @@ class Objective:
         theta, slope = found.x, self.value_and_slope(found.x)[1]
         if found.nit >= max_iter:
             return theta, int(found.nit), f"stopped after max_iter={max_iter} iterations, before it converged"
-        for _ in range(2):
-            step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
-            gain = -float(slope @ step) / 2
-            slope_there = self.value_and_slope(theta + step)[1]
-            if not np.abs(slope_there).max() < np.abs(slope).max():
-                break
-            theta, slope = theta + step, slope_there
-        return theta, int(found.nit), self.trouble(theta, step, gain, found.message)
+        with np.errstate(all="ignore"):  # a Hessian of zeros has no step: one that is not finite is never taken
+            for _ in range(2):
+                step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
+                gain = -float(slope @ step) / 2
+                slope_there = self.value_and_slope(theta + step)[1]
+                if not np.abs(slope_there).max() < np.abs(slope).max():
+                    break
+                theta, slope = theta + step, slope_there
+            return theta, int(found.nit), self.trouble(theta, step, gain, found.message)
 
     def trouble(self, theta: Float64s, step: Float64s, gain: float, message: str) -> str | None:
         """What is wrong with theta, given the last Newton step and the gain it predicted.
@@ -172,9 +183,9 @@ class Objective:
         Near a minimum Newton's steps vanish. Where the cross-entropy falls without end it falls exponentially, and
         there a Newton step moves some score by about 1 however small the slope has become.
         """
-        if not gain < CONVERGED:
-            return f"did not converge: a further step promises {gain:.1e} nats ({message})"
         moved = np.ptp(self._scores(step), axis=1).max()
+        if np.isfinite(moved) and not gain < CONVERGED:
+            return f"did not converge: a further step promises {gain:.1e} nats ({message})"
         if (self.penalty == 0 and self.separates(theta)) or not moved < FLAT:
             return (
                 "found no best map, its optimum is not attained, or too far out to reach: some classes can be told "
@@ -187,16 +198,6 @@ class Objective:
         scores = self._scores(theta)
         label = scores[np.arange(len(self.y)), self.y]
         return bool((label == scores.max(axis=1)).all() and (label > scores.min(axis=1)).any())
-
-
-def finite(logits: Logits, name: str) -> Float64s:
-    if logits.excluded:
-        row = int(np.argmax(np.isneginf(logits.bottom)))
-        raise ValueError(
-            f"row {row} has a logit of -inf: {name} multiplies logits and needs finite ones; "
-            "use TemperatureScaling, or from_probabilities, whose floor makes them finite"
-        )
-    return logits.values.astype(np.float64)
 
 
 class VectorScaling(AffineMap):
@@ -212,48 +213,10 @@ class VectorScaling(AffineMap):
     (4, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        l2: float = 1.0,
-        max_iter: int = 1000,
-        labels: ArrayLike | None = None,
-        space: str = "logits",
-        floor: float | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.labels = labels
-        self.space = space
-        self.floor = floor
-
-    def _features(self, logits: Logits) -> Float64s:
-        return finite(logits, "VectorScaling")
-
-    def _identity(self, k: int) -> Float64s:
-        return np.ones(k)
-
-    def _scale(self, x: Float64s, coef: Float64s) -> Float64s:
-        return x * coef
-
-    def _scale_gradient(self, x: Float64s, residual: Float64s) -> Float64s:
-        return np.asarray(np.einsum("ij,ij->j", x, residual))
+    diagonal = True
 
 
-class FullMatrix(AffineMap):
-    """Abstract: an affine map whose W is a full k by k matrix."""
-
-    def _identity(self, k: int) -> Float64s:
-        return np.eye(k)
-
-    def _scale(self, x: Float64s, coef: Float64s) -> Float64s:
-        return np.asarray(x @ coef.T)
-
-    def _scale_gradient(self, x: Float64s, residual: Float64s) -> Float64s:
-        return np.asarray(residual.T @ x)
-
-
-class MatrixScaling(FullMatrix):
+class MatrixScaling(AffineMap):
     """A full matrix and an intercept: softmax(W z + c), multinomial logistic regression on the logits.
 
     Guo et al., ICML 2017. k² + k numbers: with few samples per class raise `l2` (see AffineMap), or choose a smaller
@@ -265,26 +228,8 @@ class MatrixScaling(FullMatrix):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        l2: float = 1.0,
-        max_iter: int = 1000,
-        labels: ArrayLike | None = None,
-        space: str = "logits",
-        floor: float | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.labels = labels
-        self.space = space
-        self.floor = floor
 
-    def _features(self, logits: Logits) -> Float64s:
-        return finite(logits, "MatrixScaling")
-
-
-class DirichletScaling(FullMatrix):
+class DirichletScaling(AffineMap):
     """A full matrix and an intercept on log-probabilities: softmax(W log p + c).
 
     Kull et al., Beyond temperature scaling, NeurIPS 2019. Unlike MatrixScaling it does not change when a constant is
@@ -297,22 +242,7 @@ class DirichletScaling(FullMatrix):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        l2: float = 1.0,
-        max_iter: int = 1000,
-        labels: ArrayLike | None = None,
-        space: str = "logits",
-        floor: float | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.labels = labels
-        self.space = space
-        self.floor = floor
-
     def _features(self, logits: Logits) -> Float64s:
         with np.errstate(over="ignore"):
-            x = np.maximum(finite(logits, "DirichletScaling") - logits.top[:, None], -LARGEST)
+            x = np.maximum(super()._features(logits) - logits.top[:, None], -LARGEST)
         return np.asarray(x - np.log(np.exp(x).sum(axis=1, keepdims=True)))

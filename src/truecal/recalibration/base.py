@@ -1,61 +1,61 @@
-"""What every recalibration map shares: its border (logits or probabilities, labels, weights) and its three verbs."""
+"""What every recalibration map shares: it reads logits or probabilities, labels and weights, then fits and applies."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    OneToOneFeatureMixin,
-    TransformerMixin,
-)
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from truecal.backends.numpy import softmax
-from truecal.core.data import (
-    HalfPrecision,
-    as_array,
-    check_labels,
-    check_logits,
-    check_probabilities,
-    check_weights,
-    row_blocks,
-)
+from truecal.core.data import as_array, check_labels, check_logits, check_probabilities, check_weights, row_blocks
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 BLOCK_BYTES = 1 << 20  # a float64 block of this size stays in the cache between the steps of a pass
-SPACES = ("logits", "probabilities")
+ROUNDING = 1e-6  # how far outside [0, 1] a probability may lie
+ROW_SUM_SLACK = 1e-2  # how far from 1 a row of probabilities may sum, in half precision too
 
 
 @dataclass(frozen=True)
 class Logits:
-    """Logits that passed the border: no NaN, no +inf, at least one finite value per row; -inf means probability 0."""
+    """Validated logits: no NaN, no +inf, at least one finite value per row; -inf means probability 0."""
 
     values: Floats
     top: Float64s  # the largest value of each row
     bottom: Float64s  # the smallest value of each row; -inf where a class is excluded
+    rows: Codes  # the numbers of the rows as given, for messages
 
     @property
     def excluded(self) -> bool:
         return bool(np.isneginf(self.bottom).any())
 
     def take(self, rows: NDArray[Any]) -> Logits:
-        return Logits(self.values[rows], self.top[rows], self.bottom[rows])
+        return Logits(self.values[rows], self.top[rows], self.bottom[rows], self.rows[rows])
+
+
+@dataclass(frozen=True)
+class ValidationData:
+    """What a map is fitted on: logits, the column of each label, and positive weights below 2.
+
+    The weights as given were unit * weight, which matters beside a prior alone.
+    """
+
+    logits: Logits
+    y: Codes
+    weight: Float64s
+    unit: float = 1.0
+
+    def take(self, rows: NDArray[Any]) -> ValidationData:
+        return ValidationData(self.logits.take(rows), self.y[rows], self.weight[rows], self.unit)
 
 
 def blocks(n: int, k: int) -> list[slice]:
@@ -72,26 +72,27 @@ def read_logits(values: Floats) -> Logits:
         np.min(values[rows], axis=1, out=bottom[rows])
     if not np.isfinite(top).all():
         check_logits(values, "X")  # raises, naming the place
-    return Logits(values, top, bottom)
+    return Logits(values, top, bottom, np.arange(n))
 
 
-def reports(logits: Logits) -> Float64s:
-    """The probabilities these logits stand for."""
-    return np.asarray(softmax(logits.values.astype(np.float64)))
+def softmax_of(values: Floats) -> Floats:
+    """The softmax of each row, for logits of any size."""
+    with np.errstate(over="ignore"):  # the difference of two huge logits is -inf, whose exponential is the right 0
+        return softmax(values)
 
 
-def _is_tensor(x: Any) -> bool:
-    """Torch tensors and pyarrow tables, which scikit-learn cannot read or reads with loss (bfloat16)."""
-    return not isinstance(x, np.ndarray) and (hasattr(x, "__dlpack__") or hasattr(x, "column_names"))
+def probabilities_of(logits: Logits) -> Float64s:
+    """The probabilities these logits stand for, in float64."""
+    return np.asarray(softmax_of(logits.values.astype(np.float64)))
 
 
-def check_number(value: Any, name: str, expected: str, *, low: float, high: float, open_low: bool = False) -> float:
-    """A real number in [low, high), or in (low, high); `expected` says so in words."""
+def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high: float = np.inf) -> float:
+    """A real number in [low, high); `expected` says so in words."""
     message = f"{name} must be {expected}, got {value!r}"
     if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
         raise TypeError(message)
     number = float(value)
-    if not low <= number < high or (open_low and number == low):
+    if not low <= number < high:
         raise ValueError(message)
     return number
 
@@ -109,32 +110,20 @@ def read_weights(sample_weight: Any, n: int) -> tuple[Float64s, float]:
     return np.asarray(np.ldexp(weight, -exponents[0])), float(np.ldexp(1.0, exponents[1]))
 
 
-@contextmanager
-def unchanged_on_failure(estimator: Recalibrator) -> Iterator[None]:
-    """Every attribute as it was if the body raises: an estimator is never half of one fit and half of another."""
-    attributes: dict[str, Any] = estimator.__dict__
-    before = attributes.copy()
-    try:
-        yield
-    except BaseException:
-        attributes.clear()
-        attributes.update(before)
-        raise
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 # scikit-learn is untyped
 class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
-    X has one column per class. It holds logits (any numbers whose softmax is the report; log-probabilities are
-    logits too), or probabilities for an estimator made by `from_probabilities`. The two are never guessed from each
-    other. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of column j; labels are
-    sorted, because scikit-learn's scorers rely on sorted classes_.
+    X has one column per class. It holds logits (any numbers whose softmax is the prediction; log-probabilities are
+    logits too), or probabilities for an estimator made by `from_probabilities`. y holds column indices 0..k-1, or
+    values of `labels`, where labels[j] is the class of column j; labels are sorted, because scikit-learn's scorers
+    rely on sorted classes_.
     """
 
-    labels: ArrayLike | None
-    space: str
-    floor: float | None
+    labels: ArrayLike | None = None
+    space: str = "logits"
+    floor: float | None = None
 
     @classmethod
     def from_probabilities(cls, **params: Any) -> Self:
@@ -147,11 +136,8 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return cls(space="probabilities", **params)
 
     @abstractmethod
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
-        """Learn from validated logits, column indices and positive weights below 2.
-
-        The weights given were unit * weight, which matters to a prior alone.
-        """
+    def _fit(self, data: ValidationData) -> None:
+        """Learn the map."""
 
     @abstractmethod
     def _logits(self, logits: Logits) -> Floats:
@@ -163,15 +149,15 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on validation data, which must not be the data the result is evaluated on."""
-        with unchanged_on_failure(self):
-            logits = self._read(X, reset=True)
-            n, k = logits.values.shape
-            codes = self._read_labels(y, n, k)
-            weight, unit = read_weights(sample_weight, n)
-            kept = weight > 0
-            if not kept.all():  # a row of weight zero must not move a bin edge or decide that the data are separable
-                logits, codes, weight = logits.take(kept), codes[kept], weight[kept]
-            self._fit(logits, codes, weight, unit)
+        fitted = copy(self)  # this one stays as it was if anything below fails
+        logits = fitted._read(X, reset=True)
+        if self.space == "logits":
+            _refuse_probabilities(logits, type(self).__name__)
+        n, k = logits.values.shape
+        data = ValidationData(logits, fitted._read_labels(y, n, k), *read_weights(sample_weight, n))
+        kept = data.weight > 0  # a row of weight zero must not move a bin edge or decide that the data are separable
+        fitted._fit(data if kept.all() else data.take(kept))
+        self.__dict__ = fitted.__dict__
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -191,7 +177,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return np.asarray(self.classes_[top])
 
     def _read(self, X: Any, *, reset: bool) -> Logits:
-        if self.space not in SPACES:
+        if self.space not in ("logits", "probabilities"):
             raise ValueError(f"space must be 'logits' or 'probabilities', got {self.space!r}")
         if self.space == "logits" and self.floor is not None:
             raise ValueError(
@@ -199,35 +185,36 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
                 f"for an X of probabilities use {type(self).__name__}.from_probabilities(floor={self.floor!r})"
             )
         values = self._values(X, reset=reset)
-        return read_logits(self._log_floor(values) if self.space == "probabilities" else values)
+        return read_logits(self._log_floor(values) if self.space == "probabilities" else np.asarray(values))
 
     def _values(self, X: Any, *, reset: bool) -> Floats:
         """X as a floating array of one column per class, its width and column names those seen by fit."""
-        if _is_tensor(X):
-            X = as_array(X, "X")  # scikit-learn reads arrays, lists and data frames by itself
-        values = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "to_numpy") or hasattr(X, "toarray")):
+            X = as_array(X, "X")  # tensors, which scikit-learn cannot read or reads with loss (bfloat16), and no arrays
+        validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        values = as_array(X, "X")  # scikit-learn lets hidden values of masked arrays, decimals and dates through
         if values.shape[1] < 2:
             raise ValueError(
                 "X must have one column per class, at least two, got n_features = 1; "
                 "a binary score s stands for two logits, np.column_stack([np.zeros_like(s), s])"
             )
-        if isinstance(X, HalfPrecision) and self.space == "probabilities":
-            return X  # scikit-learn would forget how coarse its row sums are
-        kept = values.dtype in (np.float16, np.float32, np.float64)
-        return np.asarray(values if kept else values.astype(np.float64))
+        if values.dtype in (np.float16, np.float32, np.float64):
+            return values
+        with np.errstate(over="ignore"):  # beyond float64 is infinite, which is refused by its place
+            return values.astype(np.float64)
 
     def _log_floor(self, values: Floats) -> Floats:
         smallest = float(np.finfo(values.dtype).smallest_subnormal)
         if self.floor is not None:
-            expected = "a number strictly between 0 and 1"
-            smallest = max(smallest, check_number(self.floor, "floor", expected, low=0, high=1, open_low=True))
+            expected, least = "a number strictly between 0 and 1", float(np.nextafter(0, 1))
+            smallest = max(smallest, check_number(self.floor, "floor", expected, low=least, high=1))
         p = check_probabilities(values, "X")
         return np.asarray(np.log(np.maximum(p, p.dtype.type(smallest))))
 
     def _read_labels(self, y: Any, n: int, k: int) -> Codes:
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None")
-        y = column_or_1d(as_array(y, "y") if _is_tensor(y) else y, warn=True)
+        y = column_or_1d(as_array(y, "y"), warn=True)
         if len(y) != n:
             raise ValueError(f"numbers of rows disagree: X has {n}, y has {len(y)}")
         if y.dtype.kind == "f" and (fractional := y != np.floor(y)).any():
@@ -242,6 +229,18 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         _refuse_unsorted(names)
         self.classes_ = names
         return codes
+
+
+def _refuse_probabilities(logits: Logits, name: str) -> None:
+    """Rows in [0, 1] that all sum to 1: their softmax would be a nearly uniform prediction that nobody made."""
+    if logits.bottom.min() < -ROUNDING or logits.top.max() > 1 + ROUNDING:
+        return
+    sums = logits.values.sum(axis=1, dtype=np.float64)
+    if (np.abs(sums - 1) <= ROW_SUM_SLACK).all():
+        raise ValueError(
+            f"X looks like probabilities (entries in [0, 1], every row sums to 1), and {name}() takes logits: "
+            f"use {name}.from_probabilities(), or give the logits"
+        )
 
 
 def _refuse_recoded(y: NDArray[Any], names: NDArray[Any], k: int) -> None:
@@ -275,7 +274,7 @@ class ScoreMap(Recalibrator):
     """Abstract: a map that makes logits; its probabilities are their softmax."""
 
     def _probabilities(self, logits: Logits) -> Floats:
-        return softmax(self._logits(logits))
+        return softmax_of(self._logits(logits))
 
 
 class ProbabilityMap(Recalibrator):
@@ -287,7 +286,7 @@ class ProbabilityMap(Recalibrator):
 
 
 def normalise(scores: Float64s, fallback: Float64s) -> Float64s:
-    """Rows divided by their sums; a row of zeros, about which nothing was learned, keeps the report."""
+    """Rows divided by their sums; a row of zeros, about which nothing was learned, keeps its prediction."""
     total = scores.sum(axis=1, keepdims=True)
     empty = total[:, 0] <= 0
     if empty.any():

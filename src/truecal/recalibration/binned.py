@@ -1,11 +1,14 @@
-"""Maps that replace a report by a mean over its bin: histogram binning, scaling-binning, canonical recalibration."""
+"""Maps that replace a prediction by a mean over its bin: histogram and scaling-binning, canonical recalibration."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
@@ -16,58 +19,83 @@ from truecal.recalibration.base import (
     Logits,
     ProbabilityMap,
     Recalibrator,
+    ValidationData,
     check_number,
     normalise,
-    reports,
+    probabilities_of,
 )
 from truecal.recalibration.temperature import TemperatureScaling
 
 
-def inner_edges(reports: Float64s, n_bins: int, strategy: str) -> Float64s:
-    """The n_bins - 1 values that separate the bins, from the reports alone; equal reports share a bin.
+def inner_edges(p: Float64s, n_bins: int, strategy: str) -> Float64s:
+    """The different values that separate the bins, from the predictions alone; equal predictions share a bin.
 
-    Quantile bin j ends with the sample at sorted position floor(j n / n_bins), as in `truecal.Quantile`.
+    Quantile bin j ends with the sample at sorted position floor(j n / n_bins), as in `truecal.Quantile`; more bins than
+    samples are as many. Of very many equal-width bins only those near a sample are told apart, so that the cost follows
+    the samples: the others are empty, and how the empty ones are divided changes nothing.
     """
-    if strategy == "uniform":
-        return np.asarray(np.arange(1, n_bins) / n_bins)
-    if strategy != "quantile":
+    n = len(p)
+    if strategy == "quantile":
+        m = min(n_bins, n)
+        return np.unique(np.sort(p)[np.arange(1, m) * n // m - 1])
+    if strategy != "uniform":
         raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}")
-    last = np.arange(1, n_bins) * len(reports) // n_bins
-    return np.asarray(
-        np.concatenate([[-np.inf], np.sort(reports)])[last]
-    )  # position 0: more bins than samples, an empty one
+    if n_bins <= 4 * n:
+        return np.asarray(np.arange(1, n_bins) / n_bins)
+    near = np.unique(np.floor(p * n_bins)[:, None] + np.arange(-1, 3))  # p lies between two of these four, if rounded
+    return np.unique(near[(near > 0) & (near < n_bins)] / n_bins)
 
 
-def bin_of(edges: Float64s, reports: Float64s) -> Codes:
-    """The bin of each report: bin j is (edges[j-1], edges[j]]."""
-    return np.asarray(np.searchsorted(edges, reports, side="left"), dtype=np.intp)
+def bin_of(edges: Float64s, p: Float64s) -> Codes:
+    """The bin of each prediction: bin j is (edges[j-1], edges[j]]."""
+    return np.asarray(np.searchsorted(edges, p, side="left"), dtype=np.intp)
 
 
-def bin_means(cells: Codes, n_bins: int, values: NDArray[Any], weight: Float64s) -> Float64s:
+def bin_means(edges: Float64s, p: Float64s, values: NDArray[Any], weight: Float64s) -> Float64s:
     """Weighted mean of the values in each bin; NaN for an empty bin."""
-    mass = np.bincount(cells, weights=weight, minlength=n_bins)
-    total = np.bincount(cells, weights=weight * values, minlength=n_bins)
+    bins, n_bins = bin_of(edges, p), len(edges) + 1
+    mass = np.bincount(bins, weights=weight, minlength=n_bins)
+    total = np.bincount(bins, weights=weight * values, minlength=n_bins)
     return np.asarray(np.divide(total, mass, out=np.full(n_bins, np.nan), where=mass > 0))
 
 
-def look_up(edges: list[Float64s], means: list[Float64s], p: Float64s) -> Float64s:
-    """Each class's report replaced by the mean of its bin; a report in an empty bin stays."""
-    out = np.empty_like(p)
-    for r, (cuts, values) in enumerate(zip(edges, means, strict=True)):
-        mapped = values[bin_of(cuts, p[:, r])]
-        out[:, r] = np.where(np.isnan(mapped), p[:, r], mapped)
-    return out
+@dataclass(eq=False, repr=False, kw_only=True)
+class OneVsRestBins(ProbabilityMap):
+    """Abstract: each class's probability replaced by the mean of its bin, then rows divided by their sums."""
+
+    n_bins: int = 15
+    strategy: str = "quantile"
+
+    @abstractmethod
+    def _binned(self, logits: Logits) -> Float64s:
+        """The probabilities that are sorted into bins."""
+
+    def _fill(self, p: Float64s, columns: Iterable[NDArray[Any]], weight: Float64s) -> None:
+        """Edges from the probabilities, means of one column of values per class."""
+        m = check_positive_int(self.n_bins, "n_bins")
+        self.edges_ = [inner_edges(column, m, self.strategy) for column in p.T]
+        self.means_ = [
+            bin_means(edges, column, values, weight)
+            for edges, column, values in zip(self.edges_, p.T, columns, strict=True)
+        ]
+
+    def _probabilities(self, logits: Logits) -> Float64s:
+        p = self._binned(logits)
+        found = [m[bin_of(edges, column)] for edges, m, column in zip(self.edges_, self.means_, p.T, strict=True)]
+        means = np.column_stack(found)
+        return normalise(np.where(np.isnan(means), p, means), p)  # a prediction in an empty bin stays
 
 
-class HistogramBinning(ProbabilityMap):
+class HistogramBinning(OneVsRestBins):
     """For each class r the frequency of r in the bin of p_r, then rows divided by their sums.
 
     Zadrozny and Elkan, Obtaining calibrated probability estimates from decision trees and naive Bayesian classifiers,
-    ICML 2001. A report in a bin that was empty keeps its value, and so does a class that no validation sample has.
+    ICML 2001. A probability in a bin that was empty keeps its value, and so does that of a class that no validation
+    sample has.
 
     Parameters: `n_bins`; `strategy`, "quantile" (bins of about equally many samples) or "uniform" (equal width);
     `labels`, `space`, `floor` as in TemperatureScaling. Weights never move an edge. Attributes: `edges_`, `means_`
-    (per class), `classes_`.
+    (per class; NaN for an empty bin), `classes_`.
 
     >>> import truecal as tc
     >>> p = [[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.8, 0.2], [0.2, 0.8]]
@@ -76,41 +104,22 @@ class HistogramBinning(ProbabilityMap):
     [[0.75, 0.25]]
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: int = 15,
-        strategy: str = "quantile",
-        labels: ArrayLike | None = None,
-        space: str = "logits",
-        floor: float | None = None,
-    ) -> None:
-        self.n_bins = n_bins
-        self.strategy = strategy
-        self.labels = labels
-        self.space = space
-        self.floor = floor
+    def _binned(self, logits: Logits) -> Float64s:
+        return probabilities_of(logits)
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
-        m = check_positive_int(self.n_bins, "n_bins")
-        p = reports(logits)
+    def _fit(self, data: ValidationData) -> None:
+        p, y = self._binned(data.logits), data.y
         present = np.bincount(y, minlength=p.shape[1]) > 0
-        self.edges_ = [inner_edges(column, m, self.strategy) for column in p.T]
-        self.means_ = [
-            bin_means(bin_of(edges, column), m, y == r, weight) if seen else np.full(m, np.nan)
-            for r, (edges, column, seen) in enumerate(zip(self.edges_, p.T, present, strict=True))
-        ]
-
-    def _probabilities(self, logits: Logits) -> Float64s:
-        p = reports(logits)
-        return normalise(look_up(self.edges_, self.means_, p), p)
+        unknown = np.full(len(y), np.nan)
+        self._fill(p, (y == r if seen else unknown for r, seen in enumerate(present)), data.weight)
 
 
-class ScalingBinning(ProbabilityMap):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ScalingBinning(OneVsRestBins):
     """Fit a smooth map, then replace each class's probability by the mean of the smooth map over its bin.
 
     Kumar, Liang and Ma, Verified Uncertainty Calibration, NeurIPS 2019: the outputs take few values, so their
-    calibration can be verified, and the bin means average smooth reports and not noisy labels. The bins and their
+    calibration can be verified, and the bin means average smooth predictions and not noisy labels. The bins and their
     means use no label, so all validation samples serve both steps.
 
     Parameters: `scaling`, an estimator of logits (default TemperatureScaling()); `n_bins`; `strategy`; `labels`,
@@ -126,57 +135,37 @@ class ScalingBinning(ProbabilityMap):
     5
     """
 
-    def __init__(
-        self,
-        scaling: Recalibrator | None = None,
-        *,
-        n_bins: int = 15,
-        strategy: str = "quantile",
-        labels: ArrayLike | None = None,
-        space: str = "logits",
-        floor: float | None = None,
-    ) -> None:
-        self.scaling = scaling
-        self.n_bins = n_bins
-        self.strategy = strategy
-        self.labels = labels
-        self.space = space
-        self.floor = floor
+    scaling: Recalibrator | None = field(default=None, kw_only=False)
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
-        m = check_positive_int(self.n_bins, "n_bins")
+    def _binned(self, logits: Logits) -> Float64s:
+        return np.asarray(self.scaling_.predict_proba(logits.values), dtype=np.float64)
+
+    def _fit(self, data: ValidationData) -> None:
         if not (self.scaling is None or isinstance(self.scaling, Recalibrator)):
             raise TypeError(f"scaling must be a recalibration estimator, got {self.scaling!r}")
         scaling = TemperatureScaling() if self.scaling is None else clone(self.scaling)
         if scaling.space != "logits" or scaling.labels is not None:
             raise ValueError("scaling must be an estimator of logits without labels; give both to ScalingBinning")
-        self.scaling_ = scaling.fit(logits.values, y, unit * weight)
-        p = self._scaled(logits)
-        self.edges_ = [inner_edges(column, m, self.strategy) for column in p.T]
-        self.means_ = [
-            bin_means(bin_of(edges, column), m, column, weight) for edges, column in zip(self.edges_, p.T, strict=True)
-        ]
-
-    def _scaled(self, logits: Logits) -> Float64s:
-        return np.asarray(self.scaling_.predict_proba(logits.values), dtype=np.float64)
-
-    def _probabilities(self, logits: Logits) -> Float64s:
-        p = self._scaled(logits)
-        return normalise(look_up(self.edges_, self.means_, p), p)
+        self.scaling_ = scaling.fit(data.logits.values, data.y, data.unit * data.weight)
+        p = self._binned(data.logits)
+        self._fill(p, p.T, data.weight)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CanonicalRecalibration(ProbabilityMap):
-    """Replace a report by the mean outcome of its cell: the empirical form of E[e_y | h(x)].
+    """Replace a prediction by the mean outcome of its cell: an estimate of E[e_y | h(x)].
 
-    The paper's recalibration theorem: in expectation no truthful error of E[φ(y) | h(x)] exceeds that of h. A cell
-    is a class and a quantile bin of the confidence among the reports whose largest probability is that class; cells
-    look at reports only. The value of cell B is (sum of e_y over B + smoothing * mean report of B) / (n_B + smoothing).
-    With smoothing 0 (default, the theorem's form) a class not seen in a cell gets probability 0, which makes the
-    cross-entropy infinite if it comes up later: choose smoothing > 0 where that matters. A report in a cell without
-    validation samples stays.
+    The paper's recalibration theorem is about E[e_y | h(x)] itself: in expectation no truthful error of that map
+    exceeds the error of h. This estimator averages the outcomes of finitely many samples over cells that hold
+    different predictions, so it can be worse than h: where h is calibrated already, or samples per cell are few. A cell
+    is a class and a quantile bin of the confidence among the predictions whose largest probability is that class; cells
+    look at predictions only. The value of cell B is (sum of e_y over B + smoothing * mean prediction of B) /
+    (n_B + smoothing). With smoothing 0 (default, the theorem's form) a class not seen in a cell gets probability 0,
+    which makes the cross-entropy infinite if it comes up later: choose smoothing > 0 where that matters. A prediction
+    in a cell without validation samples stays.
 
     Parameters: `n_bins` per largest class; `smoothing`; `labels`, `space`, `floor` as in TemperatureScaling.
-    Attributes: `edges_` (per class), `cells_` (the occupied ones), `means_`, `classes_`.
+    Attributes: `edges_` (per class), `means_` (a row per cell, class by class; NaN for an empty cell), `classes_`.
 
     >>> import truecal as tc
     >>> p = [[0.6, 0.3, 0.1]] * 4
@@ -185,48 +174,36 @@ class CanonicalRecalibration(ProbabilityMap):
     [[0.5, 0.25, 0.25]]
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: int = 15,
-        smoothing: float = 0.0,
-        labels: ArrayLike | None = None,
-        space: str = "logits",
-        floor: float | None = None,
-    ) -> None:
-        self.n_bins = n_bins
-        self.smoothing = smoothing
-        self.labels = labels
-        self.space = space
-        self.floor = floor
+    n_bins: int = 15
+    smoothing: float = 0.0
 
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
+    def _fit(self, data: ValidationData) -> None:
         m = check_positive_int(self.n_bins, "n_bins")
-        expected = "a finite number of at least 0"
-        smoothing = check_number(self.smoothing, "smoothing", expected, low=0, high=np.inf)
-        p = reports(logits)
+        smoothing = check_number(self.smoothing, "smoothing", "a finite number of at least 0")
+        p, n = probabilities_of(data.logits), len(data.y)
         top, confidence = np.argmax(p, axis=1), p.max(axis=1)
         self.edges_ = {int(r): inner_edges(confidence[top == r], m, "quantile") for r in np.unique(top)}
-        self.cells_, place = np.unique(self._cells(p), return_inverse=True)
-        member = csr_array((weight, (place, np.arange(len(y)))), shape=(len(self.cells_), len(y)))
+        n_cells = sum(len(edges) + 1 for edges in self.edges_.values())
+        member = csr_array((data.weight, (self._cells(p), np.arange(n))), shape=(n_cells + 1, n))
+        outcomes = csr_array((np.ones(n), (np.arange(n), data.y)), shape=p.shape)
         mass: Any = member.sum(axis=1)[:, None]
-        outcomes = csr_array((np.ones(len(y)), (np.arange(len(y)), y)), shape=p.shape)
-        with np.errstate(over="ignore"):  # a mass of infinity leaves nothing to the report, as it should
-            pull = smoothing / (unit * mass + smoothing) if smoothing else 0.0
-        self.means_ = (1 - pull) * (np.asarray((member @ outcomes).toarray()) / mass) + pull * (member @ p / mass)
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # a huge mass leaves nothing to the prior; 0 / 0 is an empty cell
+            pull = smoothing / (data.unit * mass + smoothing) if smoothing else 0.0
+            self.means_ = (1 - pull) * ((member @ outcomes).toarray() / mass) + pull * (member @ p / mass)
 
     def _cells(self, p: Float64s) -> Codes:
-        """Cell numbers; -1 for a largest class that no validation report had."""
+        """The row of `means_` of each prediction; -1, which is an empty one, for a largest class never seen."""
         top, confidence = np.argmax(p, axis=1), p.max(axis=1)
-        cells = np.full(len(p), -1, dtype=np.intp)
+        cells, first = np.full(len(p), -1, dtype=np.intp), 0
         for r, edges in self.edges_.items():
             rows = top == r
-            cells[rows] = r * self.n_bins + bin_of(edges, confidence[rows])
+            cells[rows] = first + bin_of(edges, confidence[rows])
+            first += len(edges) + 1
         return cells
 
     def _probabilities(self, logits: Logits) -> Float64s:
-        p = reports(logits)
-        cells = self._cells(p)
-        place = np.minimum(np.searchsorted(self.cells_, cells), len(self.cells_) - 1)
-        known = self.cells_[place] == cells
-        return np.where(known[:, None], self.means_[place], p)
+        p = probabilities_of(logits)
+        means = self.means_[self._cells(p)]
+        return np.where(np.isnan(means), p, means)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap
+from truecal.recalibration.base import Floats, Logits, ScoreMap, ValidationData
 
 
 class Identity(ScoreMap):
@@ -18,12 +17,7 @@ class Identity(ScoreMap):
     [[0.7, 0.3]]
     """
 
-    def __init__(self, *, labels: ArrayLike | None = None, space: str = "logits", floor: float | None = None) -> None:
-        self.labels = labels
-        self.space = space
-        self.floor = floor
-
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
+    def _fit(self, data: ValidationData) -> None:
         pass
 
     def _logits(self, logits: Logits) -> Floats:

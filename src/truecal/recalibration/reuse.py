@@ -47,7 +47,7 @@ def could_be_chance(first: Counter[int], second: Counter[int]) -> bool:
 
     Of two equal rows of independent samples from one source, one lies in each part with probability 2ab / (a + b)², for
     parts of a and b rows: a binomial test over the rows that occur exactly twice. Reuse makes pairs across, ties of
-    reports with few values make pairs of both kinds.
+    predictions of few values make pairs of both kinds.
     """
     a, b = first.total(), second.total()
     across = sum(count == 1 and second[key] == 1 for key, count in first.items())

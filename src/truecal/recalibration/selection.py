@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,13 +42,9 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the fitted map itself is not among them."""
-        return {
-            "name": self.name,
-            "error": self.error,
-            "truthful": self.truthful,
-            "n_samples": self.n_samples,
-            "scores": [{"name": s.name, "loss": s.loss, "U": s.U, "error": s.error} for s in self.scores],
-        }
+        values = {**vars(self), "scores": [asdict(score) for score in self.scores]}
+        del values["best"]
+        return values
 
     def to_pandas(self) -> Any:
         """One row per candidate, best first."""
@@ -83,8 +78,8 @@ def select_recalibration(
 ) -> Selection:
     """Fit every candidate on one part of the validation data and keep the one of least error on the other part.
 
-    The two parts must not share samples, and neither may be the data on which the result is reported: an error is
-    truthful only for reports that never saw the labels it is computed with, and a chosen map has seen both parts'.
+    The two parts must not share samples, and neither may be the data on which the result is evaluated: an error is
+    truthful only for predictions that never saw the labels it is computed with, and a chosen map has seen both parts'.
     Selection rows that are among those fitted on (same X to float32, same y) more often than chance explains are
     refused, or warned of where they are few.
 
@@ -163,24 +158,18 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
 
 def _score(name: str, fitted: Recalibrator, metric: Metric, label: str, logits: Any, y: Any) -> Score:
     p = fitted.predict_proba(logits)
-    labels = None if fitted.labels is None else fitted.classes_
-    if not isinstance(metric, CalibrationError):
-        codes = check_labels(y, p.shape[1], labels, name="y_select")
-        check_same_length(logits_select=p, y_select=codes)
-        return Score(name, _finite(metric(codes, p), name, label))
-    sample = metric.read(y, p, labels=labels)
-    if metric.norm == "l1":
-        return Score(name, _finite(metric.of(sample)[0], name, label))
-    parts = metric.parts(sample)[0]
-    return Score(name, _finite(parts.error, name, label), parts.loss, parts.U)
+    codes = check_labels(y, p.shape[1], None if fitted.labels is None else fitted.classes_, name="y_select")
+    check_same_length(logits_select=p, y_select=codes)
+    if isinstance(metric, CalibrationError) and metric.norm == "l2":
+        parts = metric.decompose(codes, p)
+        return Score(name, _finite(parts.error, name, label), parts.loss, float(parts.U))
+    return Score(name, _finite(metric(codes, p), name, label))
 
 
 def _finite(value: Any, name: str, label: str) -> float:
     """A score that can be compared: NaN would win or lose by its place in the list, and infinities tie."""
-    if not isinstance(value, Real) and np.shape(value) != ():
-        raise TypeError(f"error {label} of candidate {name!r} must be one number, got shape {np.shape(value)}")
     try:
-        score = float(value)
+        score = float(np.asarray(value).item())
     except (TypeError, ValueError):
         raise TypeError(f"error {label} of candidate {name!r} must be one number, got {value!r}") from None
     if not np.isfinite(score):

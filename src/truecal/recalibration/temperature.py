@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, blocks
+from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, ValidationData, blocks
 
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
 GONE = -800.0  # the exponential of this and of everything below it is 0
 START_ROWS = 2048
 MAX_PASSES = 500  # a guard: the hardest problems need a few dozen
+NEAREST = 1e-300  # logits closer than this would need an inverse temperature beyond the largest number
 LARGEST = float(np.finfo(np.float64).max)
 
 CONSTANT = "every row of logits is constant: all temperatures give the same probabilities, and 1 is kept"
@@ -33,7 +33,10 @@ CHANCE = (
 
 @dataclass(frozen=True)
 class Slopes:
-    """The first two derivatives of the cross-entropy at b, in units of b: b f'(b) and b² f''(b)."""
+    """The first two derivatives of the mean cross-entropy f at the inverse temperature b: b f'(b) and b² f''(b).
+
+    In units of b nothing overflows, for logits of any size; f is convex.
+    """
 
     first: float
     second: float
@@ -50,73 +53,60 @@ class Slopes:
         return abs(self.step) <= 1e-5 and abs(self.first * self.step) <= 2 * DECREMENT
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Mean cross-entropy as a convex function of the inverse temperature b.
-
-    With x_ij = b (z_ij - max_j z_ij) it is the mean of log sum_j exp(x_ij) - x_iy. Derivatives are taken in units of b,
-    so that nothing overflows for logits of any size.
-    """
-
-    logits: Logits
-    y: Codes
-    weight: Float64s
-
-    @property
-    def label_gap(self) -> Float64s:
-        with np.errstate(over="ignore"):
-            return np.asarray(self.logits.values[np.arange(len(self.y)), self.y] - self.logits.top)
-
-    def take(self, rows: Codes) -> Problem:
-        return Problem(self.logits.take(rows), self.y[rows], self.weight[rows])
-
-    def _exponents(self, b: float) -> Iterator[tuple[slice, Float64s, Float64s]]:
-        """Blocks of rows that stay in the cache: x, at least GONE, and room for as many numbers."""
-        n, k = self.logits.values.shape
-        parts = blocks(n, k)
-        first, second = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
-        for rows in parts:
-            x, room = first[: rows.stop - rows.start], second[: rows.stop - rows.start]
-            np.subtract(self.logits.values[rows], self.logits.top[rows, None], out=x)
-            np.multiply(x, b, out=x)
-            np.maximum(x, GONE, out=x)
-            yield rows, x, room
-
-    def at(self, b: float) -> Slopes:
-        """One pass over the logits."""
-        sums = np.zeros(2)
-        with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
-            label = b * self.label_gap
-            for rows, x, e in self._exponents(b):
-                np.exp(x, out=e)
-                total = e.sum(axis=1)
-                mean = np.vecdot(e, x) / total
-                np.multiply(x, x, out=x)
-                variance = np.vecdot(e, x) / total - mean * mean
-                sums += np.array([mean - label[rows], variance]) @ self.weight[rows]
-        first, second = (sums / self.weight.sum()).tolist()
-        return Slopes(first, second)
-
-    def excess_at(self, b: float) -> tuple[float, float]:
-        """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
-        sums = np.zeros(2)
-        with np.errstate(over="ignore"):
-            for rows, x, e in self._exponents(b):
-                np.exp(x, out=e)
-                largest = self.logits.values[rows] == self.logits.top[rows, None]
-                e[largest] = 0  # they alone make the infimum, the mean log of their number
-                ties, rest = np.count_nonzero(largest, axis=1), e.sum(axis=1)
-                sums += np.array([np.log1p(rest / ties), np.vecdot(e, x) / (ties + rest)]) @ self.weight[rows]
-        excess, slope = (sums / self.weight.sum()).tolist()
-        return excess, slope
+def label_gap(data: ValidationData) -> Float64s:
+    """The logit of each row's own class, less the largest of the row."""
+    return np.asarray(data.logits.values[np.arange(len(data.y)), data.y] - data.logits.top)
 
 
-def minimise(problem: Problem, start: float, smallest: float) -> tuple[float, bool]:
+def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Float64s, Float64s]]:
+    """Blocks of rows that stay in the cache: x = b (z - max z), at least GONE, and room for as many numbers."""
+    n, k = logits.values.shape
+    parts = blocks(n, k)
+    first, second = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
+    for rows in parts:
+        x, room = first[: rows.stop - rows.start], second[: rows.stop - rows.start]
+        np.subtract(logits.values[rows], logits.top[rows, None], out=x)
+        np.multiply(x, b, out=x)
+        np.maximum(x, GONE, out=x)
+        yield rows, x, room
+
+
+def slopes_at(data: ValidationData, b: float) -> Slopes:
+    """One pass over the logits: the derivatives of the mean of log sum_j exp(x_ij) - x_iy, x = b (z - max z)."""
+    sums = np.zeros(2)
+    with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
+        label = b * label_gap(data)
+        for rows, x, e in exponents(data.logits, b):
+            np.exp(x, out=e)
+            total = e.sum(axis=1)
+            mean = np.vecdot(e, x) / total
+            np.multiply(x, x, out=x)
+            variance = np.vecdot(e, x) / total - mean * mean
+            sums += np.array([mean - label[rows], variance]) @ data.weight[rows]
+    first, second = (sums / data.weight.sum()).tolist()
+    return Slopes(first, second)
+
+
+def excess_at(data: ValidationData, b: float) -> tuple[float, float]:
+    """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
+    sums = np.zeros(2)
+    with np.errstate(over="ignore"):
+        for rows, x, e in exponents(data.logits, b):
+            np.exp(x, out=e)
+            largest = data.logits.values[rows] == data.logits.top[rows, None]
+            e[largest] = 0  # they alone make the infimum, the mean log of their number
+            ties, rest = np.count_nonzero(largest, axis=1), e.sum(axis=1)
+            sums += np.array([np.log1p(rest / ties), np.vecdot(e, x) / (ties + rest)]) @ data.weight[rows]
+    excess, slope = (sums / data.weight.sum()).tolist()
+    return excess, slope
+
+
+def minimise(data: ValidationData, start: float, smallest: float) -> tuple[float, bool]:
     """The minimiser b >= smallest, and whether it is the bound: Newton inside a bracket of the derivative's root."""
     low, high, b = smallest, np.inf, max(start, smallest)
     low_seen, last, growth = False, np.inf, 2.0
     for passes in range(MAX_PASSES):
-        here = problem.at(b)
+        here = slopes_at(data, b)
         if here.first >= 0 and b == smallest:
             return b, True
         if here.converged:
@@ -141,15 +131,15 @@ def minimise(problem: Problem, start: float, smallest: float) -> tuple[float, bo
     return b, False
 
 
-def approach_zero_temperature(problem: Problem, start: float) -> float:
+def approach_zero_temperature(data: ValidationData, start: float) -> float:
     """For separable data: the inverse temperature whose cross-entropy is SLACK above its unattained infimum.
 
     log(f(b) - inf f) is convex and decreasing, so Newton's steps from the left never pass the answer.
     """
-    b, excess, slope = start, *problem.excess_at(start)
+    b, excess, slope = start, *excess_at(data, start)
     while b > 0 and excess < SLACK:  # to the left of the answer
         b /= 32
-        excess, slope = problem.excess_at(b)
+        excess, slope = excess_at(data, b)
     if b == 0:
         return start  # so few rows tell classes apart that every temperature is within SLACK
     for _ in range(MAX_PASSES):
@@ -158,7 +148,7 @@ def approach_zero_temperature(problem: Problem, start: float) -> float:
             break
         step = distance * excess / -slope if slope else 1e16  # no slope: far to the left, where it underflows
         b = min(b * (1 + step), LARGEST)
-        excess, slope = problem.excess_at(b)
+        excess, slope = excess_at(data, b)
         if excess == 0:
             break  # gaps so small that one step of a float passes them
     return b
@@ -175,36 +165,41 @@ def row_spans(logits: Logits) -> Float64s:
     """Largest minus smallest possible logit of each row."""
     bottom = logits.bottom
     if logits.excluded:
-        bottom = bottom.copy()
-        for i in np.flatnonzero(np.isneginf(bottom)):
-            row = logits.values[i]
-            bottom[i] = row[row > -np.inf].min()
-    with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(logits.top - bottom, LARGEST))
+        bottom = np.min(logits.values, axis=1, where=np.isfinite(logits.values), initial=np.inf)
+    return np.asarray(logits.top - bottom)
 
 
-def best_temperature(logits: Logits, y: Codes, weight: Float64s) -> tuple[float, str | None]:
+def best_temperature(data: ValidationData) -> tuple[float, str | None]:
     """The temperature of least cross-entropy, and why it is not an optimum: bounded where that is at 0 or infinity."""
-    problem = Problem(logits, y, weight)
-    label = problem.label_gap
+    logits = data.logits
+    if max(np.abs(logits.top).max(), -logits.bottom.min(where=np.isfinite(logits.bottom), initial=0)) > LARGEST / 4:
+        quarter = replace(logits, values=logits.values / 4, top=logits.top / 4, bottom=logits.bottom / 4)
+        temperature, trouble = best_temperature(replace(data, logits=quarter))  # whose differences are numbers
+        return min(4 * temperature, LARGEST), trouble
+    label = label_gap(data)
     if np.isneginf(label).any():
         row = int(np.argmax(np.isneginf(label)))
         raise ValueError(
-            f"row {row}: the logit of its own class (column {int(y[row])}) is -inf, "
+            f"row {logits.rows[row]}: the logit of its own class (column {data.y[row]}) is -inf, "
             "so its cross-entropy is infinite at every temperature"
         )
     spans = row_spans(logits)
     if not spans.any():
         return 1.0, CONSTANT
+    if spans.max() < NEAREST:
+        raise ValueError(
+            f"the logits of no row of X differ by more than {spans.max():.1e}, which no temperature of float64 can "
+            "resolve: multiply X by a constant first, here and wherever the map is used"
+        )
     half = float(np.median(spans[spans > 0] / 2))  # halved: a median adds two values, which may overflow
     start = 0.5 / max(half, 0.5 / LARGEST)
     if not label.any():
-        return _inverse(approach_zero_temperature(problem, start)), SEPARABLE
+        return _inverse(approach_zero_temperature(data, start)), SEPARABLE
     smallest = SLACK / float(spans.max())  # the cross-entropy differs from that of T = infinity by SLACK at most
-    sample = start_rows(len(y))
+    sample = start_rows(len(data.y))
     if sample is not None and label[sample].any():
-        start, _ = minimise(problem.take(sample), start, smallest)
-    b, bounded = minimise(problem, start, smallest)
+        start, _ = minimise(data.take(sample), start, smallest)
+    b, bounded = minimise(data, start, smallest)
     return _inverse(b), CHANCE if bounded else None
 
 
@@ -236,13 +231,8 @@ class TemperatureScaling(ScoreMap):
     [[0.75, 0.25]]
     """
 
-    def __init__(self, *, labels: ArrayLike | None = None, space: str = "logits", floor: float | None = None) -> None:
-        self.labels = labels
-        self.space = space
-        self.floor = floor
-
-    def _fit(self, logits: Logits, y: Codes, weight: Float64s, unit: float) -> None:
-        self.temperature_, trouble = best_temperature(logits, y, weight)
+    def _fit(self, data: ValidationData) -> None:
+        self.temperature_, trouble = best_temperature(data)
         if trouble:
             warnings.warn(trouble, ConvergenceWarning, stacklevel=3)
 

@@ -1,0 +1,192 @@
+"""Recalibrate a classifier that is already fitted: its outputs go through a map, and it is never fitted again."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from truecal.core.data import as_array
+from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
+from truecal.recalibration.base import Floats, Recalibrator, softmax_of
+from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, ScalingBinning
+from truecal.recalibration.identity import Identity
+from truecal.recalibration.isotonic import IsotonicOneVsRest
+from truecal.recalibration.temperature import TemperatureScaling
+
+METHODS: dict[str, type[Recalibrator]] = {
+    "identity": Identity,
+    "temperature": TemperatureScaling,
+    "vector": VectorScaling,
+    "matrix": MatrixScaling,
+    "dirichlet": DirichletScaling,
+    "isotonic": IsotonicOneVsRest,
+    "histogram": HistogramBinning,
+    "scaling_binning": ScalingBinning,
+    "canonical": CanonicalRecalibration,
+}
+SAME = 1e-6  # how far the softmax of decision_function may lie from predict_proba and still be the same prediction
+SMALLEST = float(np.log(np.finfo(np.float64).smallest_subnormal))
+
+
+def calibrate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    method: str | Recalibrator = "temperature",
+    sample_weight: ArrayLike | None = None,
+) -> CalibratedClassifier:
+    """Recalibrate a fitted classifier on validation data (X, y) that it was not trained on.
+
+    method: "temperature", "vector", "matrix", "dirichlet", "isotonic", "histogram", "scaling_binning", "canonical",
+    "identity", or a recalibration estimator with options of your choice. The classifier is never fitted again. Forests
+    and nearest neighbours predict exact zeros, which no temperature can repair (a warning says so): give them
+    `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
+
+    >>> import truecal as tc
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> names = load_iris().target_names[y]
+    >>> model = GaussianNB().fit(X[::2], names[::2])
+    >>> calibrated = tc.calibrate(model, X[1::2], names[1::2])
+    >>> calibrated.predict(X[:1]).tolist(), calibrated.predict_proba(X[:1]).shape
+    (['setosa'], (1, 3))
+    """
+    frozen = estimator if isinstance(estimator, FrozenEstimator) else FrozenEstimator(estimator)
+    return CalibratedClassifier(frozen, method=method).fit(X, y, sample_weight)
+
+
+@dataclass(eq=False, repr=False)
+class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A fitted classifier followed by a recalibration map: what `calibrate` returns.
+
+    fit(X, y) fits the map alone, on validation data. The map takes the estimator's decision_function where the softmax
+    of its scores is what predict_proba says, or where there is no predict_proba (a binary score s stands for the logits
+    0, s); otherwise it takes the logarithms of the probabilities.
+
+    Parameters: `estimator`, fitted (in scikit-learn's FrozenEstimator, if it is to stay so in clones); `method`, as in
+    `calibrate`. Attributes: `recalibrator_`, the fitted map; `response_`, the method of the estimator whose outputs the
+    map takes; `classes_`, those of the estimator.
+    """
+
+    estimator: Any
+    method: str | Recalibrator = field(default="temperature", kw_only=True)
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the map on validation data that the estimator was not trained on."""
+        classes = _fitted_classes(self.estimator)
+        method = _recalibrator(self.method)
+        response = "predict_proba" if method.space == "probabilities" else _response(self.estimator, X, classes)
+        space = "probabilities" if response == "predict_proba" else "logits"
+        outputs = _outputs(self.estimator, response, X, len(classes))
+        self.recalibrator_: Recalibrator = method.set_params(labels=classes, space=space).fit(outputs, y, sample_weight)
+        self.classes_, self.response_ = classes, response
+        if isinstance(method, (TemperatureScaling, AffineMap, ScalingBinning)) and method.floor is None:
+            _warn_of_zeros(outputs, classes, y, response)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Recalibrated probabilities, (n, k), columns in the order of classes_."""
+        check_is_fitted(self)
+        return self.recalibrator_.predict_proba(_outputs(self.estimator, self.response_, X, len(self.classes_)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of largest recalibrated probability; the first one wins a tie."""
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+
+def _warn_of_zeros(outputs: Floats, classes: NDArray[Any], y: Any, response: str) -> None:
+    if response == "decision_function":
+        return
+    zero = outputs == 0 if response == "predict_proba" else outputs <= SMALLEST
+    count = np.count_nonzero(zero & (as_array(y, "y").reshape(-1, 1) == classes))
+    if count:
+        warnings.warn(
+            f"{count} of the {len(outputs)} validation rows have a class whose predicted probability is exactly 0, as "
+            "forests and nearest neighbours give it; read as 5e-324, these rows decide the fit. Give a larger floor, "
+            "such as method=TemperatureScaling.from_probabilities(floor=0.01), or method='isotonic'",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _recalibrator(method: Any) -> Recalibrator:
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]()
+    if not isinstance(method, Recalibrator):
+        kind = ValueError if isinstance(method, str) else TypeError
+        raise kind(
+            f"method must be one of {', '.join(map(repr, METHODS))} or a recalibration estimator, got {method!r}"
+        )
+    if method.labels is not None:
+        raise ValueError("method must be an estimator without labels: its classes are those of the classifier")
+    copy: Recalibrator = clone(method)
+    return copy
+
+
+def _name(estimator: Any) -> str:
+    return type(estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator).__name__
+
+
+def _fitted_classes(estimator: Any) -> NDArray[Any]:
+    if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
+        raise TypeError(f"estimator must be a classifier with predict_proba or decision_function, got {estimator!r}")
+    if not hasattr(estimator, "classes_"):
+        raise NotFittedError(
+            f"this {_name(estimator)} has no classes_: expected a classifier that is already fitted, for it is never "
+            "fitted here; call its fit on training data first, and recalibrate on other data"
+        )
+    classes = estimator.classes_
+    if isinstance(classes, list) or np.ndim(classes) != 1 or len(classes) < 2:
+        raise ValueError(f"estimator must have one target of at least two classes, got classes_ {classes!r}")
+    return np.asarray(classes)
+
+
+def _response(estimator: Any, X: Any, classes: NDArray[Any]) -> str:
+    """The method whose outputs are logits: scores are not taken for logits unless the probabilities agree."""
+    if not hasattr(estimator, "predict_proba"):
+        scores = _outputs(estimator, "decision_function", X, len(classes))
+        agree = float(np.mean(classes[scores.argmax(axis=1)] == np.asarray(estimator.predict(X))))
+        if agree < 0.5:  # a pairwise SVC of three classes has three scores too
+            raise ValueError(
+                f"the largest score of decision_function is the class that {_name(estimator)} predicts in only "
+                f"{agree:.0%} of the rows: expected one score per class (SVC: decision_function_shape='ovr')"
+            )
+        return "decision_function"
+    if hasattr(estimator, "decision_function"):
+        p, scores = np.asarray(estimator.predict_proba(X)), _two_columns(estimator.decision_function(X))
+        if scores.shape == p.shape and np.abs(softmax_of(scores) - p).max() <= SAME:
+            return "decision_function"
+    return "predict_log_proba" if hasattr(estimator, "predict_log_proba") else "predict_proba"
+
+
+def _two_columns(scores: Any) -> NDArray[Any]:
+    """A binary score s as the logits 0, s; the scores of several classes as they are."""
+    scores = np.asarray(scores)
+    return np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
+
+
+def _outputs(estimator: Any, response: str, X: Any, k: int) -> Floats:
+    """One finite logit, or one probability, per row and class."""
+    with np.errstate(divide="ignore"):  # the logarithm of a probability of 0
+        values = np.asarray(getattr(estimator, response)(X))
+    if response == "decision_function":
+        values = _two_columns(values)
+    if values.ndim != 2 or values.shape[1] != k:
+        raise ValueError(
+            f"{response} of {_name(estimator)} must give one column for each of the {k} classes, "
+            f"got shape {values.shape} (SVC: decision_function_shape='ovr')"
+        )
+    if response == "predict_log_proba":  # a probability that underflowed, as in from_probabilities
+        lowest = np.min(values, axis=1, keepdims=True, where=np.isfinite(values), initial=SMALLEST)
+        values = np.maximum(values, lowest)
+    return values

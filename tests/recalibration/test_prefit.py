@@ -1,0 +1,252 @@
+"""calibrate: a fitted classifier and a map make a classifier; the fitted one is never fitted again."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import cross_val_predict
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import truecal as tc
+from recalibration_cases import MAPS
+from truecal.recalibration.base import Recalibrator
+from truecal.recalibration.prefit import METHODS
+
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+def data(k: int) -> tuple[Any, Any]:
+    return make_classification(600, 8, n_informative=6, n_redundant=0, n_classes=k, random_state=0)
+
+
+MODELS = {
+    "logistic regression": (LogisticRegression(), "decision_function"),
+    "boosted trees": (HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=4), "decision_function"),
+    "support vectors": (SVC(), "decision_function"),
+    "naive Bayes": (GaussianNB(), "predict_log_proba"),
+    "neighbours": (KNeighborsClassifier(), "predict_proba"),
+    "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), "decision_function"),
+    "pipeline of support vectors": (make_pipeline(StandardScaler(), SVC()), "decision_function"),
+}
+
+
+@pytest.mark.parametrize("strings", [True, False], ids=["strings", "numbers"])
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fitted_classifier_and_a_map_make_a_classifier(name, k, strings):
+    X, y = data(k)
+    y = NAMES[y] if strings else y + 5
+    model, response = MODELS[name]
+    model = clone(model).fit(X[:300], y[:300])
+    before = getattr(model, response)(X)
+    calibrated = tc.calibrate(model, X[300:450], y[300:450], method="isotonic")
+    np.testing.assert_array_equal(getattr(model, response)(X), before)  # it was not fitted again
+    assert calibrated.response_ == response
+    assert calibrated.classes_.tolist() == model.classes_.tolist()
+    p = calibrated.predict_proba(X[450:])
+    assert p.shape == (150, k)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert (calibrated.predict(X[450:]) == calibrated.classes_[p.argmax(axis=1)]).all()
+    assert calibrated.score(X[450:], y[450:]) > 1 / k
+    assert get_scorer("neg_log_loss")(calibrated, X[450:], y[450:]) < 0
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", ["logistic regression", "boosted trees", "naive Bayes", "neighbours", "pipeline"])
+def test_without_a_map_the_probabilities_are_those_of_the_classifier(name, k):
+    X, y = data(k)
+    model = clone(MODELS[name][0]).fit(X[:300], y[:300])
+    calibrated = tc.calibrate(model, X[300:450], y[300:450], method="identity")
+    np.testing.assert_allclose(calibrated.predict_proba(X[450:]), model.predict_proba(X[450:]), atol=1e-6)
+
+
+def test_the_map_is_that_of_the_logits():
+    X, y = data(3)
+    model = LogisticRegression().fit(X[:300], y[:300])
+    calibrated = tc.calibrate(model, X[300:], y[300:])
+    alone = tc.TemperatureScaling().fit(model.decision_function(X[300:]), y[300:])
+    assert calibrated.recalibrator_.temperature_ == alone.temperature_
+    weight = np.arange(300.0)
+    weighted = tc.calibrate(model, X[300:], y[300:], sample_weight=weight)
+    alone.fit(model.decision_function(X[300:]), y[300:], weight)
+    assert weighted.recalibrator_.temperature_ == alone.temperature_ != calibrated.recalibrator_.temperature_
+
+
+def test_scores_that_are_no_logits_are_not_taken_for_logits():
+    """Where the softmax of decision_function is not predict_proba, the probabilities are what the classifier says."""
+    X, y = data(3)
+    model = AdaBoostClassifier(n_estimators=10).fit(X[:300], y[:300])
+    assert np.abs(softmax(model.decision_function(X), axis=1) - model.predict_proba(X)).max() > 0.01
+    calibrated = tc.calibrate(model, X[300:], y[300:])
+    assert calibrated.response_ == "predict_log_proba"
+    expected = tc.TemperatureScaling.from_probabilities().fit(model.predict_proba(X[300:]), y[300:])
+    assert calibrated.recalibrator_.temperature_ == pytest.approx(expected.temperature_)
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_pairwise_scores_are_refused(k):
+    X, y = make_classification(400, 8, n_informative=6, n_redundant=0, n_classes=k, random_state=0)
+    model = SVC(decision_function_shape="ovo").fit(X[:200], y[:200])
+    message = {3: r"in only \d+% of the rows", 4: r"one column for each of the 4 classes, got shape \(200, 6\)"}[k]
+    with pytest.raises(ValueError, match=message + r".*decision_function_shape='ovr'"):
+        tc.calibrate(model, X[200:], y[200:])
+
+
+def test_every_map_has_a_name_and_may_be_given_itself():
+    X, y = data(3)
+    model = GaussianNB().fit(X[:300], y[:300])
+    assert tuple(METHODS.values()) == MAPS
+    for name, cls in METHODS.items():
+        assert type(tc.calibrate(model, X[300:], y[300:], method=name).recalibrator_) is cls
+    mine = tc.HistogramBinning(n_bins=4)
+    calibrated = tc.calibrate(model, X[300:], y[300:], method=mine)
+    assert calibrated.recalibrator_.n_bins == 4 and calibrated.recalibrator_ is not mine
+    assert not hasattr(mine, "edges_")
+    floored = tc.calibrate(model, X[300:], y[300:], method=tc.TemperatureScaling.from_probabilities(floor=0.1))
+    assert floored.response_ == "predict_proba" and floored.recalibrator_.floor == 0.1
+
+
+def test_a_class_missing_from_validation_keeps_its_column():
+    X, y = data(3)
+    model = GaussianNB().fit(X[:300], NAMES[y[:300]])
+    some = y[300:] != 1
+    calibrated = tc.calibrate(model, X[300:][some], NAMES[y[300:][some]])
+    assert calibrated.predict_proba(X).shape == (600, 3)
+
+
+def test_exact_zeros_that_came_true_are_a_warning_and_the_message_names_the_way_out():
+    X, y = data(3)
+    for model in (RandomForestClassifier(10, random_state=0), KNeighborsClassifier()):
+        model.fit(X[:300], y[:300])
+        with pytest.warns(UserWarning, match=r"\d+ of the 300 validation rows .* exactly 0.*floor=0\.01") as caught:
+            worse = tc.calibrate(model, X[300:], y[300:])
+        assert [warning.filename for warning in caught] == [__file__]
+        better = tc.calibrate(
+            model, X[300:], y[300:], method=tc.TemperatureScaling.from_probabilities(floor=0.01)
+        )  # a warning is an error here
+        assert tc.brier(y[300:], better.predict_proba(X[300:])) < tc.brier(y[300:], worse.predict_proba(X[300:]))
+
+
+def test_clones_and_copies_keep_the_classifier():
+    X, y = data(3)
+    model = LogisticRegression().fit(X[:300], y[:300])
+    calibrated = tc.calibrate(model, X[300:], y[300:], method="vector")
+    copied = pickle.loads(pickle.dumps(calibrated))
+    np.testing.assert_array_equal(copied.predict_proba(X), calibrated.predict_proba(X))
+    fresh = clone(calibrated)
+    assert not hasattr(fresh, "recalibrator_") and fresh.estimator.estimator is model
+    with pytest.raises(NotFittedError):
+        fresh.predict_proba(X)
+    np.testing.assert_array_equal(fresh.fit(X[300:], y[300:]).predict_proba(X), calibrated.predict_proba(X))
+    assert repr(fresh) == "CalibratedClassifier(estimator=FrozenEstimator(estimator=LogisticRegression()),\n" + (
+        " " * 21 + "method='vector')"
+    )
+    assert tc.calibrate(FrozenEstimator(model), X[300:], y[300:]).estimator.estimator is model
+
+
+def test_cross_val_predict_fits_the_map_and_not_the_classifier():
+    X, y = data(3)
+    model = LogisticRegression().fit(X[:300], y[:300])
+    calibrated = tc.calibrate(model, X[300:], y[300:])
+    p = cross_val_predict(calibrated, X[300:], y[300:], method="predict_proba")
+    direct = cross_val_predict(
+        tc.TemperatureScaling(), model.decision_function(X[300:]), y[300:], method="predict_proba"
+    )
+    np.testing.assert_allclose(p, direct)
+
+
+def test_cross_val_predict_numbers_strings_and_the_message_names_the_way_around():
+    X, y = data(3)
+    model = LogisticRegression().fit(X[:300], NAMES[y[:300]])
+    calibrated = tc.calibrate(model, X[300:], NAMES[y[300:]])
+    with pytest.raises(ValueError, match=r"not in labels.*cross_val_predict.*np\.searchsorted\(labels, y\)"):
+        cross_val_predict(calibrated, X[300:], NAMES[y[300:]], method="predict_proba")
+    assert set(cross_val_predict(calibrated, X[300:], NAMES[y[300:]])) <= set(NAMES)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), make_pipeline(StandardScaler(), SVC()), GaussianNB()])
+def test_an_unfitted_classifier_is_refused_in_words(model):
+    X, y = data(2)
+    with pytest.raises(NotFittedError, match=f"this {type(model).__name__} has no classes_: .*never fitted here"):
+        tc.calibrate(model, X, y)
+    assert not hasattr(model, "classes_")
+
+
+def test_what_is_no_classifier_is_refused_in_words():
+    X, y = data(2)
+    for other in (LinearRegression().fit(X, y), StandardScaler().fit(X), "model", None):
+        with pytest.raises(TypeError, match="must be a classifier with predict_proba or decision_function"):
+            tc.calibrate(other, X, y)
+    several = MultiOutputClassifier(GaussianNB()).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="one target of at least two classes"):
+        tc.calibrate(several, X, y)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "message"),
+    [
+        ("platt", ValueError, "method must be one of 'identity', 'temperature'.* got 'platt'"),
+        (3, TypeError, "or a recalibration estimator, got 3"),
+        (tc.TemperatureScaling, TypeError, "or a recalibration estimator, got <class"),
+        (LogisticRegression(), TypeError, "or a recalibration estimator, got LogisticRegression"),
+        (tc.TemperatureScaling(labels=[0, 1]), ValueError, "an estimator without labels"),
+    ],
+)
+def test_methods_that_are_none_are_refused(method, kind, message):
+    X, y = data(2)
+    with pytest.raises(kind, match=message):
+        tc.calibrate(GaussianNB().fit(X, y), X, y, method=method)
+
+
+def test_a_label_the_classifier_does_not_know_is_refused():
+    X, y = data(2)
+    model = GaussianNB().fit(X, NAMES[y])
+    wrong = NAMES[y]
+    wrong[7] = "elk"
+    with pytest.raises(ValueError, match="y has elk at row 7, which is not in labels"):
+        tc.calibrate(model, X, wrong)
+
+
+def test_data_frames_go_to_the_classifier_as_they_are():
+    X, y = data(2)
+    frame = pd.DataFrame(X).add_prefix("x")
+    model = LogisticRegression().fit(frame[:300], y[:300])
+    calibrated = tc.calibrate(model, frame[300:], pd.Series(y[300:]))
+    assert calibrated.predict_proba(frame).shape == (600, 2)
+
+
+class Duck(ClassifierMixin, BaseEstimator):
+    """A classifier of two columns that nobody fitted, as one that was loaded from elsewhere."""
+
+    classes_ = np.array([False, True])
+
+    def predict_proba(self, X):
+        p = 1 / (1 + np.exp(-3 * np.asarray(X)[:, 0]))
+        return np.column_stack([1 - p, p])
+
+
+def test_anything_with_classes_and_probabilities_will_do():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1))
+    y = rng.random(2000) < 1 / (1 + np.exp(-X[:, 0]))
+    calibrated = tc.calibrate(Duck(), X, y)
+    assert isinstance(calibrated.recalibrator_, Recalibrator)
+    assert calibrated.recalibrator_.temperature_ == pytest.approx(3, rel=0.15)
+    assert calibrated.predict(X).dtype == bool
