@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.rules import ArgmaxQuantile, BinningRule, Halfspaces
 from ..core.sample import Sample
 
 MOST_DRAWS = 999
@@ -12,44 +11,36 @@ FEWEST_DRAWS = 99
 """A p-value from fewer draws could not reach 1%, and a 95% band would rest on the two most extreme draws."""
 
 MOST_REPORTS = 1 << 23
-"""Resampling several views holds an order of the rows per view; with more reports than this that is too much memory."""
+"""With more predictions than this, diagrams of single classes have no bands."""
 
-# Seconds per draw and: row with several views, row with one, cell.
-_LABEL, _COIN, _CELL = 2e-7, 7e-8, 3e-8
-# Seconds per draw and row that a kernel adds: sorting labels once per direction, whatever their number; or one view.
-_SORT, _PREFIX = 3e-7, 1.5e-8
-# Seconds per report of a diagram: the exact law of its bins, and one draw, for which only ties and weights have a use.
-_EXACT, _BAND = 2e-6, 2e-8
-_PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is: one view, and bands
+_LABEL, _COIN = 2e-7, 7e-8  # seconds per draw and row: several classes, one probability
+_EXACT, _BAND = 2e-6, 2e-8  # per prediction of a diagram: the exact distribution of its bins, and one draw
+_PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one model may spend: exactly `draws` on everything, or about `seconds` on each error when draws is None."""
+    """What one model may spend: exactly `draws` on everything, or about `seconds` on each part when draws is None."""
 
     draws: int | None = None
     seconds: float = 1.0
 
-    def simulation(self, rule: BinningRule, sample: Sample) -> tuple[tuple[int, ...] | None, int]:
-        """The bin counts to resample and the number of draws; 0 draws when even the fewest cost too much.
-
-        Large bin counts of many classes cost most, and are dropped first. Counts are None for rules without any.
-        """
-        counts = rule.counts
+    def test(self, sample: Sample, most_rows: int) -> int:
+        """Draws for the calibration test, which looks at no more than `most_rows` rows."""
         if self.draws is not None:
-            return counts, self.draws
-        kept = None if counts is None else tuple(sorted(counts))
-        if sample.views > 1 and sample.reports.size > MOST_REPORTS:
-            return kept, 0
-        while True:
-            draws = min(MOST_DRAWS, int(self.seconds / draw_cost(rule, sample, kept)))
-            if draws >= FEWEST_DRAWS:
-                return kept, draws
-            if sample.views == 1 and _PATIENCE * draws >= FEWEST_DRAWS:
-                return kept, FEWEST_DRAWS
-            if kept is None or len(kept) <= 1:
-                return kept, 0
-            kept = kept[:-1]
+            return self.draws
+        rows = min(sample.rows, most_rows)
+        return self._affordable(rows * (_COIN if sample.views == 1 else _LABEL))
+
+    def null_band(self, sample: Sample) -> int:
+        """Draws for the null band of an l1 error of one view, 0 where even the fewest cost too much."""
+        if self.draws is not None:
+            return self.draws
+        cost = sample.rows * _COIN
+        return 0 if cost * FEWEST_DRAWS > _PATIENCE * self.seconds else self._affordable(cost)
+
+    def _affordable(self, cost: float) -> int:
+        return int(min(MOST_DRAWS, max(FEWEST_DRAWS, self.seconds / cost)))
 
     def bands(self, sample: Sample) -> int:
         """Draws for the consistency bands of a diagram, 0 where bands would be far beyond the plan.
@@ -59,17 +50,6 @@ class Plan:
         if self.draws is not None:
             return self.draws
         reports = sample.rows * sample.views
-        if _EXACT * reports > _PATIENCE * self.seconds:
+        if _EXACT * reports > _PATIENCE * self.seconds or reports > MOST_REPORTS:
             return 0
-        return min(MOST_DRAWS, max(FEWEST_DRAWS, int(self.seconds / (_BAND * reports))))
-
-
-def draw_cost(rule: BinningRule, sample: Sample, counts: tuple[int, ...] | None) -> float:
-    """About how many seconds one draw of outcomes and its statistic take."""
-    n, views = sample.rows, sample.views
-    rows = n * (_COIN if views == 1 else _LABEL)
-    if counts is None:
-        directions = rule.n_directions if isinstance(rule, Halfspaces) else 1
-        return rows + n * (_PREFIX if views == 1 else _SORT * directions)
-    per_bin = views if isinstance(rule, ArgmaxQuantile) else 1  # its bins are counted within each class
-    return rows + _CELL * views * sum(min(n, m * per_bin) for m in counts)
+        return self._affordable(_BAND * reports)

@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import ERRORS
-from ..core.rules import ArgmaxQuantile
+from ..core.extras import require
+from ..core.result import Result, plain
+from ..core.rules import ArgmaxQuantile, BinCounts
 from .inputs import Inputs, TopPredictions, read_inputs
-from .measuring import ErrorValue, bins_text, plain
+from .measuring import ErrorValue, Measured, Progress, cluster_numbers
 from .model import (
     DIAGRAM_BINS,
     Evaluation,
     check_notes,
     evaluate_inputs,
+    gap_text,
+    read_clusters,
     read_settings,
     read_subgroups,
     with_subgroups,
@@ -29,18 +33,18 @@ from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
     from ..inference import Part
-    from ..inference.jackknife import LeftOut
 
 Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
+By = Literal["value", "score"]
 
-_SECONDS = 2.0  # resampling per error, shared by all models
+_SECONDS = 2.0  # resampling per part, shared by all models
 _LEAST_SECONDS = 0.15  # and at least this for each
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks of all models under one error at one bin count: 1 is the lowest error, ties share the average."""
+    """Ranks of all models by the value of one error, or by its score, at one bin count: 1 is the lowest, ties share."""
 
     error: str
     symbol: str
@@ -48,18 +52,17 @@ class Ranking:
     n_bins: int | None
     ranks: tuple[float, ...]
     order: tuple[str, ...]
+    by: By = "value"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """First minus second under one squared error at one bin count: loss part, U part, and their sum D, the difference
-    of n·error (with clusters it also holds the pairs inside them).
+    """First minus second under one notion of calibration at one bin count: the mean loss and the squared gap.
 
-    `condition` says whether the theorem applies, so that the order of the errors is the order of the losses: U of the
-    model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c cells: the
-    bins, times the classes for full errors), stays below the loss gap. "holds" and "fails": even at the unfavourable
-    (favourable) ends of the intervals. "plausible": the gap is beyond noise and the estimates satisfy it. Else
-    "undecided"; None for errors that are not truthful, of which the theorem does not speak.
+    `condition` says whether the paper's theorem applies, so that the order of the errors is the order of the losses: U
+    of the model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c
+    cells), stays below the loss gap. "holds" and "fails": even at the unfavourable (favourable) ends of the intervals.
+    "plausible": the gap is beyond noise and the estimates satisfy it. Else "undecided".
     """
 
     first: str
@@ -67,32 +70,32 @@ class Pair:
     error: str
     n_bins: int | None
     loss: Part
-    U: Part
-    D: Part
-    condition: Condition | None
+    gap_sq: Part
+    condition: Condition
 
     @property
     def lower_loss(self) -> str | None:
-        """The model with the smaller loss, if the interval of the difference excludes 0."""
-        if self.loss.low <= 0 <= self.loss.high:
+        """The model with the smaller loss, if that is beyond noise."""
+        if not self.loss.beyond_noise:
             return None
         return self.first if self.loss.estimate < 0 else self.second
+
+    def turned(self) -> Pair:
+        """The same pair the other way round."""
+        loss, gap_sq = self.loss.turned(), self.gap_sq.turned()
+        return replace(self, first=self.second, second=self.first, loss=loss, gap_sq=gap_sq)
 
 
 @dataclass(frozen=True)
 class Flip:
-    """Two models that change places with the bin count under one error.
-
-    `beyond_noise`: at some count the paired interval of D lies below 0 and at another above (each at the comparison's
-    level); None for l1 errors, which have no interval.
-    """
+    """Two models that change places with the bin count, by the value of an error or by its score."""
 
     error: str
     first: str
     second: str
     first_lower_at: tuple[int, ...]
     second_lower_at: tuple[int, ...]
-    beyond_noise: bool | None
+    by: By = "value"
 
 
 @dataclass(frozen=True)
@@ -106,18 +109,17 @@ class ChainAgreement:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(Result):
     """Several models on the same samples.
 
-    `evaluations` by name, `rankings` per error and bin count, `pairs` (paired differences of squared errors), `flips`,
-    `stability` per error (rankings across bin counts), `dominance` on the losses, `chain` (agreement of each error with
-    its longest chain), and `verdict` in words.
+    `evaluations` by name, `rankings` per error and bin count (by value, and by score where there is one), `pairs`
+    (paired differences of losses and gaps), `flips`, `stability` per error (rankings across bin counts), `dominance` on
+    the losses, `chain` (agreement of each error with its longest chain), and `verdict` in words.
     """
 
     names: tuple[str, ...]
     n_samples: int
     n_classes: int | None
-    n_bins: tuple[int, ...]
     level: float
     evaluations: dict[str, Evaluation]
     rankings: tuple[Ranking, ...]
@@ -136,7 +138,7 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """The truthful error that the verdict speaks of."""
+        """The truthful error whose score ranks the models."""
         return self._first.headline
 
     @property
@@ -147,17 +149,21 @@ class Comparison:
         """The paper's name of an error."""
         return self._first.rows(error)[0].symbol
 
-    def values(self, error: str) -> tuple[Array, tuple[int | None, ...]]:
-        """Raw values (bin counts, models) of one error, and the bin counts; models in the order of `names`."""
+    def values(self, error: str, by: By = "value") -> tuple[Array, tuple[int | None, ...]]:
+        """(bin counts, models) of one error or its score, and the bin counts; models in the order of `names`."""
         columns = [self.evaluations[name].rows(error) for name in self.names]
-        return np.array([[row.value for row in rows] for rows in columns]).T, tuple(row.n_bins for row in columns[0])
+        table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
+        return table, tuple(row.n_bins for row in columns[0])
 
     def pair(self, first: str, second: str, error: str | None = None, n_bins: int | None = None) -> Pair:
-        """The paired difference of two models (the headline error and its first bin count unless named)."""
+        """The paired difference of two models, whichever way round (the headline error unless named)."""
         for pair in self.pairs:
-            wanted = pair.error == (error or self.headline) and (n_bins is None or pair.n_bins == n_bins)
-            if wanted and (pair.first, pair.second) == (first, second):
+            if pair.error != (error or self.headline) or (n_bins is not None and pair.n_bins != n_bins):
+                continue
+            if (pair.first, pair.second) == (first, second):
                 return pair
+            if (pair.first, pair.second) == (second, first):
+                return pair.turned()
         raise ValueError(f"no pair {first!r}, {second!r} of {error or self.headline!r} at n_bins={n_bins}")
 
     def with_notes(self, notes: Sequence[str]) -> Comparison:
@@ -166,41 +172,27 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; undefined and infinite numbers become None."""
-        return {
-            "names": list(self.names),
-            "n_samples": self.n_samples,
-            "n_classes": self.n_classes,
-            "n_bins": list(self.n_bins),
-            "level": self.level,
-            "headline": self.headline,
-            "errors": {
-                name: {"symbol": e.symbol, "truthful": e.truthful, "reason": e.reason, "loss": e.associated_loss}
-                for name, e in ERRORS.items()
-                if name in self.error_names
-            },
-            "verdict": plain(self.verdict),
-            "evaluations": plain(self.evaluations),
-            "rankings": plain(self.rankings),
-            "pairs": plain(self.pairs),
-            "flips": plain(self.flips),
-            "stability": plain(self.stability),
-            "dominance": plain(self.dominance),
-            "chain": plain(self.chain),
-            "notes": list(self.notes),
+        errors = {
+            name: {"symbol": e.symbol, "truthful": e.truthful, "reason": e.reason, "loss": e.associated_loss}
+            for name, e in ERRORS.items()
+            if name in self.error_names
         }
+        more = {"headline": self.headline, "errors": errors, "leaderboard": plain(self.leaderboard())}
+        return super().to_dict() | more
 
-    def to_pandas(self, what: Literal["errors", "losses", "rankings", "pairs", "flips"] = "errors") -> Any:
-        """One of the tables: errors (a row per model, error and bin count), losses, rankings, pairs or flips."""
-        import pandas as pd
-
+    def to_pandas(
+        self, what: Literal["leaderboard", "errors", "losses", "rankings", "pairs", "flips"] = "leaderboard"
+    ) -> Any:
+        """One of the tables: leaderboard (a row per model), errors (per model, error and bin count), losses ..."""
+        pd = require("pandas", "pandas")
         rows: list[dict[str, Any]]
-        if what == "errors":
-            rows = [{"model": m} | asdict(row) for m, e in self.evaluations.items() for row in e.errors]
-        elif what == "losses":
-            rows = [{"model": m} | asdict(value) for m, e in self.evaluations.items() for value in e.losses]
+        if what == "leaderboard":
+            rows = self.leaderboard()
+        elif what in ("errors", "losses"):
+            rows = [{"model": m} | asdict(row) for m, e in self.evaluations.items() for row in getattr(e, what)]
         elif what == "rankings":
             rows = [
-                {"error": r.error, "n_bins": r.n_bins} | dict(zip(self.names, r.ranks, strict=True))
+                {"error": r.error, "by": r.by, "n_bins": r.n_bins} | dict(zip(self.names, r.ranks, strict=True))
                 for r in self.rankings
             ]
         elif what == "pairs":
@@ -208,76 +200,89 @@ class Comparison:
         elif what == "flips":
             rows = [asdict(flip) for flip in self.flips]
         else:
-            raise ValueError(f"what must be errors, losses, rankings, pairs or flips, got {what!r}")
+            raise ValueError(f"what must be leaderboard, errors, losses, rankings, pairs or flips, got {what!r}")
         return pd.DataFrame(rows)
 
     def leaderboard(self) -> list[dict[str, Any]]:
-        """Models by their headline loss, best first, each with U and its interval per bin count, tests and direction.
+        """Models by their score, best first: rank, accuracy, Brier, gap with interval and direction, calibrated?, ECE.
 
-        `pvalue` is the smallest of the model's calibration tests after Holm's correction, and `test` what they say.
-        Where only l1 errors were measured there is no U, and the loss is the confidence loss.
+        `pvalue` is that of the model's calibration test, corrected over the models. Where no truthful error was
+        measured there is no score, and the models stand in the order of their confidence loss.
         """
-        board = []
+        rows: list[dict[str, Any]] = []
         for name in self.names:
             found = self.evaluations[name]
-            rows = found.rows(self.headline)
-            board.append(
+            gap, standing = found.gap, self.verdict.standings[name]
+            has_brier = any(value.name == "brier" for value in found.losses)
+            rows.append(
                 {
                     "model": name,
-                    "loss": found.loss("confidence_loss").value if rows[0].loss is None else rows[0].loss,
-                    "U": {row.n_bins: (row.U, row.U_low, row.U_high) for row in rows if row.U is not None},
-                    "pvalue": self.verdict.standings[name].pvalue,
-                    "test": self.verdict.standings[name].words,
+                    "score": found.score,
+                    "accuracy": found.accuracy,
+                    "brier": found.loss("brier").value if has_brier else None,
+                    "gap": None if gap is None else gap.points,
+                    "gap_low": None if gap is None or gap.note else gap.low,
+                    "gap_high": None if gap is None or gap.note else gap.high,
                     "direction": found.direction.word,
-                    "gap": found.direction.gap,
+                    "calibrated": standing.words,
+                    "pvalue": standing.pvalue,
+                    "ece": found.ece,
                 }
             )
-        return sorted(board, key=lambda row: row["loss"])
+        order = sorted(rows, key=self._place)
+        places = ranks(tied([self._place(row) for row in order]))
+        eces = [row["ece"] for row in order]
+        by_ece = ranks(tied(eces)) if all(value is not None for value in eces) else [None] * len(order)
+        return [
+            {"rank": float(place)} | row | {"ece_rank": None if other is None else float(other)}
+            for place, row, other in zip(places, order, by_ece, strict=True)
+        ]
+
+    def _place(self, row: Mapping[str, Any]) -> float:
+        """What a row of the leaderboard is ordered by."""
+        score = row["score"]
+        return float(self.evaluations[row["model"]].loss("confidence_loss").value if score is None else score)
 
     def __repr__(self) -> str:
-        what = (
-            f"{self.headline} ({self.symbol(self.headline)}): loss + U"
-            if ERRORS[self.headline].norm == "l2"
-            else "confidence loss"
-        )
-        heading = f"{len(self.names)} models, {self.n_samples} samples, {what}"
         width = max(len(name) for name in self.names)
-        lines = [heading]
+        lines = [f"{len(self.names)} models, {self.n_samples} samples, best score first"]
         for row in self.leaderboard():
-            parts = ", ".join(_u_text(m, *u) for m, u in row["U"].items())
-            test = "" if row["pvalue"] is None else f" (p = {row['pvalue']:.3g})"
-            said = f"{row['test']}{test}, {row['direction']}"
-            lines.append(f"  {row['model']:<{width}}  {row['loss']:.5g}  {parts}{'; ' if parts else ''}{said}")
+            lines.append(f"  {row['rank']:>3g}  {row['model']:<{width}}  {_facts(self.evaluations[row['model']], row)}")
         return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        counts = [row.n_bins for row in self._first.rows(self.headline) if row.U is not None]
-        head = "".join(
-            f"<th>{t}</th>"
-            for t in ("model", "loss", *(f"U, {bins_text(m)}" for m in counts), "calibration", "p", "direction")
-        )
-        body = "".join(_html_row(row) for row in self.leaderboard())
+        titles = ("rank", "model", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
+        head = "".join(f"<th>{title}</th>" for title in titles)
+        body = "".join(_html_row(self.evaluations[row["model"]], row) for row in self.leaderboard())
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{words}"
 
 
-def _u_text(m: int | None, u: float, low: float | None, high: float | None) -> str:
-    interval = "" if low is None or high is None else f" [{low:+.3g}, {high:+.3g}]"
-    return f"U {u:+.3g}{interval}" + ("" if m is None else f" at {bins_text(m)}")
+def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
+    brier = "" if row["brier"] is None else f", Brier {row['brier']:.4g}"
+    gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
+    ece = "" if row["ece_rank"] is None else f", by ECE {row['ece_rank']:g}"
+    return f"right {row['accuracy']:.1%}{brier}{gap}; calibrated? {row['calibrated']}{ece}"
 
 
-def _html_row(row: dict[str, Any]) -> str:
-    cells = [row["model"], f"{row['loss']:.5g}"]
-    cells += [_u_text(None, *u).removeprefix("U ") for u in row["U"].values()]
-    cells += [row["test"], "" if row["pvalue"] is None else f"{row['pvalue']:.3g}", row["direction"]]
+def _html_row(found: Evaluation, row: Mapping[str, Any]) -> str:
+    cells = [
+        f"{row['rank']:g}",
+        row["model"],
+        f"{row['accuracy']:.1%}",
+        "" if row["brier"] is None else f"{row['brier']:.4g}",
+        "" if found.gap is None else gap_text(found.gap),
+        row["calibrated"],
+        "" if row["ece_rank"] is None else f"{row['ece_rank']:g}",
+    ]
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _flat_pair(pair: Pair) -> dict[str, Any]:
     row = {"first": pair.first, "second": pair.second, "error": pair.error, "n_bins": pair.n_bins}
-    for part in ("loss", "U", "D"):
+    for part in ("loss", "gap_sq"):
         found = getattr(pair, part)
-        row |= {f"{part}_{key}": getattr(found, key) for key in ("estimate", "low", "high", "pvalue")}
+        row |= {f"{part}_{key}": getattr(found, key) for key in ("estimate", "low", "high", "pvalue", "note")}
     return row | {"condition": pair.condition}
 
 
@@ -285,7 +290,7 @@ def compare(
     y_true: Any,
     models: Mapping[str, Any],
     *,
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: BinCounts = "auto",
     errors: Sequence[str] | None = None,
     labels: Any = None,
     pos_label: Any = 1,
@@ -296,8 +301,9 @@ def compare(
     resamples: int | None = None,
     seed: int = 0,
     diagram_bins: int = DIAGRAM_BINS,
+    progress: Progress | None = None,
 ) -> Comparison:
-    """Compare models on the same samples: who predicts better (loss), who is miscalibrated (U), and how sure that is.
+    """Compare models on the same samples: who predicts better, who is miscalibrated by how much, how sure that is.
 
     `models` maps names to what `evaluate` takes as y_proba. If any model is TopPredictions(correct, confidence), all
     are reduced to their top class and only confidence errors apply. resamples=None plans the draws within about two
@@ -318,22 +324,21 @@ def compare(
             subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
-    clusters = None
-    if groups is not None:
-        from ..inference.options import check_groups
-
-        checked = check_groups(groups, first.n_samples)
-        clusters = None if checked is None else checked[0]
-    evaluations, left_out = {}, {}
-    for name, model in inputs.items():
-        result, found = evaluate_inputs(model, settings, name, clusters)
-        left_out[name] = found.left_out
+    clusters = read_clusters(groups, first.n_samples)
+    evaluations, measured = {}, {}
+    for i, (name, model) in enumerate(inputs.items()):
+        inner = None if progress is None else _share(progress, i, len(inputs))
+        result, measured[name] = evaluate_inputs(model, settings, name, clusters, inner)
         evaluations[name] = (
-            result
-            if subgroups is None
-            else with_subgroups(result, model, settings, clusters, subgroups, n_bins is None)
+            result if subgroups is None else with_subgroups(result, model, settings, clusters, subgroups)
         )
-    return _assemble(evaluations, left_out, settings.n_bins, settings.level, notes)
+    if progress is not None:
+        progress(1.0)
+    return _assemble(evaluations, measured, clusters, settings.level, notes)
+
+
+def _share(progress: Progress, i: int, models: int) -> Progress:
+    return lambda done: progress((i + done) / models)
 
 
 def _read_models(
@@ -385,89 +390,89 @@ def _refuse_different_samples(found: Mapping[str, Inputs]) -> None:
 
 def _assemble(
     evaluations: dict[str, Evaluation],
-    left_out: dict[str, dict[str, LeftOut]],
-    n_bins: tuple[int, ...],
+    measured: dict[str, Measured],
+    groups: Array | None,
     level: float,
     notes: list[str],
 ) -> Comparison:
     names = tuple(evaluations)
     first = evaluations[names[0]]
+    clusters = None if groups is None else cluster_numbers(groups)
     rankings = tuple(_rankings(evaluations))
-    pairs = tuple(_pairs(evaluations, left_out, level))
-    turned = tuple(_flips(evaluations, pairs))
+    turned = tuple(_flips(evaluations))
     order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
     if len(first.losses) < 5:
         notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
     for e in evaluations.values():
         notes += e.notes
+    values = [(error, counts, table) for error, by, counts, table in _tables(evaluations) if by == "value"]
     return Comparison(
         names=names,
         n_samples=first.n_samples,
         n_classes=first.n_classes,
-        n_bins=n_bins,
         level=level,
         evaluations=evaluations,
         rankings=rankings,
-        pairs=pairs,
+        pairs=tuple(_pairs(evaluations, measured, level, clusters)),
         flips=turned,
-        stability={error: stability(table, counts) for error, counts, table in _tables(evaluations) if len(counts) > 1},
+        stability={error: stability(table, counts) for error, counts, table in values if len(counts) > 1},
         dominance=order,
         chain=tuple(
-            ChainAgreement(error, m, *chain_correlation(values, order.chain))
-            for error, counts, table in _tables(evaluations)
-            for m, values in zip(counts, table, strict=True)
+            ChainAgreement(error, m, *chain_correlation(column, order.chain))
+            for error, counts, table in values
+            for m, column in zip(counts, table, strict=True)
         ),
-        verdict=give_verdict(evaluations, left_out, rankings, turned),
+        verdict=give_verdict(evaluations, measured, clusters, rankings, turned),
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, tuple[Any, ...], Array]]:
-    """For each error: its bin counts, and the values (counts, models), those equal but for rounding made equal."""
+def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
+    """For each error by value, and by score where it has one: its bin counts, and (counts, models), near-ties equal."""
     for error in next(iter(evaluations.values())).error_names:
         columns = [e.rows(error) for e in evaluations.values()]
-        values = np.array([[r.value for r in rows] for rows in columns]).T
-        yield error, tuple(row.n_bins for row in columns[0]), tied(values)
+        counts = tuple(row.n_bins for row in columns[0])
+        ways: tuple[By, ...] = ("value",) if columns[0][0].score is None else ("value", "score")
+        for by in ways:
+            yield error, by, counts, tied(np.array([[getattr(r, by) for r in rows] for rows in columns]).T)
 
 
 def _rankings(evaluations: Mapping[str, Evaluation]) -> Iterator[Ranking]:
     names = tuple(evaluations)
-    for error, counts, table in _tables(evaluations):
+    for error, by, counts, table in _tables(evaluations):
         for m, values in zip(counts, table, strict=True):
             order = np.argsort(values, kind="stable")
             places = tuple(ranks(values).tolist())
             member = ERRORS[error]
-            yield Ranking(error, member.symbol, member.truthful, m, places, tuple(names[i] for i in order))
+            yield Ranking(error, member.symbol, member.truthful, m, places, tuple(names[i] for i in order), by)
 
 
 def _pairs(
-    evaluations: Mapping[str, Evaluation], left_out: Mapping[str, Mapping[str, LeftOut]], level: float
+    evaluations: Mapping[str, Evaluation], measured: Mapping[str, Measured], level: float, groups: Any
 ) -> Iterator[Pair]:
-    """Paired differences of every squared error, from the leave-one-out values of the models."""
-    from ..inference.paired import paired_part
+    """Paired differences of every notion of calibration that has spreads."""
+    from ..inference.paired import loss_part, spread_part
 
-    for error in next(iter(left_out.values())):
+    first = next(iter(measured.values()))
+    for error, spreads in first.spreads.items():
         for a, b in combinations(evaluations, 2):
-            for c, row in enumerate(evaluations[a].rows(error)):
-                loss, u, total = (
-                    paired_part(left_out[a][error], left_out[b][error], c, what, level)
-                    for what in ("loss", "U", "score")
-                )
-                other = evaluations[b].rows(error)[c]
-                cells = _cells(row, evaluations[a].n_classes)
-                condition = _condition(loss, row, other, evaluations[a].n_samples, cells) if row.truthful else None
-                yield Pair(a, b, error, row.n_bins, loss, u, total, condition)
+            one, two = measured[a], measured[b]
+            loss = loss_part(one.frozen[error], two.frozen[error], level, groups)
+            for m in spreads:
+                if m not in one.spreads[error] or m not in two.spreads[error]:
+                    continue
+                gap = spread_part(one.spreads[error][m], two.spreads[error][m], level)
+                rows = [next(r for r in evaluations[name].rows(error) if r.n_bins == m) for name in (a, b)]
+                condition = _condition(loss, rows[0], rows[1], evaluations[a])
+                yield Pair(a, b, error, m, loss, gap, condition)
 
 
-def _cells(row: ErrorValue, n_classes: int | None) -> int | None:
-    """Into how many cells the rows fall: the bins, of which full errors have so many within each top class."""
-    by_class = row.n_bins is not None and isinstance(ERRORS[row.error].binning, ArgmaxQuantile)
-    return row.n_bins * (n_classes or 1) if row.n_bins is not None and by_class else row.n_bins
-
-
-def _condition(gap: Part, first: ErrorValue, second: ErrorValue, n: int, cells: int | None) -> Condition:
+def _condition(gap: Part, first: ErrorValue, second: ErrorValue, about: Evaluation) -> Condition:
     """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
     better, worse = (first, second) if gap.estimate <= 0 else (second, first)
+    cells, n = first.n_bins, about.n_samples
+    if cells is not None and isinstance(ERRORS[first.error].binning, ArgmaxQuantile):
+        cells *= about.n_classes or 1
     share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
 
     def claim(of_better: float | None, of_worse: float | None) -> float:
@@ -477,26 +482,20 @@ def _condition(gap: Part, first: ErrorValue, second: ErrorValue, n: int, cells: 
         return max(0.0, of_better) + share * max(0.0, of_worse)
 
     smallest, largest = sorted(abs(end) for end in (gap.low, gap.high))
-    beyond_noise = not gap.low <= 0 <= gap.high
-    if beyond_noise and claim(better.U_high, worse.U_high) <= smallest:
+    if gap.beyond_noise and claim(better.U_high, worse.U_high) <= smallest:
         return "holds"
-    if beyond_noise and claim(better.U, worse.U) <= abs(gap.estimate):
+    if gap.beyond_noise and claim(better.U, worse.U) <= abs(gap.estimate):
         return "plausible"
     return "fails" if largest < claim(better.U_low, worse.U_low) < float("inf") else "undecided"
 
 
-def _flips(evaluations: Mapping[str, Evaluation], pairs: Sequence[Pair]) -> Iterator[Flip]:
+def _flips(evaluations: Mapping[str, Evaluation]) -> Iterator[Flip]:
     names = tuple(evaluations)
-    totals: dict[tuple[str, str, str], list[Part]] = {}
-    for pair in pairs:
-        totals.setdefault((pair.error, pair.first, pair.second), []).append(pair.D)
-    for error, counts, table in _tables(evaluations):
+    for error, by, counts, table in _tables(evaluations):
         for i, j in flips(table):
             lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
             higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
-            parts = totals.get((error, names[i], names[j]))
-            beyond = None if parts is None else any(p.high < 0 for p in parts) and any(p.low > 0 for p in parts)
-            yield Flip(error, names[i], names[j], lower, higher, beyond)
+            yield Flip(error, names[i], names[j], lower, higher, by)
 
 
 __all__ = ["Comparison", "Flip", "Pair", "Ranking", "TopPredictions", "compare"]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
-from ..core.data import (
-    as_array,
-    check_labels,
-    check_probabilities,
-    check_same_length,
-    check_weights,
-    refuse_swapped,
-)
+from ..core.data import as_array, check_multiclass, check_weights
 from ..core.errors import ERRORS
 from ..core.losses import LOSSES
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
+from ..core.sample import Sample
+
+if TYPE_CHECKING:
+    from ..inference.mean_losses import Values
 
 Array = NDArray[Any]
 Kind = Literal["multiclass", "binary", "top_label"]
@@ -32,8 +30,7 @@ PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {
 }
 """What each kind of predictions can be checked for."""
 
-TOP_LABEL_LOSSES = ("classification_error", "confidence_loss")
-"""The losses that need no more than whether the top class was right, and its confidence."""
+_MOST_COMPARED = 1 << 24  # predictions among which copies of rows are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,26 +69,41 @@ class Inputs:
         """The members of ERRORS that these predictions can be measured by, in its order."""
         return tuple(name for name, e in ERRORS.items() if isinstance(e.property, PROPERTIES[self.kind]))
 
-    def arguments(self, error: str) -> tuple[Array, Array]:
-        """The labels and reports that the named error takes."""
-        if self.kind == "binary" and not isinstance(ERRORS[error].property, Binary):
-            return self._two_columns()
-        return self.y, self.reports
+    def sample(self, error: str) -> Sample:
+        """What the named error measures, made once for all errors of a property and never validated again."""
+        property = ERRORS[error].property
+        if property.kind not in self._samples:
+            two = self.kind == "binary" and not isinstance(property, Binary)
+            arrays = self.classes if two else (self.y, self.reports)
+            self._samples[property.kind] = property.sample(*arrays, self.weights)
+        return self._samples[property.kind]
 
-    def per_example_losses(self) -> dict[str, Array]:
-        """The losses of LOSSES that are defined here, per row."""
+    @cached_property
+    def _samples(self) -> dict[str, Sample]:
+        return {}
+
+    @cached_property
+    def classes(self) -> tuple[Array, Array]:
+        """Class indices and a column of probabilities per class; of the top class alone, whether it was right."""
+        if self.kind == "multiclass":
+            return self.y, self.reports
+        return self.y.astype(np.intp), np.column_stack([1 - self.reports, self.reports])
+
+    def loss_values(self) -> dict[str, Values]:
+        """The losses that are defined here, per row, with what any label would have given."""
+        from ..inference.mean_losses import loss_values
+
+        y, proba = self.classes
         if self.kind == "top_label":
-            wrong = 1.0 - self.y
-            values = (wrong, wrong + np.square(self.reports.astype(np.float64) - self.y))
-            return dict(zip(TOP_LABEL_LOSSES, values, strict=True))
-        y, proba = self._two_columns() if self.kind == "binary" else (self.y, self.reports)
-        return {name: loss(y, proba, per_example=True) for name, loss in LOSSES.items()}
+            tables = {"classification_error": _right_or_wrong, "confidence_loss": _confidence_table}
+            return {name: loss_values(y, proba, None, table) for name, table in tables.items()}
+        return {name: loss_values(y, proba, None, name) for name in LOSSES}
 
     def top_label(self) -> Inputs:
         """The same predictions, reduced to their top class."""
         if self.kind == "top_label":
             return self
-        y, proba = self._two_columns() if self.kind == "binary" else (self.y, self.reports)
+        y, proba = self.classes
         top = top_class(proba)
         return Inputs("top_label", y == top, proba[np.arange(len(proba)), top], self.weights)
 
@@ -100,8 +112,27 @@ class Inputs:
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights)
 
-    def _two_columns(self) -> tuple[Array, Array]:
-        return self.y.astype(np.intp), np.column_stack([1 - self.reports, self.reports])
+    def copies(self) -> int:
+        """How many rows repeat the predictions and the label of an earlier row, where that is no accident.
+
+        Predictions with few digits, or few different ones, repeat by themselves.
+        """
+        rows = self.reports.reshape(self.n_samples, -1).astype(np.float64)
+        if np.array_equal(rows, rows.round(3)) or self.n_samples * rows.shape[1] > _MOST_COMPARED:
+            return 0
+        both = np.ascontiguousarray(np.column_stack([rows, self.y]))
+        distinct = len(np.unique(both.view(np.dtype((np.void, both.itemsize * both.shape[1])))))
+        copies = self.n_samples - distinct
+        return copies if 50 * copies >= self.n_samples and 10 * distinct >= self.n_samples else 0
+
+
+def _right_or_wrong(p: Array) -> Array:
+    return np.column_stack([np.ones(len(p)), np.zeros(len(p))])
+
+
+def _confidence_table(p: Array) -> Array:
+    c = p[:, 1]
+    return np.column_stack([1 + c * c, np.square(1 - c)])
 
 
 def read_inputs(
@@ -116,18 +147,15 @@ def read_inputs(
         raise TypeError("y_true is None: then y_proba must be TopPredictions(correct, confidence), or that pair")
     array = as_array(y_proba, "y_proba")
     if array.ndim == 1 and np.ndim(y_true) == 1:
-        sample = Binary(pos_label).read(y_true, array, sample_weight=sample_weight, labels=labels)
-        return Inputs("binary", np.asarray(sample.marks), sample.reports, sample.weights)
-    refuse_swapped(y_true, array)
-    proba = check_probabilities(y_proba)
-    y = check_labels(y_true, proba.shape[1], labels)
-    n = check_same_length(y_true=y, y_proba=proba)
-    return Inputs("multiclass", y, proba, check_weights(sample_weight, n))
+        marks, reports = Binary(pos_label).check(y_true, array, labels)
+        return Inputs("binary", marks, reports, check_weights(sample_weight, len(reports)))
+    y, proba = check_multiclass(y_true, y_proba, labels)
+    return Inputs("multiclass", y, proba, check_weights(sample_weight, len(y)))
 
 
 def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
-    sample = TopLabel().read(top.correct, top.confidence, sample_weight=sample_weight)
-    return Inputs("top_label", np.asarray(sample.marks), sample.reports, sample.weights)
+    correct, confidence = TopLabel().check(top.correct, top.confidence)
+    return Inputs("top_label", correct, confidence, check_weights(sample_weight, len(confidence)))
 
 
 def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
@@ -144,21 +172,18 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     return tuple(dict.fromkeys(errors))
 
 
-def default_bins(n_samples: int) -> tuple[int, ...]:
-    """The bin counts when none are given: the paper's 5, 20 and 2000, each at most two fifths of the rows.
+def several_bins(n_samples: int) -> tuple[int, ...]:
+    """The bin counts at which orders of models are compared: the paper's 5, 20 and 2000, at most 2n/5.
 
-    Few bins show smooth miscalibration, many bins leave little noise in U; beyond 2n/5 bins hardly any bin would hold
-    two rows, and U could say nothing.
-
-    >>> from truecal.evaluation.inputs import default_bins
-    >>> default_bins(5000), default_bins(100), default_bins(10)
+    >>> from truecal.evaluation.inputs import several_bins
+    >>> several_bins(5000), several_bins(100), several_bins(10)
     ((5, 20, 2000), (5, 20, 40), (4,))
     """
     most = max(1, 2 * n_samples // 5)
     return tuple(sorted({min(m, most) for m in (5, 20, 2000)}))
 
 
-def check_groups(values: Any, n: int, name: str) -> Array:
+def check_by(values: Any, n: int, name: str) -> Array:
     """One group per row, as an array of numbers or strings."""
     array = as_array(values, name)
     if array.shape != (n,):

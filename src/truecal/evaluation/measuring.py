@@ -1,48 +1,36 @@
-"""Everything measured about one model: losses, errors as loss + U with intervals, the test, the tables of diagrams."""
+"""Everything measured about one model: losses, errors with gap and score, the test, and the tables of diagrams."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import ERRORS, CalibrationError
-from ..core.rules import ArgmaxQuantile
+from ..core.errors import ERRORS, CalibrationError, Parts, signed_root
+from ..core.result import plain
+from ..core.rules import DEFAULT_BINS, ArgmaxQuantile
 from ..core.sample import Sample
 from ..core.table import BinTable
 from .budget import Plan
-from .inputs import Inputs
+from .inputs import Inputs, several_bins
+from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, ConsistencyBands, MeanGap
-    from ..inference.jackknife import LeftOut
+    from ..inference import CalibrationTest, ConsistencyBands, Gap, MeanGap
+    from ..inference.frozen import Frozen, FrozenCells
+    from ..inference.spread import Spread
 
 Array = NDArray[Any]
 Clusters = tuple[Array, int]
+Progress = Callable[[float], None]
 
-TESTED = ("classwise", "binary", "confidence", "top_label")
-"""The errors whose calibration test and reliability diagram are computed; the first that applies is the headline."""
-
-
-def plain(value: Any) -> Any:
-    """Plain JSON types: dataclasses become dictionaries, arrays lists, and numbers that JSON lacks become None."""
-    if isinstance(value, (float, np.floating)):
-        return float(value) if np.isfinite(value) else None
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "to_dict"):
-        return plain(value.to_dict())
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return value
+NOTIONS = ("classwise", "binary", "confidence", "top_label")
+"""The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
+MOST_SPREAD = 1 << 27
+"""With more predictions than this, the gap of single classes has no interval."""
 
 
 def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
@@ -54,8 +42,7 @@ def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
 
 @dataclass(frozen=True)
 class LossValue:
-    """A mean loss with its interval (t interval of a mean, over clusters where those were given; none where all rows
-    are alike, since nothing is then known of the spread)."""
+    """A mean loss with its interval, none where nothing bounds what a label would have cost."""
 
     name: str
     value: float
@@ -67,10 +54,10 @@ class LossValue:
 class ErrorValue:
     """One error at one bin count (None: a rule without bins).
 
-    Squared errors: n·value = loss + U, `score` is that sum, with an interval for U and one for the score. With clusters
-    U takes pairs of rows from different clusters only; those inside clusters, where dependence looks like
-    miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors: `score` is the value itself,
-    and the null band [null_low, null_high] is where it would lie under calibration.
+    Squared errors: n·value = loss + U, `gap` in probability points, and `score` = loss + λU, what to rank by. With
+    clusters U takes pairs of rows from different clusters only; those inside clusters, where dependence looks like
+    miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors have neither: the null band
+    [null_low, null_high] is where the value would lie under calibration. `headline`: the count that summaries speak of.
     """
 
     error: str
@@ -78,13 +65,15 @@ class ErrorValue:
     truthful: bool
     n_bins: int | None
     value: float
-    score: float
+    headline: bool = True
     loss: float | None = None
     U: float | None = None
     U_low: float | None = None
     U_high: float | None = None
-    low: float | None = None
-    high: float | None = None
+    gap: float | None = None
+    gap_low: float | None = None
+    gap_high: float | None = None
+    score: float | None = None
     null_low: float | None = None
     null_high: float | None = None
     null_pvalue: float | None = None
@@ -128,25 +117,12 @@ class Reliability:
         return {"error": self.error, "n_bins": self.n_bins} | {name: plain(getattr(self, name)) for name in names}
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What `measure` found; `left_out` keeps the leave-one-out values, from which pairs of models are compared."""
-
-    losses: tuple[LossValue, ...]
-    errors: tuple[ErrorValue, ...]
-    tests: dict[str, CalibrationTest]
-    direction: MeanGap
-    reliability: dict[str, Reliability]
-    left_out: dict[str, LeftOut]
-    notes: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Settings:
-    """Options shared by all errors of one model."""
+    """Options shared by all errors of one model; n_bins None is the automatic count, beside those of comparisons."""
 
     names: tuple[str, ...]
-    n_bins: tuple[int, ...]
+    n_bins: tuple[int, ...] | None
     level: float
     seed: int
     plan: Plan
@@ -154,315 +130,269 @@ class Settings:
     notes: tuple[str, ...] = ()
 
 
-def measure(inputs: Inputs, settings: Settings, groups: Array | None) -> Measured:
-    """Measure one model."""
-    from ..inference import mean_gap
+@dataclass(eq=False)
+class Measured:
+    """What `measure` found; frozen cells and spreads are kept, from which pairs of models are compared."""
 
-    notes = list(settings.notes)
-    clusters = None if groups is None else _clusters(groups)
-    alone = inputs.n_samples < 3 or (clusters is not None and clusters[1] < 3)
-    if clusters is not None and clusters[1] < 3:
-        notes.append("fewer than three clusters here: no intervals")
-    if clusters is not None:
-        notes.append(
-            "rows come in clusters: calibration tests and null bands, which need independent rows, are left out"
-        )
-    if inputs.n_samples < 3:
-        notes.append("fewer than three rows: no intervals")
-    errors: list[ErrorValue] = []
-    left_out = {}
-    for name in settings.names:
-        metric, sample = _prepared(inputs, name, settings, notes)
-        if metric.norm == "l1":
-            errors += _absolute(name, metric, sample, inputs, settings, clusters is not None, notes)
-            continue
-        rows, left = _squared(name, metric, sample, inputs, settings, clusters, alone, notes)
-        errors += rows
-        if left is not None:
-            left_out[name] = left
-    tested = [name for name in TESTED if name in settings.names]
-    tests = {}
-    if clusters is None:
-        tests = {name: test for name in tested if (test := _test(name, inputs, settings, notes)) is not None}
-    main = tested[0] if tested else inputs.error_names()[0]
-    direction = mean_gap(
-        *inputs.arguments(main),
-        error=main,
-        groups=groups,
-        sample_weight=inputs.weights,
-    )
-    reliability = {name: _reliability(name, inputs, settings, clusters is not None, notes) for name in tested}
-    losses = _losses(inputs, settings.level, clusters, alone, notes)
-    return Measured(losses, tuple(errors), tests, direction, reliability, left_out, tuple(dict.fromkeys(notes)))
+    losses: tuple[LossValue, ...] = ()
+    errors: list[ErrorValue] = field(default_factory=list)
+    gaps: dict[str, Gap] = field(default_factory=dict)
+    test: CalibrationTest | None = None
+    direction: MeanGap | None = None
+    reliability: dict[str, Reliability] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    frozen: dict[str, Frozen] = field(default_factory=dict)
+    spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
 
-def _clusters(groups: Array) -> Clusters:
+def measure(inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None) -> Measured:
+    """Measure one model; every sample is made once and every rule cuts it once."""
+    from ..inference.direction import gap_of
+
+    found = Measured(notes=list(settings.notes))
+    clusters = None if groups is None else cluster_numbers(groups)
+    _say_about_rows(inputs, clusters, found)
+    main = next((name for name in NOTIONS if name in inputs.error_names()), inputs.error_names()[0])
+    scalar = inputs.sample("confidence" if inputs.kind == "multiclass" else main)
+    found.direction = gap_of(scalar, clusters)
+    shared: dict[Any, FrozenCells] = {}
+    for i, name in enumerate(settings.names):
+        if progress is not None:
+            progress(i / (len(settings.names) + 1))
+        _measure_error(name, inputs, settings, clusters, found, shared)
+    if clusters is None and any(ERRORS[name].truthful for name in settings.names):
+        found.test = _test(inputs.sample(main), settings, found)
+    found.losses = _losses(inputs, settings.level, clusters, found)
+    return found
+
+
+def cluster_numbers(groups: Array) -> Clusters:
     """Cluster numbers and how many there are; a subgroup may hold fewer than an interval needs."""
     values, number = np.unique(groups, return_inverse=True)
     return number.reshape(-1), len(values)
 
 
-def _prepared(inputs: Inputs, name: str, settings: Settings, notes: list[str]) -> tuple[CalibrationError, Sample]:
-    """The named error at the bin counts that make sense for it, and the sample it reads."""
+def _say_about_rows(inputs: Inputs, clusters: Clusters | None, found: Measured) -> None:
+    if clusters is not None:
+        found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
+    elif (copies := inputs.copies()) > 0:
+        found.note(
+            f"{copies} of {inputs.n_samples} rows are exact copies of others (same predictions, same label); "
+            "if they are one case each, pass groups, or they pass for miscalibration"
+        )
+
+
+def _measure_error(
+    name: str,
+    inputs: Inputs,
+    settings: Settings,
+    clusters: Clusters | None,
+    found: Measured,
+    shared: dict[Any, FrozenCells],
+) -> None:
+    from ..inference.frozen import Frozen
+
+    sample = inputs.sample(name)
+    metric, headline = _with_counts(name, sample, settings, found)
+    key = (sample.kind, metric.binning, metric.ties)
+    frozen = Frozen.of(metric, sample, shared.get(key))
+    shared[key] = frozen.cells
+    if metric.norm == "l1":
+        found.errors += _absolute(name, frozen, headline, settings, clusters is not None, found)
+        return
+    spreads = _spreads(name, frozen, headline, settings, clusters, found) if name in NOTIONS else {}
+    rows = _squared(name, frozen, headline, spreads, settings.level, clusters)
+    found.errors += [row for row in rows if _asked(row, settings)]
+    if name in NOTIONS:
+        found.frozen[name], found.spreads[name] = frozen, spreads
+        found.reliability[name] = _reliability(name, frozen, settings, clusters is not None, found)
+        if headline in spreads:
+            found.gaps[name] = _gap(name, spreads[headline], headline, inputs, settings.level, found)
+
+
+def _asked(row: ErrorValue, settings: Settings) -> bool:
+    """Whether a row is at a count people asked for, not only at that of a diagram."""
+    if settings.n_bins is None or row.n_bins is None or row.error not in NOTIONS:
+        return True
+    return row.n_bins in settings.n_bins
+
+
+def _with_counts(name: str, sample: Sample, settings: Settings, found: Measured) -> tuple[CalibrationError, int | None]:
+    """The named error at every bin count that is measured, and the one that summaries speak of."""
     metric = ERRORS[name]
-    counts = settings.n_bins
+    if not metric.binning.has_counts:
+        return metric, None
+    automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
+    counts: tuple[int, ...] = settings.n_bins or several_bins(sample.rows)
+    headline = min(counts, key=lambda m: abs(np.log(m / automatic)))
+    if settings.n_bins is None:
+        headline = max(1, min(automatic, 2 * sample.rows // 5))
+        counts = tuple(sorted({*counts, headline}))
     if isinstance(metric.binning, ArgmaxQuantile):
-        counts = vector_bins(settings.n_bins, inputs)
-        if counts != settings.n_bins:
-            notes.append(
+        counts = vector_bins(counts, sample.rows, sample.views)
+        headline = min(counts, key=lambda m: abs(m - (headline or 1)))
+        if settings.n_bins is not None and counts != settings.n_bins:
+            found.note(
                 f"full errors use {bins_text(counts)} within each top class: with more there would be more cells than "
                 "rows, and the error would be the Brier loss alone"
             )
-    if metric.binning.counts is not None:
-        metric = metric.with_bins(counts)
-    y, reports = inputs.arguments(name)
-    return metric, metric.read(y, reports, sample_weight=inputs.weights)
+    extra = {min(settings.diagram_bins, sample.rows)} if name in NOTIONS else set()
+    return metric.with_bins(tuple(sorted({*counts, *extra}))), headline
 
 
-def vector_bins(n_bins: tuple[int, ...], inputs: Inputs) -> tuple[int, ...]:
+def vector_bins(n_bins: tuple[int, ...], n: int, k: int) -> tuple[int, ...]:
     """Of the bin counts, those with at most n cells over all k top classes; the smallest, but at most n/k, if none."""
-    n, k = inputs.n_samples, inputs.n_classes or 1
     return tuple(m for m in n_bins if m * k <= n) or (max(1, min(*n_bins, n // k) if n_bins else 1),)
+
+
+def _spreads(
+    name: str, frozen: Frozen, headline: int | None, settings: Settings, clusters: Clusters | None, found: Measured
+) -> dict[int | None, Spread]:
+    """The spread of the gap at the counts people asked for, or at the headline one alone."""
+    from ..inference.spread import spreads
+
+    sample = frozen.sample
+    units = np.count_nonzero(sample.row_weights) if clusters is None else clusters[1]
+    if units < 3:
+        found.note("fewer than three rows or clusters with weight: no intervals")
+        return {}
+    if sample.reports.size > MOST_SPREAD:
+        found.note(f"the gap of {name} has no interval: too many rows and classes")
+        return {}
+    wanted = (headline,) if settings.n_bins is None else settings.n_bins
+    chosen = tuple(c for c, m in enumerate(frozen.counts) if m in wanted)
+    every = spreads(frozen, clusters, counts=chosen)
+    return {frozen.counts[c]: spread for c, spread in zip(chosen, every, strict=True)}
+
+
+def _gap(name: str, spread: Spread, n_bins: int | None, inputs: Inputs, level: float, found: Measured) -> Gap:
+    from ..inference.gaps import gap_from
+
+    assert found.direction is not None
+    if spread.note:
+        found.note(f"the interval of the {name} gap is {spread.note}")
+    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, ERRORS[name].symbol)
 
 
 def _squared(
     name: str,
-    metric: CalibrationError,
-    sample: Sample,
-    inputs: Inputs,
-    settings: Settings,
+    frozen: Frozen,
+    headline: int | None,
+    spreads: dict[int | None, Spread],
+    level: float,
     clusters: Clusters | None,
-    alone: bool,
-    notes: list[str],
-) -> tuple[list[ErrorValue], LeftOut | None]:
-    """Rows of a squared error, and its leave-one-out values (None where there are too few units)."""
-    from ..inference.jackknife import cluster_parts, leave_out
+) -> list[ErrorValue]:
+    """Rows of a squared error, one per bin count."""
+    from ..inference.intervals import within_parts
 
-    parts = metric.parts(sample)
-    values, loss, u = [p.error for p in parts], parts[0].loss, np.array([p.U for p in parts])
-    within: list[float | None] = [None] * len(values)
-    left = None if alone or _few_units(sample, clusters, notes) else leave_out(metric, sample, clusters)
+    inside = [None] * len(frozen.counts)
     if clusters is not None:
-        u, inside = cluster_parts(metric, sample, clusters) if left is None else (left.U, left.within)
-        within = inside.tolist()
-    intervals = (
-        [(None, None)] * len(values)
-        if left is None
-        else _intervals(name, metric, sample, inputs, left, settings, notes)
-    )
+        inside = within_parts(frozen, clusters).sum(axis=1).tolist()
     rows = []
-    for value, part, inner, (for_u, for_score), m in zip(values, u, within, intervals, _counts(metric), strict=True):
+    for parts, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
+        spread = spreads.get(m)
+        gap_sq = parts.gap_sq if spread is None else spread.theta
         rows.append(
             ErrorValue(
                 error=name,
-                symbol=metric.symbol,
-                truthful=metric.truthful,
+                symbol=frozen.error.symbol,
+                truthful=frozen.error.truthful,
                 n_bins=m,
-                value=float(value),
-                score=loss + float(part),
-                loss=loss,
-                U=float(part),
-                U_low=None if for_u is None else for_u.low,
-                U_high=None if for_u is None else for_u.high,
-                low=None if for_score is None else for_score.low,
-                high=None if for_score is None else for_score.high,
-                within=inner,
+                value=parts.error,
+                headline=m == headline,
+                loss=parts.loss,
+                U=parts.U - (within or 0.0),
+                gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
+                score=parts.score,
+                within=within,
+                **_ends(spread, parts, level),
             )
         )
-    return rows, left
+    return rows
 
 
-def _few_units(sample: Sample, clusters: Clusters | None, notes: list[str]) -> bool:
-    """Whether fewer than three rows or clusters carry weight."""
-    if sample.weights is None:
-        return False
-    units = np.flatnonzero(sample.weights) if clusters is None else np.unique(clusters[0][sample.weights > 0])
-    if len(units) < 3:
-        notes.append("fewer than three rows or clusters with weight: no intervals")
-    return len(units) < 3
-
-
-def _counts(metric: CalibrationError) -> tuple[int | None, ...]:
-    return metric.binning.counts or (None,)
-
-
-def _intervals(
-    name: str,
-    metric: CalibrationError,
-    sample: Sample,
-    inputs: Inputs,
-    left: LeftOut,
-    settings: Settings,
-    notes: list[str],
-) -> list[tuple[Any, Any]]:
-    """For each bin count, the intervals of U and of the score; none where they would need draws beyond the plan."""
-    from ..inference.intervals import interval_of
-    from ..inference.jackknife import SCARCE_NOTE, few_bins, scarce
-    from ..inference.null import calibrated_world, simulate
-    from ..inference.options import fewest_draws
-
-    counts = _counts(metric)
-    few = [few_bins(metric, m) for m in counts]
-    thin = [scarce(left, c) for c in range(len(counts))]
-    null: dict[int | None, Array] = {}
-    if (any(few) or any(thin)) and not left.clustered:
-        kept, draws = settings.plan.simulation(metric.binning, sample)
-        some = metric if kept is None or kept == metric.binning.counts else metric.with_bins(kept)
-        if draws:
-            world = calibrated_world(some, sample)
-            drawn = simulate(world, max(draws, fewest_draws(settings.level)), settings.seed).drawn
-            null = dict(zip(_counts(some), drawn.T, strict=True))
-    if any(thin):
-        where = "" if metric.binning.counts is None else f" at {bins_text(_some(counts, thin))}"
-        notes.append(f"the interval of {name}{where} is {SCARCE_NOTE}")
-    found: list[tuple[Any, Any]] = []
-    for c, needs in enumerate(few):
-        draw = null.get(counts[c]) if needs or thin[c] else None
-        if needs and draw is None and not left.clustered:
-            notes.append(f"{name} without bins or with fewer than 5 has no interval here: it needs more draws")
-            found.append((None, None))
-            continue
-        found.append(
-            (
-                interval_of(metric, sample, left, c, "U", settings.level, draw),
-                interval_of(metric, sample, left, c, "sum", settings.level, draw),
-            )
-        )
-    return found
-
-
-def _some(counts: tuple[int | None, ...], chosen: list[bool]) -> tuple[int, ...]:
-    return tuple(m for m, use in zip(counts, chosen, strict=True) if use and m is not None)
+def _ends(spread: Spread | None, parts: Parts, level: float) -> dict[str, float]:
+    """Intervals of the gap in points, and of U, which is the squared gap in other units."""
+    if spread is None:
+        return {}
+    low, high, _ = spread.interval(level)
+    unit = parts.U / parts.gap_sq if parts.gap_sq else 0.0
+    ends = {"gap_low": 100 * signed_root(low), "gap_high": 100 * signed_root(high)}
+    return ends | ({"U_low": unit * low, "U_high": unit * high} if unit > 0 else {})
 
 
 def _absolute(
-    name: str,
-    metric: CalibrationError,
-    sample: Sample,
-    inputs: Inputs,
-    settings: Settings,
-    clustered: bool,
-    notes: list[str],
+    name: str, frozen: Frozen, headline: int | None, settings: Settings, clustered: bool, found: Measured
 ) -> list[ErrorValue]:
-    """Rows of an l1 error, with null bands at the bin counts the plan allows; clusters have none."""
-    from ..inference import null_band
+    """Rows of an l1 error; ECE has null bands where the plan allows, clusters have none."""
+    from ..inference.null_band import null_band_of
     from ..inference.options import fewest_draws
 
-    values = dict(zip(_counts(metric), metric.of(sample), strict=True))
-    counts, draws = ((), 0) if clustered else settings.plan.simulation(metric.binning, sample)
-    bands: dict[int | None, tuple[float, float, float]] = {}
-    if draws and counts:
-        y, reports = inputs.arguments(name)
-        band = null_band(
-            y,
-            reports,
-            error=metric.with_bins(counts),
-            level=settings.level,
-            resamples=max(draws, fewest_draws(settings.level)),
-            seed=settings.seed,
-            sample_weight=inputs.weights,
-        )
-        columns = (np.asarray(x).tolist() for x in (band.low, band.high, band.pvalue))
-        bands = dict(zip(counts, zip(*columns, strict=True), strict=True))
-    missing = [m for m in values if m not in bands]
-    if missing and not clustered:
-        # l1 errors have bin counts, never None
-        notes.append(f"{name} has no null band at {bins_text(tuple(missing))}: it needs more draws")  # type: ignore[arg-type]
+    metric = frozen.error
+    values = metric.of(frozen.sample).tolist()
+    draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
+    bands: list[Any] = [None] * len(values)
+    if draws:
+        band = null_band_of(frozen, settings.level, max(draws, fewest_draws(settings.level)), settings.seed)
+        bands = list(band.each())
+    elif not clustered and name in ECE_NAMES:
+        found.note(f"{name} has no null band: it needs more draws")
     return [
-        ErrorValue(name, metric.symbol, metric.truthful, m, float(v), float(v), **_band_fields(bands.get(m)))
-        for m, v in values.items()
+        ErrorValue(
+            error=name,
+            symbol=metric.symbol,
+            truthful=metric.truthful,
+            n_bins=m,
+            value=value,
+            headline=m == headline,
+            null_low=None if band is None else band.low,
+            null_high=None if band is None else band.high,
+            null_pvalue=None if band is None else band.pvalue,
+        )
+        for m, value, band in zip(frozen.counts, values, bands, strict=True)
     ]
 
 
-def _band_fields(band: tuple[float, float, float] | None) -> dict[str, Any]:
-    return {} if band is None else dict(zip(("null_low", "null_high", "null_pvalue"), band, strict=True))
+def _test(sample: Sample, settings: Settings, found: Measured) -> CalibrationTest:
+    from ..inference.calibration import MOST_ROWS, omnibus_test
+
+    if sample.rows > MOST_ROWS:
+        found.note(f"the calibration test looks at {MOST_ROWS:,} rows, chosen at random")
+    return omnibus_test(sample, settings.plan.test(sample, MOST_ROWS), settings.seed)
 
 
-def _test(name: str, inputs: Inputs, settings: Settings, notes: list[str]) -> CalibrationTest | None:
-    from ..inference import calibration_test
-
-    y, reports = inputs.arguments(name)
-    metric = ERRORS[name].with_bins(settings.n_bins)
-    sample = metric.read(y, reports)
-    counts, draws = settings.plan.simulation(metric.binning, sample)
-    if not draws or counts is None:
-        notes.append(f"no calibration test of {name}: too many rows and classes for the planned draws")
-        return None
-    if counts != settings.n_bins:
-        notes.append(f"the calibration test of {name} uses {bins_text(counts)}: more would need more draws")
-    return calibration_test(
-        y,
-        reports,
-        error=name,
-        n_bins=counts,
-        resamples=draws,
-        seed=settings.seed,
-        sample_weight=inputs.weights,
-    )
-
-
-def _reliability(name: str, inputs: Inputs, settings: Settings, clustered: bool, notes: list[str]) -> Reliability:
-    """Quantile bins of the tested error, one table for all views, with bands where the plan allows."""
-    from ..inference import consistency_bands
+def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool, found: Measured) -> Reliability:
+    """Quantile bins of the error, one table for all views, with bands where the plan allows."""
+    from ..core.tabulate import whole_tables
+    from ..inference.bands import bands_of
     from ..inference.options import fewest_draws
 
-    y, reports = inputs.arguments(name)
-    m = min(settings.diagram_bins, inputs.n_samples)
-    metric = ERRORS[name].with_bins(m)
-    (table,) = metric.tables(y, reports, sample_weight=inputs.weights)
-    if clustered:
-        return Reliability(name, m, table, None)
-    draws = settings.plan.bands(metric.read(y, reports))
+    sample = frozen.sample
+    m = min(settings.diagram_bins, sample.rows)
+    place = frozen.counts.index(m)
+    (table,) = whole_tables(sample, ERRORS[name].with_bins(m).binning, frozen.error.ties)
+    draws = 0 if clustered else settings.plan.bands(sample)
     if not draws:
-        notes.append(f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws")
+        if not clustered:
+            found.note(f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws")
         return Reliability(name, m, table, None)
-    bands = consistency_bands(
-        y,
-        reports,
-        error=name,
-        n_bins=m,
-        level=settings.level,
-        resamples=max(draws, fewest_draws(settings.level)),
-        seed=settings.seed,
-        sample_weight=inputs.weights,
-    )
-    return Reliability(name, m, table, bands)
+    draws = max(draws, fewest_draws(settings.level))
+    return Reliability(name, m, table, bands_of(frozen, place, settings.level, draws, settings.seed))
 
 
-def _losses(
-    inputs: Inputs, level: float, clusters: Clusters | None, alone: bool, notes: list[str]
-) -> tuple[LossValue, ...]:
-    found = []
-    w = np.ones(inputs.n_samples) if inputs.weights is None else inputs.weights
-    for name, values in inputs.per_example_losses().items():
-        value = float(np.average(values, weights=w))
-        if not np.isfinite(value):
-            rows = int(np.count_nonzero(np.isinf(values)))
-            notes.append(f"{name} is infinite: the label that came had probability 0 in {rows} rows")
-        low = high = None
-        if not alone and np.isfinite(value):
-            low, high = _mean_interval(values, w, value, level, clusters)
-        found.append(LossValue(name, value, low, high))
-    return tuple(found)
+def _losses(inputs: Inputs, level: float, clusters: Clusters | None, found: Measured) -> tuple[LossValue, ...]:
+    from ..inference.mean_losses import INFINITE, mean_interval
 
-
-def _mean_interval(
-    values: Array, w: Array, value: float, level: float, clusters: Clusters | None
-) -> tuple[float, float] | tuple[None, None]:
-    """Leave-one-out t interval of a weighted mean: for equal weights the usual one. Units are those with weight."""
-    from scipy.special import stdtrit
-
-    from ..inference.jackknife import ROUNDING, jackknife_se
-
-    sums, mass = w * values, w
-    if clusters is not None:
-        sums, mass = (np.bincount(clusters[0], weights=x, minlength=clusters[1]) for x in (sums, mass))
-    sums, mass = sums[mass > 0], mass[mass > 0]
-    if len(mass) < 3:
-        return None, None
-    without = (sums.sum() - sums) / (mass.sum() - mass)
-    se = jackknife_se(without)
-    if se <= ROUNDING * abs(value):
-        return None, None
-    half = float(stdtrit(len(without) - 1, (1 + level) / 2)) * se
-    return value - half, value + half
+    values = []
+    for name, rows in inputs.loss_values().items():
+        mean = mean_interval(rows, inputs.weights, clusters, level)
+        if mean.note == INFINITE:
+            number = int(np.count_nonzero(np.isinf(rows.value)))
+            found.note(f"{name} is infinite: the label that came had probability 0 in {number} rows")
+        ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
+        values.append(LossValue(name, mean.estimate, *ends))
+    return tuple(values)

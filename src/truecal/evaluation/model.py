@@ -1,4 +1,4 @@
-"""evaluate: one model's losses, errors as loss + U with intervals, calibration test and reliability tables."""
+"""evaluate: one model's losses, errors with gap and score, calibration test and reliability tables."""
 
 from __future__ import annotations
 
@@ -11,39 +11,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int
-from ..core.rules import read_bins
+from ..core.extras import require
+from ..core.result import Result, plain
+from ..core.rules import BinCounts, read_bins
 from .budget import MOST_REPORTS, Plan
-from .inputs import Inputs, check_errors, check_groups, default_bins, read_inputs
-from .measuring import TESTED, ErrorValue, LossValue, Measured, Reliability, Settings, bins_text, measure, plain
+from .inputs import Inputs, check_by, check_errors, read_inputs
+from .measuring import (
+    NOTIONS,
+    ErrorValue,
+    LossValue,
+    Measured,
+    Progress,
+    Reliability,
+    Settings,
+    bins_text,
+    measure,
+)
+from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, MeanGap
+    from ..inference import CalibrationTest, Gap, MeanGap
 
 Array = NDArray[Any]
 
 DIAGRAM_BINS = 15
 
-# Errors left out unless they are named, by the number of reports above which they would dominate the work.
+# Errors left out unless they are named, by the number of predictions above which they would dominate the work.
 HEAVY = {"full_halfspace": 500_000, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Evaluation:
-    """One model, measured: n·error = loss + U for every squared error, null bands for l1 errors, test, tables.
+class Evaluation(Result):
+    """One model, measured.
 
-    `losses`, `errors` (one entry per error and bin count), `tests` (by error), `direction` (mean confidence minus
-    accuracy), `reliability` (by error), `subgroups` (with by=; each has its own n, so they are never ranked), `notes`.
+    `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
+    positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
+    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`.
     """
 
     name: str
     kind: str
     n_samples: int
     n_classes: int | None
-    n_bins: tuple[int, ...]
     level: float
     losses: tuple[LossValue, ...]
     errors: tuple[ErrorValue, ...]
-    tests: dict[str, CalibrationTest]
+    gaps: dict[str, Gap]
+    test: CalibrationTest | None
     direction: MeanGap
     reliability: dict[str, Reliability]
     notes: tuple[str, ...] = ()
@@ -56,15 +70,32 @@ class Evaluation:
 
     @property
     def headline(self) -> str:
-        """The truthful error that words and summaries speak of: classwise, binary, confidence or top_label."""
+        """The truthful error that ranks models: classwise, binary, confidence or top_label."""
         names = self.error_names
-        chosen = next((name for name in TESTED if name in names), None)
+        chosen = next((name for name in NOTIONS if name in names), None)
         return chosen or next((row.error for row in self.errors if row.truthful), names[0])
 
     @property
-    def test(self) -> CalibrationTest | None:
-        """The calibration test of the headline error."""
-        return self.tests.get(self.headline)
+    def accuracy(self) -> float:
+        """How often the top class was right."""
+        return 1 - self.loss("classification_error").value
+
+    @property
+    def score(self) -> float | None:
+        """What to rank by, lower is better: that of the headline error; None where no truthful one was measured."""
+        return self.row(self.headline).score
+
+    @property
+    def gap(self) -> Gap | None:
+        """The gap of the confidence, in points, or of the one probability there is."""
+        names = ("binary", "confidence", "top_label", "classwise")
+        return next((self.gaps[name] for name in names if name in self.gaps), None)
+
+    @property
+    def ece(self) -> float | None:
+        """The usual ECE, at 15 bins of equal width unless others were asked for."""
+        name = next((name for name in ECE_NAMES if name in self.error_names), None)
+        return None if name is None else self.row(name).value
 
     def rows(self, error: str) -> tuple[ErrorValue, ...]:
         """The entries of one error, one per bin count."""
@@ -72,6 +103,11 @@ class Evaluation:
         if not found:
             raise ValueError(f"{error!r} was not measured here; expected one of {', '.join(self.error_names)}")
         return found
+
+    def row(self, error: str) -> ErrorValue:
+        """The entry of one error at the bin count that summaries speak of."""
+        rows = self.rows(error)
+        return next((row for row in rows if row.headline), rows[0])
 
     def loss(self, name: str) -> LossValue:
         """One of the losses by name."""
@@ -86,61 +122,64 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; numbers that JSON lacks (infinite losses, undefined means) become None."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "n_samples": self.n_samples,
-            "n_classes": self.n_classes,
-            "n_bins": list(self.n_bins),
-            "level": self.level,
-            "headline": self.headline,
-            "losses": plain([asdict(value) for value in self.losses]),
-            "errors": plain([asdict(row) for row in self.errors]),
-            "tests": plain(self.tests),
-            "direction": plain(self.direction) | {"word": self.direction.word},
-            "reliability": plain(self.reliability),
-            "notes": list(self.notes),
-            "subgroups": plain(self.subgroups),
-        }
+        more = {"headline": self.headline, "accuracy": self.accuracy, "score": self.score, "ece": self.ece}
+        whole: dict[str, Any] = super().to_dict() | plain(more)
+        return whole | {"direction": plain(self.direction) | {"word": self.direction.word}}
 
     def to_pandas(self) -> Any:
         """One row per error and bin count; with subgroups, theirs too, told apart by the column `subgroup`."""
-        import pandas as pd
-
+        pd = require("pandas", "pandas")
         rows = [{"subgroup": None, "n_samples": self.n_samples} | asdict(row) for row in self.errors]
         for name, part in self.subgroups.items():
             rows += [{"subgroup": name, "n_samples": part.n_samples} | asdict(row) for row in part.errors]
         frame = pd.DataFrame(rows)
         return frame if self.subgroups else frame.drop(columns="subgroup")
 
+    @property
+    def summary(self) -> tuple[tuple[str, str], ...]:
+        """What a person reads first: name and value of each fact."""
+        facts = [("right", f"{self.accuracy:.1%}")]
+        if any(value.name == "brier" for value in self.losses):
+            facts.append(("Brier", f"{self.loss('brier').value:.4g}"))
+        if self.gap is not None:
+            facts.append(("gap", gap_text(self.gap)))
+        facts.append(("calibrated?", calibrated_text(self.test, self.level)))
+        if self.score is not None:
+            facts.append(("score", f"{self.score:.5g} (lower is better)"))
+        if self.ece is not None:
+            facts.append(("ECE", f"{self.ece:.4g}"))
+        return tuple(facts)
+
     def __repr__(self) -> str:
-        lines = [self._heading(), *_table_lines(self.errors, self.level)]
-        lines += [f"  test of {name} ({test.name}): p = {test.pvalue:.3g}" for name, test in self.tests.items()]
-        lines.append(f"  {self.direction!r}")
-        lines.append("  losses: " + ", ".join(f"{value.name} {value.value:.4g}" for value in self.losses))
+        classes = "top class only" if self.n_classes is None else f"{self.n_classes} classes"
+        lines = [f"{self.name}: {self.n_samples} samples, {classes}"]
+        lines += [f"  {name:<12}{value}" for name, value in self.summary]
         lines += [f"  note: {note}" for note in self.notes]
         for name, part in self.subgroups.items():
-            lines.append(f"  subgroup {name}, {part.n_samples} samples: {_subgroup_line(part)}")
+            facts = ", ".join(f"{key} {value}" for key, value in part.summary)
+            lines.append(f"  subgroup {name}, {part.n_samples} samples: {facts}")
         return "\n".join(lines)
 
-    def _heading(self) -> str:
-        classes = "top class only" if self.n_classes is None else f"{self.n_classes} classes"
-        parts = "loss + U + within clusters" if self._clustered else "loss + U"
-        return f"{self.name}: {self.n_samples} samples, {classes}; n·error = {parts}, {self.level:.0%} intervals"
-
-    @property
-    def _clustered(self) -> bool:
-        return any(row.within is not None for row in self.errors)
-
     def _repr_html_(self) -> str:
-        cells = "".join(_html_row(row) for row in self.errors)
-        head = "".join(f"<th>{title}</th>" for title in _COLUMNS)
-        tests = "".join(f"<br>test of {name}: p = {test.pvalue:.3g}" for name, test in self.tests.items())
-        rest = "".join(f"<br>{escape(note)}" for note in self.notes)
-        return (
-            f"<p>{escape(self._heading())}</p><table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
-            f"<p>{escape(repr(self.direction))}{tests}{rest}</p>"
-        )
+        cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.summary)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p>{escape(self.name)}: {self.n_samples} samples</p><table><tbody>{cells}</tbody></table>{notes}"
+
+
+def gap_text(gap: Gap) -> str:
+    """ "5.2 points [4.8, 5.9], over-confident"."""
+    word = "" if gap.direction in ("no clear direction", "no direction") else f", {gap.direction}"
+    if gap.note:
+        return f"{gap.points:.1f} points{word}, no interval to be trusted"
+    return f"{gap.points:.1f} points [{gap.low:.1f}, {gap.high:.1f}]{word}"
+
+
+def calibrated_text(test: CalibrationTest | None, level: float) -> str:
+    """ "no (p ≤ .001)", "not rejected (p = .43)" or "untested"."""
+    if test is None:
+        return "untested"
+    said = "no" if test.pvalue <= 1 - level else "not rejected"
+    return f"{said} ({test.pvalue_text})"
 
 
 def check_notes(notes: Any) -> tuple[str, ...]:
@@ -150,44 +189,11 @@ def check_notes(notes: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-_COLUMNS = ("error", "bins", "loss", "U", "loss + U", "value")
-
-
-def _interval_text(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{low:+.3g}, {high:+.3g}]"
-
-
-def _cells(row: ErrorValue) -> tuple[str, ...]:
-    bins = "-" if row.n_bins is None else str(row.n_bins)
-    if row.loss is None or row.U is None:
-        band = "" if row.null_low is None else f"if calibrated {row.null_low:.3g} to {row.null_high:.3g}"
-        return row.error, bins, "", band, "", f"{row.value:.4g}"
-    u = f"{row.U:+.4g}{_interval_text(row.U_low, row.U_high)}"
-    return row.error, bins, f"{row.loss:.4g}", u, f"{row.score:.4g}", f"{row.value:.4g}"
-
-
-def _table_lines(errors: Sequence[ErrorValue], level: float) -> list[str]:
-    table = [_COLUMNS, *(_cells(row) for row in errors)]
-    widths = [max(len(line[j]) for line in table) for j in range(len(_COLUMNS))]
-    return ["  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
-
-
-def _html_row(row: ErrorValue) -> str:
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>"
-
-
-def _subgroup_line(part: Evaluation) -> str:
-    row = part.rows(part.headline)[0]
-    test = "" if part.test is None else f", p = {part.test.pvalue:.3g}"
-    size = f"{row.error} {row.value:.4g}" if row.U is None else f"loss {row.loss:.4g}, U {row.U:+.4g}"
-    return f"{size} at {bins_text(row.n_bins)}{test}, {part.direction.word}"
-
-
 def evaluate(
     y_true: Any,
     y_proba: Any,
     *,
-    n_bins: int | Sequence[int] | None = None,
+    n_bins: BinCounts = "auto",
     errors: Sequence[str] | None = None,
     labels: Any = None,
     pos_label: Any = 1,
@@ -199,32 +205,32 @@ def evaluate(
     seed: int = 0,
     diagram_bins: int = DIAGRAM_BINS,
     name: str = "model",
+    progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure one model: every loss, every applicable error as n·error = loss + U, the calibration test, the tables.
+    """Measure one model: accuracy and losses, the gap in points, whether it is calibrated, the score, and every error.
 
     `y_proba` is (n, k), or (n,) for the probability of `pos_label`, or TopPredictions(correct, confidence) with
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well (the
-    outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster,
-    left out as a whole in the intervals; n·error is then loss + U + within, U of pairs from different clusters, and the
-    calibration test and bands, which need independent rows, are withheld. n_bins defaults to 5, 20 and 2000, none above
-    2n/5. `errors` defaults to every member of ERRORS that applies, less the costliest ones for very large inputs.
-    `resamples=None` plans up to 999 draws within about a second per error and says in `notes` what it left out; a
-    number is used everywhere, or for bands the fewest that the level needs (39 at 95%) if that is more.
+    outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster:
+    U and the gap then take pairs of rows from different clusters, and the calibration test and bands, which need
+    independent rows, are withheld. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
+    20 and 2000 bins stand beside it. `errors` defaults to every member of ERRORS that applies, less the costliest ones
+    for very large inputs. `resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
     >>> result = tc.evaluate(y, p, n_bins=2, errors=["binary"], resamples=99)
     >>> row = result.errors[0]
-    >>> round(row.loss + row.U - 8 * row.value, 12)
-    0.0
+    >>> abs(row.loss + row.U - 8 * row.value) < 1e-12
+    True
     """
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
-    clusters = None if groups is None else _read_clusters(groups, inputs.n_samples)
+    clusters = read_clusters(groups, inputs.n_samples)
     subgroups = None if by is None else read_subgroups(by, y_true, inputs)
-    result, _ = evaluate_inputs(inputs, settings, name, clusters)
+    result, _ = evaluate_inputs(inputs, settings, name, clusters, progress)
     if subgroups is not None:
-        result = with_subgroups(result, inputs, settings, clusters, subgroups, n_bins is None)
+        result = with_subgroups(result, inputs, settings, clusters, subgroups)
     return result
 
 
@@ -242,7 +248,6 @@ def read_settings(
     """Validate the options that all models share."""
     from ..inference.options import check_draws, check_level
 
-    counts = default_bins(inputs.n_samples) if n_bins is None else _sorted_bins(n_bins)
     names = check_errors(errors, inputs)
     notes: tuple[str, ...] = ()
     if errors is None:
@@ -254,7 +259,7 @@ def read_settings(
     check_draws(1 if resamples is None else resamples, seed)
     return Settings(
         names=names,
-        n_bins=counts,
+        n_bins=_sorted_bins(n_bins),
         level=check_level(level),
         seed=int(seed),
         plan=Plan(resamples, seconds),
@@ -263,37 +268,40 @@ def read_settings(
     )
 
 
-def _sorted_bins(n_bins: Any) -> tuple[int, ...]:
-    bins = read_bins(n_bins)
-    return tuple(sorted(set(bins))) if isinstance(bins, tuple) else (int(bins),)
+def _sorted_bins(n_bins: Any) -> tuple[int, ...] | None:
+    bins = "auto" if n_bins is None else read_bins(n_bins)
+    if isinstance(bins, str):
+        return None
+    return tuple(sorted(set(bins))) if isinstance(bins, tuple) else (bins,)
 
 
-def _read_clusters(groups: Any, n: int) -> Array:
-    from ..inference.options import check_groups as check_clusters
+def read_clusters(groups: Any, n: int) -> Array | None:
+    """The cluster of each row, or None."""
+    from ..inference.options import check_groups
 
-    clusters = check_clusters(groups, n)
-    assert clusters is not None
-    return clusters[0]
+    clusters = check_groups(groups, n)
+    return None if clusters is None else clusters[0]
 
 
 def evaluate_inputs(
-    inputs: Inputs, settings: Settings, name: str, clusters: Array | None
+    inputs: Inputs, settings: Settings, name: str, clusters: Array | None, progress: Progress | None = None
 ) -> tuple[Evaluation, Measured]:
     """An Evaluation of validated predictions, and all that was measured on the way."""
-    found = measure(inputs, settings, clusters)
-    notes = found.notes
+    found = measure(inputs, settings, clusters, progress)
+    notes = tuple(found.notes)
     if inputs.kind == "top_label":
         notes = ("only the top class is known: only confidence errors and two losses apply", *notes)
+    assert found.direction is not None
     result = Evaluation(
         name=str(name),
         kind=inputs.kind,
         n_samples=inputs.n_samples,
         n_classes=inputs.n_classes,
-        n_bins=settings.n_bins,
         level=settings.level,
         losses=found.losses,
-        errors=found.errors,
-        tests=found.tests,
+        errors=tuple(found.errors),
+        gaps=found.gaps,
+        test=found.test,
         direction=found.direction,
         reliability=found.reliability,
         notes=notes,
@@ -303,7 +311,7 @@ def evaluate_inputs(
 
 def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> Array:
     """One subgroup per row; refused where the subgroups are the outcomes under other names."""
-    groups = check_groups(by, inputs.n_samples, "by")
+    groups = check_by(by, inputs.n_samples, "by")
     outcomes = [inputs.y]
     if inputs.kind == "top_label" and y_true is not None:
         outcomes.append(as_array(y_true, "y_true"))  # the labels too, where only the top class is measured
@@ -326,7 +334,7 @@ def _one_to_one(groups: Array, outcomes: Array) -> bool:
 
 
 def with_subgroups(
-    result: Evaluation, inputs: Inputs, settings: Settings, clusters: Array | None, groups: Array, own_bins: bool
+    result: Evaluation, inputs: Inputs, settings: Settings, clusters: Array | None, groups: Array
 ) -> Evaluation:
     """The evaluation with one more per subgroup, in sorted order."""
     parts = {}
@@ -335,6 +343,9 @@ def with_subgroups(
         part = inputs.take(rows)
         if part.weights is not None and not part.weights.any():
             raise ValueError(f"sample_weight is zero in every row of subgroup {value!s}")
-        mine = replace(settings, n_bins=default_bins(len(rows))) if own_bins else settings
-        parts[str(value)] = evaluate_inputs(part, mine, str(value), None if clusters is None else clusters[rows])[0]
+        own = None if clusters is None else clusters[rows]
+        parts[str(value)] = evaluate_inputs(part, settings, str(value), own)[0]
     return replace(result, subgroups=parts)
+
+
+__all__ = ["Evaluation", "bins_text", "evaluate"]

@@ -1,35 +1,39 @@
-"""The verdict in words: who predicts better, who is miscalibrated, and what ECE would have said."""
+"""The verdict in words: who predicts better, who is miscalibrated by how much, and what ECE would have said."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..core.errors import ERRORS
-from .measuring import bins_text
+from .measuring import Measured, bins_text
+from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, Part
-    from ..inference.jackknife import LeftOut
+    from ..inference import Part
     from .comparison import Flip, Ranking
     from .model import Evaluation
 
-_SHOWN = 4  # models named in one breath; the rest are counted
-_LONGEST = 600  # characters of the calibration sentence, beyond which fewer models are named
-_ROUNDING = 1e-12
-ECE = ("confidence_l1", "top_label_l1")
+SHOWN = 4
+"""Models named in one breath; the rest are counted."""
+NOTION_WORDS = {
+    "confidence": "top-class",
+    "top_label": "top-class",
+    "classwise": "per-class",
+    "binary": "positive-class",
+}
+"""What each kind of calibration is called in a sentence."""
 
 
 @dataclass(frozen=True)
 class CalibrationClaim:
-    """`better` is better calibrated than `worse`: its U is smaller at this bin count, beyond noise."""
+    """`better` is closer to calibrated than `worse` in this notion: a smaller gap, beyond noise, in squared points."""
 
+    notion: str
     better: str
     worse: str
-    n_bins: int | None
     difference: float
     low: float
     high: float
@@ -37,23 +41,25 @@ class CalibrationClaim:
 
 @dataclass(frozen=True)
 class Standing:
-    """What the calibration tests of one model say together.
+    """What the calibration test of one model says beside those of the others.
 
-    Each tested error has its own test, and Holm's correction keeps the chance of any false rejection of the model at
-    1 − level. `pvalue` is the smallest corrected one, `error` the test it comes from, `errors` those that reject.
-    "too few draws" means that even the smallest p-value that the draws allow would not reject.
+    `pvalue` is corrected over the models by Holm's step-down method, so that the chance of rejecting any calibrated one
+    of them stays at 1 − level; `at_floor`: no draw was as extreme, and the p-value is a bound. "too few draws" means
+    that even the smallest p-value that the draws allow would not reject.
     """
 
     state: Literal["rejected", "not rejected", "untested", "too few draws"]
-    pvalue: float | None
-    error: str | None
-    errors: tuple[str, ...]
-    n_tests: int
+    pvalue: float | None = None
+    at_floor: bool = False
+    spoke: str = ""
 
     @property
     def words(self) -> str:
-        """The state, such as "not rejected" or "untested (too few draws)"."""
-        return f"untested ({self.state})" if self.state == "too few draws" else self.state
+        """ "no (p ≤ .005)", "not rejected (p = .4)" or "untested"."""
+        if self.pvalue is None or self.state in ("untested", "too few draws"):
+            return "untested" if self.state == "untested" else "untested (too few draws)"
+        said = "no" if self.state == "rejected" else "not rejected"
+        return f"{said} (p {'≤' if self.at_floor else '='} {self.pvalue:.2g})"
 
 
 @dataclass(frozen=True)
@@ -63,14 +69,15 @@ class LossGap:
     difference: float
     low: float | None
     high: float | None
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Two sentences that are never one, then what ECE would have said; with the facts they are made of.
+    """Three short sentences, with the facts they are made of.
 
-    Intervals in the sentences hold jointly: for all pairs of models, and for U at all bin counts (Bonferroni). A claim
-    of better calibration also needs a calibration test to reject the worse model.
+    Intervals of loss differences hold jointly for all pairs of models (Bonferroni), and so do those of gaps for all
+    pairs and notions. A model is called closer to calibrated only where the test rejects the other one.
     """
 
     predictive: str
@@ -80,10 +87,10 @@ class Verdict:
     best: tuple[str, ...]
     """The model with the smallest loss, and those that the data cannot tell from it."""
     rejected: tuple[str, ...]
-    """Models whose calibration some test rejects, after Holm's correction for the tests of that model."""
+    """Models whose calibration is rejected, corrected over models."""
     better_calibrated: tuple[CalibrationClaim, ...]
     standings: dict[str, Standing]
-    """What the tests say of each model."""
+    """What the test says of each model."""
     behind: dict[str, LossGap]
     """For each model but the best, its loss less the smallest one."""
 
@@ -96,369 +103,255 @@ class Verdict:
         return "\n".join(self.sentences)
 
 
+def standings(evaluations: Mapping[str, Evaluation], level: float) -> dict[str, Standing]:
+    """Judge every model by its test, with Holm's correction over the models."""
+    found = {name: Standing("untested") for name in evaluations}
+    tests = {name: e.test for name, e in evaluations.items() if e.test is not None}
+    alpha, largest = 1 - level + 1e-12, 0.0
+    for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
+        left = len(tests) - i
+        largest = max(largest, min(1.0, left * test.pvalue))
+        if len(tests) / (1 + test.resamples) > alpha:
+            found[name] = Standing("too few draws", largest, test.at_floor)
+            continue
+        state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
+        found[name] = Standing(state, largest, test.at_floor, test.spoke)
+    return found
+
+
+def give_verdict(
+    evaluations: Mapping[str, Evaluation],
+    measured: Mapping[str, Measured],
+    clusters: object = None,
+    rankings: Sequence[Ranking] = (),
+    flips: Sequence[Flip] = (),
+) -> Verdict:
+    """Put a comparison in words, by the headline error of its models."""
+    first = next(iter(evaluations.values()))
+    error, level = first.headline, first.level
+    found = standings(evaluations, level)
+    ece = _ece_sentence(evaluations, rankings, flips)
+    if not ERRORS[error].truthful:
+        words = "No truthful error was measured."
+        return Verdict(words, "", ece, error, (), (), (), found, {})
+    facts = _Facts(evaluations, measured, error, level, clusters)
+    predictive, best, behind = _predictive(facts)
+    claims = tuple(claim for claim in _claims(facts) if found[claim.worse].state == "rejected")
+    rejected = tuple(name for name, standing in found.items() if standing.state == "rejected")
+    calibration = _calibration(facts, found, claims)
+    return Verdict(predictive, calibration, ece, error, best, rejected, claims, found, behind)
+
+
 @dataclass(frozen=True)
 class _Facts:
-    """What the sentences read: evaluations, leave-one-out values of the headline error, and the level."""
+    """What the sentences read."""
 
     evaluations: Mapping[str, Evaluation]
-    left: Mapping[str, LeftOut]
+    measured: Mapping[str, Measured]
     error: str
     level: float
+    clusters: object
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.evaluations)
 
     @property
-    def counts(self) -> tuple[int | None, ...]:
-        return tuple(row.n_bins for row in self._rows(self.names[0]))
-
-    @property
-    def n_samples(self) -> int:
-        return next(iter(self.evaluations.values())).n_samples
-
-    @property
     def pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
 
-    def _rows(self, name: str) -> Any:
-        return self.evaluations[name].rows(self.error)
+    @property
+    def brier(self) -> bool:
+        """Whether the headline loss is the Brier score in another unit, which people know by that name."""
+        return self.error in ("classwise", "binary", "full")
 
     def loss(self, name: str) -> float:
-        return float(self._rows(name)[0].loss)
+        found = self.evaluations[name]
+        return found.loss("brier" if self.brier else "confidence_loss").value
 
-    def u(self, name: str, c: int) -> float:
-        return float(self._rows(name)[c].U)
+    def loss_part(self, a: str, b: str) -> Part | None:
+        """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
+        from ..inference.paired import loss_part
 
-    def difference(self, a: str, b: str, c: int, what: Any) -> Part | None:
-        """a − b with an interval that holds for all pairs (and bin counts) at once; None where there is no interval, or
-        for U none to be trusted."""
-        from ..inference.jackknife import scarce
-        from ..inference.paired import paired_part
-
-        if a not in self.left or b not in self.left:
+        if self.error not in self.measured[a].frozen:
             return None
-        if what == "U" and (scarce(self.left[a], c) or scarce(self.left[b], c)):
-            return None
-        looks = self.pairs * (len(self.counts) if what == "U" else 1)
-        return paired_part(self.left[a], self.left[b], c, what, 1 - (1 - self.level) / looks)
+        first, second = (self.measured[name].frozen[self.error] for name in (a, b))
+        return loss_part(first, second, self.level, self.clusters, self.pairs)  # type: ignore[arg-type]  # Groups
 
-    def standing(self, name: str) -> Standing:
-        return standing(self.evaluations[name].tests, self.level)
+    def unit(self, name: str) -> float:
+        """What turns a difference of headline losses into one of what is shown."""
+        rows = self.evaluations[name].row(self.error)
+        return self.loss(name) / rows.loss if rows.loss else 1.0
 
-    def rejects(self, name: str) -> bool | None:
-        return {"rejected": True, "not rejected": False}.get(self.standing(name).state)
+    def gap_part(self, notion: str, a: str, b: str, looks: int) -> Part | None:
+        """gap² of a minus that of b at the headline count of a notion, with an interval joint over all looks."""
+        from ..inference.paired import spread_part
 
-
-def standing(tests: Mapping[str, CalibrationTest], level: float) -> Standing:
-    """Judge one model by all its tests: Holm's step-down correction, with the errors that reject by name.
-
-    Tests of one model are not independent of each other, which Holm's correction does not ask for.
-    """
-    if not tests:
-        return Standing("untested", None, None, (), 0)
-    alpha = 1 - level + _ROUNDING
-    corrected: dict[str, float] = {}
-    largest = 0.0
-    for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
-        largest = max(largest, min(1.0, (len(tests) - i) * test.pvalue))
-        corrected[name] = largest
-    deciding = next(iter(corrected))
-    if len(tests) / (1 + max(test.resamples for test in tests.values())) > alpha:
-        return Standing("too few draws", corrected[deciding], deciding, (), len(tests))
-    errors = tuple(name for name in tests if corrected[name] <= alpha)
-    return Standing("rejected" if errors else "not rejected", corrected[deciding], deciding, errors, len(tests))
+        found = []
+        for name in (a, b):
+            spreads = self.measured[name].spreads.get(notion, {})
+            m = self.evaluations[name].row(notion).n_bins
+            if m not in spreads:
+                return None
+            found.append(spreads[m])
+        return spread_part(found[0], found[1], 1 - (1 - self.level) / looks)
 
 
-def give_verdict(
-    evaluations: Mapping[str, Evaluation],
-    left_out: Mapping[str, Mapping[str, LeftOut]],
-    rankings: Sequence[Ranking],
-    flips: Sequence[Flip],
-) -> Verdict:
-    """Put a comparison in words, by the headline error of its models."""
-    first = next(iter(evaluations.values()))
-    error = first.headline
-    left = {name: found[error] for name, found in left_out.items() if error in found}
-    ece = _ece_sentence(rankings, tuple(evaluations), sum(flip.error in ECE for flip in flips))
-    facts = _Facts(evaluations, left, error, first.level)
-    standings = {name: facts.standing(name) for name in facts.names}
-    if ERRORS[error].norm == "l1" or not ERRORS[error].truthful:
-        words = "no truthful error was measured"
-        return Verdict(f"Predictive value: {words}.", f"Calibration: {words}.", ece, error, (), (), (), standings, {})
-    predictive, best = _predictive(facts)
-    differences = _differences(facts)
-    claims = tuple(_claims(facts, differences))
-    spared = [found for found in differences if found not in claims]
-    rejected = tuple(name for name in facts.names if facts.rejects(name))
-    behind = {name: _gap(facts, name, best[0]) for name in facts.names if name != best[0]}
-    return Verdict(
-        predictive, _calibration(facts, claims, spared), ece, error, best, rejected, claims, standings, behind
-    )
+# -- who predicts better ----------------------------------------------------------------------------------------------
 
 
-# -- predictive value -------------------------------------------------------------------------------------------------
-
-
-def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...]]:
-    loss = f"{ERRORS[facts.error].associated_loss} loss".replace("loss loss", "loss").replace(")² loss", ")²")
-    best = min(facts.names, key=facts.loss)
-    if len(facts.names) == 1:
-        return f"Predictive value: {best} has a {loss} of {facts.loss(best):.4g}.", (best,)
-    behind: list[tuple[str, str]] = []
-    close: list[tuple[str, str]] = []
-    for name in sorted((n for n in facts.names if n != best), key=facts.loss):
-        part = facts.difference(name, best, 0, "loss")
-        clear = part is not None and part.low > 0
-        (behind if clear else close).append((name, _by(facts.loss(name) - facts.loss(best), part, facts.level)))
-    level = f" ({_joint(facts.level, facts.pairs)})" if facts.pairs > 1 else ""
+def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]]:
+    loss = "Brier" if facts.brier else "confidence loss"
+    order = sorted(facts.names, key=facts.loss)
+    best = order[0]
+    if len(order) == 1:
+        accuracy = facts.evaluations[best].accuracy
+        return f"Right in {accuracy:.1%} of cases, {loss} {facts.loss(best):.3g}.", (best,), {}
+    behind: dict[str, LossGap] = {}
+    close: list[str] = []
+    for name in order[1:]:
+        part, unit = facts.loss_part(name, best), facts.unit(best)
+        low = high = None
+        if part is not None and part.se == part.se:
+            low, high = unit * part.low, unit * part.high
+        note = "" if part is None else part.note
+        behind[name] = LossGap(facts.loss(name) - facts.loss(best), low, high, note)
+        if part is None or not part.beyond_noise:
+            close.append(name)
+    clear = next((name for name in order[1:] if name not in close), None)
+    beyond = "" if clear is None else f"next {clear} {facts.loss(clear):.3g}, beyond noise"
     if not close:
-        text = f"{best} predicts better than {_named(behind)}: smaller {loss}{level}"
-    elif not behind:
-        text = f"the data cannot tell {best}, which has the smallest {loss}, from {_named(close)}{level}"
+        text = f"Best predictions: {best} ({loss} {facts.loss(best):.3g}; {beyond})."
     else:
-        unclear = f"the data cannot tell it from {_named(close)}"
-        text = f"{best} predicts better than {_named(behind)}: smaller {loss}; {unclear}{level}"
-    return f"Predictive value: {text}.", (best, *(name for name, _ in close))
+        end = f"; {beyond}" if clear is not None else ""
+        several = _some([best, *close])
+        text = f"Best predictions: the data cannot tell apart {several} ({loss} {facts.loss(best):.3g}{end})."
+    return text + _other_opinion(facts, best), (best, *close), behind
 
 
-def _gap(facts: _Facts, name: str, best: str) -> LossGap:
-    part = facts.difference(name, best, 0, "loss")
-    known = part is not None and not part.degenerate
-    low, high = (part.low, part.high) if part is not None and known else (None, None)
-    return LossGap(facts.loss(name) - facts.loss(best), low, high)
+def _other_opinion(facts: _Facts, best: str) -> str:
+    """Who is right more often than the best by loss, where that is so beyond noise."""
+    top = max(facts.names, key=lambda name: facts.evaluations[name].accuracy)
+    a, b = (facts.evaluations[name] for name in (top, best))
+    if top == best:
+        return ""
+    first, second = a.loss("classification_error"), b.loss("classification_error")
+    if first.high is None or second.low is None or first.high >= second.low:
+        return ""
+    return f" {top} is right more often: {a.accuracy:.1%} against {b.accuracy:.1%}."
 
 
-def _by(difference: float, part: Part | None, level: float) -> str:
-    if part is None or part.degenerate:
-        return f"by {difference:.4g}, no interval"
-    interval = f"{level:.0%} interval {part.low:.3g} to {part.high:.3g}"
-    return f"by {difference:.4g}, {interval}"
+# -- who is calibrated ------------------------------------------------------------------------------------------------
 
 
-def _joint(level: float, pairs: int) -> str:
-    return f"intervals hold jointly for {pairs} pairs"
-
-
-def _named(items: Sequence[tuple[str, str]]) -> str:
-    """a (why), b (why) and 3 more."""
-    shown = [f"{name} ({why})" for name, why in items[:_SHOWN]]
-    rest = len(items) - len(shown)
-    return _listed([*shown, f"{rest} more"] if rest else shown)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
-
-
-# -- calibration ------------------------------------------------------------------------------------------------------
-
-
-def _claims(facts: _Facts, differences: Sequence[CalibrationClaim]) -> list[CalibrationClaim]:
-    """The differences of U whose worse model a test rejects: intervals alone, without a test, claim nothing."""
-    return [claim for claim in differences if facts.rejects(claim.worse) is True]
-
-
-def _differences(facts: _Facts) -> list[CalibrationClaim]:
-    """Pairs whose U parts differ beyond noise at some bin count, at none the other way."""
+def _claims(facts: _Facts) -> list[CalibrationClaim]:
+    """Pairs whose gaps differ beyond noise, in each notion."""
+    first = next(iter(facts.evaluations.values()))
+    notions = [name for name in NOTION_WORDS if name in first.error_names]
+    looks = max(1, facts.pairs * len(notions))
     found = []
-    for a, b in combinations(facts.names, 2):
-        parts = [facts.difference(a, b, c, "U") for c in range(len(facts.counts))]
-        seen = [(c, part) for c, part in enumerate(parts) if part is not None]
-        below, above = [s for s in seen if s[1].high < 0], [s for s in seen if s[1].low > 0]
-        if bool(below) == bool(above):
-            continue
-        better, worse, clear, sign = (a, b, below, 1.0) if below else (b, a, above, -1.0)
-        c, part = max(clear, key=lambda s: abs(s[1].estimate) / s[1].se if s[1].se > 0 else float("inf"))
-        low, high = sorted((sign * part.low, sign * part.high))
-        found.append(CalibrationClaim(better, worse, facts.counts[c], sign * part.estimate, low, high))
+    for notion in notions:
+        for a, b in combinations(facts.names, 2):
+            part = facts.gap_part(notion, a, b, looks)
+            if part is None or not part.beyond_noise:
+                continue
+            better, worse, sized = (a, b, part) if part.estimate < 0 else (b, a, part.turned())
+            points = 1e4
+            claim = CalibrationClaim(
+                notion, better, worse, points * sized.estimate, points * sized.low, points * sized.high
+            )
+            found.append(claim)
     return found
 
 
-def _calibration(facts: _Facts, claims: Sequence[CalibrationClaim], spared: Sequence[CalibrationClaim] = ()) -> str:
-    """The sentence with as many models named as keep it readable; those that are not named are counted.
+def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[CalibrationClaim]) -> str:
+    off = [name for name in facts.names if found[name].state == "rejected"]
+    fine = [name for name in facts.names if found[name].state == "not rejected"]
+    unknown = [name for name in facts.names if name not in off and name not in fine]
+    parts = []
+    if off:
+        whole = len(off) == len(facts.names)
+        head = ("Not calibrated" if len(off) == 1 else "Nobody is calibrated") if whole else "Not calibrated"
+        parts.append(f"{head}: {_sizes(facts, off)}.")
+    if fine:
+        single = len(facts.names) == 1
+        parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {_some(fine)}.")
+    if unknown and not off and not fine:
+        parts.append("Calibration is untested here.")
+    elif unknown:
+        parts.append(f"Untested: {_some(unknown)}.")
+    return " ".join([*parts, *_favours(claims)])
 
-    `spared`: U parts that differ beyond noise where no test rejects the larger one, which is no claim.
-    """
-    text = ""
-    for states, brief, groups in ((4, False, 4), (4, True, 2), (4, True, 1), (3, True, 1), (2, True, 1), (0, True, 1)):
-        text = f"Calibration: {_states(facts, states, brief)}{_better(facts, claims, spared, groups, brief)}."
-        if len(text) <= _LONGEST:
-            break
-    return text
 
-
-def _states(facts: _Facts, shown: int, brief: bool) -> str:
-    """Rejected, not rejected and untested models, `shown` of them with their numbers: the rejected ones first, but one
-    of each state where there is room."""
-    groups: dict[str, list[str]] = {"rejected": [], "not rejected": [], "untested": [], "untested (too few draws)": []}
-    for name in facts.names:
-        groups[facts.standing(name).words].append(name)
-    groups = {state: names for state, names in groups.items() if names}
+def _sizes(facts: _Facts, names: Sequence[str]) -> str:
+    """ "over-confident by 14 points a, 5 b; off by 3 points c", largest first, words in common said once."""
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for name in names:
+        found = facts.evaluations[name]
+        gap = found.gap
+        word = found.direction.word if found.direction.word != "no clear direction" else "off"
+        groups.setdefault(word, []).append((0.0 if gap is None else max(0.0, gap.points), name))
     words = []
-    for i, (state, names) in enumerate(groups.items()):
-        later = len(groups) - 1 - i
-        room = min(len(names), shown - later if shown > later else shown)
-        shown -= room
-        named = [f"{name} ({_brief(facts, name) if brief else _state(facts, name)})" for name in names[:room]]
-        rest = len(names) - room
-        if rest:
-            named.append(f"{rest} more" if room else f"{rest} model{'s' if rest > 1 else ''}")
-        words.append(f"{state} for {_listed(named)}")
-    several = max(facts.standing(name).n_tests for name in facts.names)
-    holm = f" (p for {several} tests each, by Holm)" if several > 1 else ""
-    return ", ".join(words) + holm
+    left = 2 * SHOWN
+    for word, items in groups.items():
+        items.sort(reverse=True)
+        shown = items[: max(1, left)]
+        left -= len(shown)
+        sizes = [f"{points:.0f} {name}" if points >= 1 else f"{points:.1f} {name}" for points, name in shown]
+        if len(facts.names) == 1:
+            sizes = [size.rsplit(" ", len(items[0][1].split()))[0] + " points" for size in sizes]
+            words.append(f"{word} by {sizes[0]}")
+            continue
+        first, *others = sizes
+        number, name = first.split(" ", 1)
+        rest = len(items) - len(shown)
+        more = [f"{rest} more"] if rest else []
+        words.append(f"{word} by " + ", ".join([f"{number} points {name}", *others, *more]))
+    return "; ".join(words)
 
 
-def _state(facts: _Facts, name: str) -> str:
-    """U at the bin count where it stands out most, the p-value and the error it comes from, and the direction."""
-    found, stand = facts.evaluations[name], facts.standing(name)
-    error = stand.error or facts.error
-    row = found.rows(error)[0]
-    if stand.error is not None:
-        least = _ROUNDING * float(row.loss or 0.0)  # at n bins and more U is 0 but for rounding
-        details = found.tests[error].details
-        spread = [d.U / d.null_sd if d.null_sd > least else float("-inf") for d in details]
-        bins = details[spread.index(max(spread))].n_bins
-        row = next(r for r in found.rows(error) if r.n_bins == bins)
-    where = "" if row.n_bins is None else f" at {bins_text(row.n_bins)}"
-    which = f"{error}: " if stand.n_tests > 1 or error != facts.error else ""
-    pvalue = f", p = {stand.pvalue:.2g}" if stand.state in ("rejected", "not rejected") else ""
-    others = [other for other in stand.errors if other != error]
-    also = f", also {_listed(others)}" if others else ""
-    gap = found.direction
-    size = "" if gap.word == "no clear direction" else f" by {abs(gap.gap):.2g} on average"
-    return f"{which}U {row.U:+.3g}{where}{pvalue}{also}, {gap.word}{size}"
-
-
-def _brief(facts: _Facts, name: str) -> str:
-    """The p-value with the error it comes from, and the direction."""
-    stand, word = facts.standing(name), facts.evaluations[name].direction.word
-    return f"{stand.error} p = {stand.pvalue:.2g}, {word}" if stand.words == stand.state and stand.pvalue else word
-
-
-def _better(
-    facts: _Facts, claims: Sequence[CalibrationClaim], spared: Sequence[CalibrationClaim], shown: int, brief: bool
-) -> str:
-    if facts.pairs == 0:
-        return ""
-    words = _better_words(facts, claims, shown)
-    if spared:
-        first = f"{spared[0].better} has the smaller U than {spared[0].worse}"
-        more = f", as in {len(spared) - 1} more pair{'s' if len(spared) > 2 else ''}" if len(spared) > 1 else ""
-        words.append(f"{first} beyond noise{more}, but no test rejects the larger, so neither is called better")
-    untold = facts.pairs - len(claims) - len(spared)
-    if untold:
-        where = "" if facts.pairs == 1 else f" in {untold} of {facts.pairs} pairs"
-        resolution = _resolution(facts, [*claims, *spared], brief)
-        words.append(f"the data cannot tell which is better calibrated{where}{resolution}")
-    return "; " + "; ".join(words)
-
-
-def _better_words(facts: _Facts, claims: Sequence[CalibrationClaim], shown: int) -> list[str]:
-    """Claims grouped by their better model, those with the same worse models together; numbers for a single one."""
-    if len(claims) == 1:
-        claim = claims[0]
-        bins = "" if claim.n_bins is None else f" at {bins_text(claim.n_bins)}"
-        interval = f"{facts.level:.0%} interval {-claim.high:.3g} to {-claim.low:.3g}"
-        size = f"U smaller by {-claim.difference:.3g}{bins}, {interval}"
-        return [f"{claim.better} is better calibrated than {claim.worse} ({size})"]
-    beaten: dict[str, list[str]] = {}
+def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
+    """Who is closer to calibrated, by notion; where two notions disagree about a pair, both are named."""
+    pairs: dict[str, set[tuple[str, str]]] = {}
     for claim in claims:
-        beaten.setdefault(claim.better, []).append(claim.worse)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for better, worse in beaten.items():
-        alike.setdefault(tuple(worse), []).append(better)
-    groups = sorted(alike.items(), key=lambda item: -len(item[0]) * len(item[1]))
-    words = [
-        f"{_few_of(better, shown)} {'is' if len(better) == 1 else 'are each'} better calibrated than "
-        f"{_few_of(worse, shown)}"
-        for worse, better in groups[:shown]
-    ]
-    if len(groups) > shown:
-        words.append(f"one is better calibrated in {len(claims)} of {facts.pairs} pairs in all")
-    return words
-
-
-def _few_of(names: Sequence[str], most: int) -> str:
-    shown = list(names[:most])
-    return _listed(shown if len(names) <= most else [*shown, f"{len(names) - most} more"])
-
-
-def _resolution(facts: _Facts, claims: Sequence[CalibrationClaim], brief: bool) -> str:
-    """How large a difference of U would have to be at each bin count, and which counts could show the loss gap.
-
-    For several pairs, the widest interval of the undecided ones and the smallest of their loss gaps would promise too
-    little or too much; the pair with the smallest losses speaks for the rest, since that is the one people choose from.
-    """
-    told = {frozenset((claim.better, claim.worse)) for claim in claims}
-    ordered = sorted(facts.names, key=facts.loss)
-    pair = next((p for p in combinations(ordered, 2) if frozenset(p) not in told), None)
-    if pair is None:
-        return ""
-    parts = [(m, facts.difference(*pair, c, "U")) for c, m in enumerate(facts.counts)]
-    least = _ROUNDING * facts.loss(pair[0])
-    widths = [(m, part.high - part.estimate) for m, part in parts if part is not None and m is not None]
-    widths = [(m, width) for m, width in widths if width > least]
-    if not widths:
-        return ""
-    gap = abs(facts.loss(pair[0]) - facts.loss(pair[1]))
-    able = tuple(m for m, width in widths if width <= gap)
-    if brief:
-        where = f"at {bins_text(able)}" if able else _brief_count(facts, widths, gap)
-        size = f"a difference as large as the loss gap of {gap:.2g}"
-        return f", such as {pair[0]} and {pair[1]}, where {size} would show {where}"
-    needed = f"U would have to differ by {_sizes(widths)}, and {_able(facts, able, widths, gap)}"
-    if facts.pairs == 1:
-        return f": to be seen, {needed}"
-    return f", such as {pair[0]} and {pair[1]}: to be seen, {needed}"
-
-
-def _sizes(widths: Sequence[tuple[int, float]]) -> str:
-    """The widths at each bin count, or at the first and the last of many."""
-    words = [f"{width:.2g} at {bins_text(m)}" for m, width in widths]
-    return ", ".join(words) if len(words) <= _SHOWN else f"{words[0]} to {words[-1]}"
-
-
-def _able(facts: _Facts, able: tuple[int, ...], widths: Sequence[tuple[int, float]], gap: float) -> str:
-    against = f"the loss gap of {gap:.2g}"
-    if able:
-        return f"against {against}, {bins_text(able)} could"
-    needed = _enough(facts, widths, gap)
-    if needed is None:
-        return f"against {against}, no bin count could with {facts.n_samples} samples"
-    return f"against {against}, none of these could, about {needed} bins would"
-
-
-def _brief_count(facts: _Facts, widths: Sequence[tuple[int, float]], gap: float) -> str:
-    needed = _enough(facts, widths, gap)
-    return f"at no bin count with {facts.n_samples} samples" if needed is None else f"at about {needed} bins"
-
-
-def _enough(facts: _Facts, widths: Sequence[tuple[int, float]], gap: float) -> int | None:
-    """How many bins would show a difference of U as large as the gap; None where that is more than half the rows."""
-    m, width = widths[-1]
-    needed = ceil(m * (width / gap) ** 2) if gap > 0 else facts.n_samples  # the noise of U falls like 1/√m
-    return needed if needed <= facts.n_samples // 2 else None
+        pairs.setdefault(NOTION_WORDS[claim.notion], set()).add((claim.better, claim.worse))
+    words = list(pairs)
+    for one, two in combinations(words, 2):
+        against = sorted((a, b) for a, b in pairs[one] if (b, a) in pairs[two])
+        if against:
+            a, b = against[0]
+            rest = f" ({len(against)} pairs in all)" if len(against) > 1 else ""
+            return [f"{one.capitalize()} calibration favours {a} over {b}, {two} favours {b}{rest}."]
+    return []
 
 
 # -- ECE --------------------------------------------------------------------------------------------------------------
 
 
-def _ece_sentence(rankings: Sequence[Ranking], names: tuple[str, ...], flipped: int) -> str:
-    """Which model ECE puts first at which bin count, and how many pairs change places."""
-    rows = [ranking for ranking in rankings if ranking.error in ECE]
-    if not rows or len(names) < 2:
+def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Ranking], flips: Sequence[Flip]) -> str:
+    """Which model ECE puts first, and whether it would at another number of bins."""
+    rows = [ranking for ranking in rankings if ranking.error in ECE_NAMES and ranking.by == "value"]
+    if not rows or len(evaluations) < 2:
         return ""
-    chosen: dict[str, tuple[int, ...]] = {}
-    for row in rows:
-        lowest = min(row.ranks)
-        first = " and ".join(name for name, place in zip(names, row.ranks, strict=True) if place == lowest)
-        chosen[first] = (*chosen.get(first, ()), row.n_bins or 0)
-    says = _listed([f"{who} first at {bins_text(counts)}" for who, counts in chosen.items()])
-    pairs = len(names) * (len(names) - 1) // 2
-    if flipped == 0 or pairs == 1:
-        depends = "" if flipped == 0 else ": its answer depends on the number of bins"
-        return f"ECE would have put {says}{depends}."
-    turn = "changes" if flipped == 1 else "change"
-    return f"ECE would have put {says}; {flipped} of {pairs} pairs {turn} places with the number of bins."
+    first = next(iter(evaluations.values()))
+    usual = next((r for r in rows if r.n_bins == first.row(r.error).n_bins), rows[0])
+    winners = {ranking.n_bins: ranking.order[0] for ranking in rows}
+    text = f"ECE would have put {usual.order[0]} first"
+    others = {m: name for m, name in winners.items() if name != usual.order[0]}
+    if others:
+        told = ", ".join(f"{name} at {bins_text(m)}" for m, name in list(others.items())[:2])
+        text += f" at {bins_text(usual.n_bins)}, {told}"
+    pairs = len(evaluations) * (len(evaluations) - 1) // 2
+    turned = sum(flip.error == usual.error and flip.by == "value" for flip in flips)
+    steady = sum(flip.error == first.headline and flip.by == "score" for flip in flips)
+    if pairs > 1 and turned:
+        text += f"; {turned} of {pairs} pairs change places with its bins, {steady} under the score"
+    return text + "."
+
+
+def _some(names: Sequence[str]) -> str:
+    """a, b and 3 more."""
+    shown = list(names[:SHOWN])
+    rest = len(names) - len(shown)
+    words = [*shown, f"{rest} more"] if rest else shown
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

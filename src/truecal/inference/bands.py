@@ -8,12 +8,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.cells import BinCells, pieces
+from ..core.cells import BinCells
 from ..core.data import check_positive_int
 from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
 from ..core.result import Result
 from ..core.sample import Sample
+from .frozen import Frozen
 from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
 from .poisson_binomial import poisson_binomial
@@ -92,20 +93,26 @@ def consistency_bands(
     if isinstance(metric.property, (Linear, Outcomes)):
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return bands_of(Frozen.of(metric, sample), 0, level, draws, seed, classes)
+
+
+def bands_of(frozen: Frozen, place: int, level: float, draws: int, seed: int, classes: Any = None) -> ConsistencyBands:
+    """The bands at bin count number `place` of an error with its cells."""
+    metric, sample = frozen.error, frozen.sample
     chosen = _chosen(sample, classes)
     rng = np.random.default_rng(seed)
     rows = []
-    for piece in pieces(sample, metric.binning, metric.ties):
+    for piece in frozen:
         if not isinstance(piece.cells, BinCells):
             raise ValueError(f"consistency_bands needs bins; {metric.binning!r} averages over cuts")
         for j in range(piece.columns.start, piece.columns.stop):
             if j in chosen:
-                rows.append(_view_band(sample, piece.cells, j, draws, level, rng))
+                rows.append(_view_band(sample, piece.cells, place, j, draws, level, rng))
     count, report, outcome, low, high = (_padded([row[i] for row in rows]) for i in range(5))
     count = np.ldexp(count, sample.weight_exponent)
     names = chosen if sample.views > 1 else None
     counts = metric.binning.counts
-    m = None if counts is None else counts[0]
+    m = None if counts is None else counts[place]
     return ConsistencyBands(count, report, outcome, low, high, level, names, m, metric.symbol)
 
 
@@ -121,12 +128,12 @@ def _chosen(sample: Sample, classes: Any) -> tuple[int, ...]:
 
 
 def _view_band(
-    sample: Sample, form: BinCells, j: int, draws: int, level: float, rng: np.random.Generator
+    sample: Sample, form: BinCells, place: int, j: int, draws: int, level: float, rng: np.random.Generator
 ) -> tuple[Array, ...]:
     """(count, mean report, mean outcome, low, high) of one view."""
     u = sample.view(j).astype(np.float64)
     w = np.ones(sample.rows) if sample.weights is None else sample.weights
-    bins = form.bins[0]
+    bins = form.bins[place]
     outcome = sample.outcome(slice(j, j + 1))[0]
     count, report, observed = bins.sums(form.atom_sums(np.stack([w, w * u, w * outcome]))).T
     if bins.split or sample.weights is not None:

@@ -32,7 +32,7 @@ from .options import bins_text, check_draws, read_error, shown_bins
 
 Array = NDArray[Any]
 
-MOST_ROWS = 1 << 20
+MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
 _BLOCK = 1 << 22
 

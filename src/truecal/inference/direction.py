@@ -27,6 +27,8 @@ Groups = tuple[Array, int]
 
 CLEAR = 0.05
 """A direction is named where a calibrated predictor would show so large a gap in at most this share of samples."""
+FEW_CLUSTERS = 10.0
+"""With fewer effective clusters, (Σ size)²/Σ size², no direction is named: one of them may be all there is to see."""
 _MANY = 1000  # this many rows' worth of variance, and the normal distribution is good enough
 _MANY_CLUSTERS = 30  # this many clusters expected to hold a surprise, and their spread can be trusted
 
@@ -111,12 +113,15 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
     if groups is not None:
         score, weight = (np.bincount(groups[0], weights=x, minlength=groups[1]) for x in (score, w))
     units = int(np.count_nonzero(weight))
+    few = groups is not None and float(weight.sum() ** 2 / np.square(weight).sum()) < FEW_CLUSTERS
     se = float("nan")
     if units > 1:
         se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total)
     if se <= 1e-12 * max(abs(gap), float(np.abs(u).max()) * 1e-3):  # what rounding leaves of 0
         se = float("nan")
-    if sample.values is not None:
+    if few:
+        pvalue = float("nan")
+    elif sample.values is not None:
         pvalue = _t_pvalue(gap, se, units)
     else:
         pvalue = _null_pvalue(u, outcome, w, gap, se, units, groups)

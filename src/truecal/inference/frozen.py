@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ..core.cells import Piece, pieces
 from ..core.errors import CalibrationError, Parts
+from ..core.rules import BinningRule
 from ..core.sample import Sample
 from .options import counts_of
 
@@ -16,25 +17,39 @@ MOST_KEPT = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
+class FrozenCells:
+    """The cells of a sample under a rule, made once where they are small enough to keep."""
+
+    sample: Sample
+    rule: BinningRule
+    ties: str
+
+    @cached_property
+    def _kept(self) -> list[Piece]:
+        return list(pieces(self.sample, self.rule, self.ties))
+
+    def __iter__(self) -> Iterator[Piece]:
+        if self.sample.views > 1 and self.sample.reports.size > MOST_KEPT:
+            return pieces(self.sample, self.rule, self.ties)
+        return iter(self._kept)
+
+
+@dataclass(frozen=True, eq=False)
 class Frozen:
     """An error at definite bin counts, a validated sample, and its cells, which no outcome can change."""
 
     error: CalibrationError
     sample: Sample
+    cells: FrozenCells
 
     @staticmethod
-    def of(error: CalibrationError, sample: Sample) -> Frozen:
-        """The error with its automatic bin count resolved for the sample."""
-        return Frozen(error.at(sample), sample)
-
-    @cached_property
-    def _kept(self) -> list[Piece]:
-        return list(pieces(self.sample, self.error.binning, self.error.ties))
+    def of(error: CalibrationError, sample: Sample, cells: FrozenCells | None = None) -> Frozen:
+        """The error with its automatic bin count resolved for the sample; cells of the same rule may be shared."""
+        error = error.at(sample)
+        return Frozen(error, sample, cells or FrozenCells(sample, error.binning, error.ties))
 
     def __iter__(self) -> Iterator[Piece]:
-        if self.sample.views > 1 and self.sample.reports.size > MOST_KEPT:
-            return pieces(self.sample, self.error.binning, self.error.ties)
-        return iter(self._kept)
+        return iter(self.cells)
 
     @cached_property
     def parts(self) -> tuple[Parts, ...]:

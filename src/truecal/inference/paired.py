@@ -141,7 +141,8 @@ def paired_difference(
     """Two predictors on the same rows: the difference of their mean losses, and of their squared gaps, with intervals.
 
     The loss part says who predicts better (w-weighted losses), the gap who is closer to calibrated; U and D, which is
-    n·(error_a − error_b), are there for the paper's numbers. Units are rows, or clusters with `groups`. The models' bins may differ: gaps can be compared across them. One result per bin count.
+    n·(error_a − error_b), are there for the paper's numbers. Units are rows, or clusters with
+    `groups`. The models' bins may differ: gaps can be compared across them. One result per bin count.
 
     >>> import truecal as tc
     >>> y = [0, 1, 1, 0, 1, 0, 1, 1] * 5

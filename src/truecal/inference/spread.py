@@ -140,20 +140,24 @@ def _solve(theta: float, v: float, c: float, t: float) -> tuple[float, float]:
     return float(low), float(max(high, 0.0))
 
 
-def spreads(frozen: Frozen, groups: Groups | None = None, of: Of = "gap") -> tuple[Spread, ...]:
-    """The spread of gap² or of U, one per bin count, in O(n) a view after the sort that made the cells."""
+def spreads(
+    frozen: Frozen, groups: Groups | None = None, of: Of = "gap", counts: tuple[int, ...] | None = None
+) -> tuple[Spread, ...]:
+    """The spread of gap² or of U at all bin counts or those numbered in `counts`, in O(n) a view after the sort."""
     sample = frozen.sample
-    sums = [_Sums(sample.row_weights, groups, sample.averaged, sample.views > 1, of) for _ in frozen.counts]
+    chosen = tuple(range(len(frozen.counts))) if counts is None else counts
+    sums = [_Sums(sample.row_weights, groups, sample.averaged, sample.views > 1, of) for _ in chosen]
     for piece in frozen:
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
             continue
+        labels = _cell_labels(piece.cells, chosen)
         for j in range(piece.columns.start, piece.columns.stop):
             x = sample.residuals(slice(j, j + 1))[0]
-            for c, labels in enumerate(_cell_labels(piece.cells)):
-                sums[c].add_view(labels, x)
+            for own, label in zip(sums, labels, strict=True):
+                own.add_view(label, x)
     one = sample.views == 1 and groups is None
-    thetas = [None if groups is not None else _theta(parts, of) for parts in frozen.parts]
+    thetas = [None if groups is not None else _theta(frozen.parts[c], of) for c in chosen]
     return tuple(s.spread(theta, one) for s, theta in zip(sums, thetas, strict=True))
 
 
@@ -162,11 +166,11 @@ def _theta(parts: Parts, of: Of) -> float:
     return parts.gap_sq if of == "gap" else parts.U
 
 
-def _cell_labels(cells: BinCells) -> list[Array]:
-    """For each bin count the bin of every row; a divided block counts for the bin with its largest share."""
+def _cell_labels(cells: BinCells, counts: tuple[int, ...]) -> list[Array]:
+    """For each of these bin counts the bin of every row; a divided block counts for the bin with its largest share."""
     atom = cells.atom
     out = []
-    for bins in cells.bins:
+    for bins in (cells.bins[c] for c in counts):
         if bins.share is None:
             out.append(atom.astype(np.int64))
         else:
