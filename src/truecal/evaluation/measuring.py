@@ -29,8 +29,8 @@ Progress = Callable[[float], None]
 
 NOTIONS = ("classwise", "binary", "confidence", "top_label")
 """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
-MOST_SPREAD = 1 << 27
-"""With more predictions than this, the gap of single classes has no interval."""
+MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
+"""With more predictions or classes than this, the gap of single classes has no interval."""
 
 
 def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
@@ -260,7 +260,7 @@ def _spreads(
     if units < 3:
         found.note("fewer than three rows or clusters with weight: no intervals")
         return {}
-    if sample.reports.size > MOST_SPREAD:
+    if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS:
         found.note(f"the gap of {name} has no interval: too many rows and classes")
         return {}
     wanted = (headline,) if settings.n_bins is None else settings.n_bins

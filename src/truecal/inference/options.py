@@ -28,7 +28,7 @@ def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> Calib
     return metric
 
 
-HIGHEST_LEVEL = 0.9999
+HIGHEST_LEVEL = 0.999
 """Bands need draws in proportion to 1/(1 − level), and tails beyond this are not what intervals are made of."""
 
 
