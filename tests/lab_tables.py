@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from truecal.lab.evaluation import BINNINGS, BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, u_column
+from truecal.lab.checkpoints import BINNINGS, BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, u_column
 
 N_TEST, N_CLASSES = 500, 10
 

@@ -17,7 +17,7 @@ import pytest
 import truecal as tc
 from truecal.lab.__main__ import main
 from truecal.lab.datasets import letter
-from truecal.lab.evaluation import BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, score_logits, u_column
+from truecal.lab.checkpoints import BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, score_logits, u_column
 from truecal.lab.letter_trainer import MLPTrainer, hidden_layers
 from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, make_preset
 from truecal.lab.run import print_progress, reproduce
@@ -239,7 +239,7 @@ class TestPresets:
             make_preset("letter", image_size=3)
         with pytest.raises(ValueError, match="needs data"):
             make_preset("cifar100")
-        assert set(PRESETS) == {"letter", "cifar100", "cifar100-lite0", "tiny"}
+        assert set(PRESETS) == {"letter", "cifar100", "cifar100-lite0", "cifar100-long", "tiny"}
 
 
 class TestCommand:
@@ -250,7 +250,7 @@ class TestCommand:
         assert main(arguments) == 0
         written = capsys.readouterr()
         assert "12 checkpoints of 4 traces, complete" in written.out
-        assert "4/4 traces: mlp-" in written.err and "epoch 3/3, about 0 s left" in written.err
+        assert "4/4 traces: cross/mlp-" in written.err and "epoch 3/3, about 0 s left" in written.err
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from lab_tables import made_up_table
-from truecal.lab.evaluation import BINS, error_column
-from truecal.lab.tables import (
+from truecal.lab.checkpoints import BINS, error_column
+from truecal.lab.correlations import (
     ALL_PAIRS,
     PAPER_PAIRS,
     after_warm_up,

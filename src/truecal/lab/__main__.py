@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from truecal.lab.presets import PRESETS
-from truecal.lab.run import EXPERIMENTS, print_progress, reproduce
+from truecal.lab.presets import KINDS, PRESETS
+from truecal.lab.run import print_progress, reproduce
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -34,8 +34,10 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--quick", action="store_true")
     run.add_argument("--keep-logits", action="store_true")
     run.add_argument("--seed", type=int)
-    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(EXPERIMENTS)}")
+    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(KINDS)}")
     run.add_argument("--processes", type=int, help="traces trained at a time")
+    run.add_argument("--threads", type=int, help="the same in threads of one process, which share a GPU better")
+    run.add_argument("--scorers", type=int, help="processes that measure behind the training (of each process)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
     run.add_argument("--no-summary", dest="summary", action="store_false", help="leave figures and tables for later")
     run.add_argument("--quiet", action="store_true")

@@ -10,8 +10,8 @@ import numpy as np
 
 import truecal as tc
 from truecal.io import atomic_path
-from truecal.lab.evaluation import BINS, FAMILIES, LOSSES, PAPER_BINNING, associated_loss, error_column
-from truecal.lab.tables import REFERENCE
+from truecal.lab.checkpoints import BINS, FAMILIES, LOSSES, PAPER_BINNING, associated_loss, error_column
+from truecal.lab.correlations import REFERENCE
 from truecal.ranking import chain_correlation
 from truecal.smoothing import kernel_regression
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import truecal as tc
-from truecal.lab.evaluation import (
+from truecal.lab.checkpoints import (
     BINNINGS,
     BINS,
     FAMILIES,
@@ -20,7 +20,7 @@ from truecal.lab.evaluation import (
     error_column,
     u_column,
 )
-from truecal.lab.tables import PAPER_PAIRS, REFERENCE, THRESHOLDS, rank_correlations, to_markdown
+from truecal.lab.correlations import PAPER_PAIRS, REFERENCE, THRESHOLDS, rank_correlations, to_markdown
 from truecal.ranking import chain_correlation
 
 if TYPE_CHECKING:

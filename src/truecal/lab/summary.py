@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truecal.io import atomic_path, write_atomic
-from truecal.lab.tables import (
+from truecal.lab.correlations import (
     ALL_PAIRS,
     PAPER_PAIRS,
     after_warm_up,

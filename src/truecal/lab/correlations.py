@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from truecal.lab.evaluation import BINNINGS, BINS, FAMILIES, PAPER_BINNING, error_column
+from truecal.lab.checkpoints import BINNINGS, BINS, FAMILIES, PAPER_BINNING, error_column
 
 if TYPE_CHECKING:
     import pandas as pd
