@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from truecal.lab.datasets import Split, Splits, cifar100, nested_subset
-from truecal.lab.traces import Job, Stopped, Store, Trace, run_traces
+from truecal.lab.running import Job, Stopped, run_traces
+from truecal.lab.traces import Store, Trace
 
 torch = pytest.importorskip("torch")
 
@@ -192,8 +193,8 @@ class TestTrainer:
 
     def test_logits_are_the_models_on_the_right_rows(self, trainer: CifarTrainer) -> None:
         (checkpoint,) = trainer.train(Trace("net", 1.0, 1))
-        assert trainer.session is not None
-        model = trainer.session.model.eval()
+        assert trainer._session is not None
+        model = trainer._session[1].model.eval()
         mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)))
         with torch.no_grad():
             large = torch.nn.functional.interpolate(trainer.held_out.float(), (16, 16), mode="bilinear")
@@ -223,8 +224,8 @@ class TestTrainer:
     def test_frozen_stages_keep_weights_and_statistics(self, trainer: CifarTrainer) -> None:
         def parts(model: str) -> tuple[dict[str, object], dict[str, object]]:
             list(trainer.train(Trace(model, 1.0, 2)))
-            assert trainer.session is not None
-            return trainer.session.initial, trainer.session.model.state_dict()
+            assert trainer._session is not None
+            return trainer._session[1].initial, trainer._session[1].model.state_dict()
 
         for model, frozen in (("net", ()), ("net+freeze0", ("0.",)), ("net+freeze1", ("0.", "1."))):
             before, after = parts(model)
@@ -250,8 +251,8 @@ class TestTrainer:
         """Two epochs of one batch each, against the update written out."""
         trace = Trace("net", 0.2, 2)
         list(trainer.train(trace))
-        assert trainer.session is not None
-        session = trainer.session
+        assert trainer._session is not None
+        session = trainer._session[1]
         trained = {name: p.detach().clone() for name, p in session.model.named_parameters()}
         session.reset()
         velocity = {name: torch.zeros_like(p) for name, p in session.model.named_parameters()}
@@ -321,7 +322,7 @@ def test_time_limit_stops_and_a_later_run_ends_alike(
 
     expected = run_traces(Job(lambda: trainer, score, Store(tmp_path / "a")), traces)
     clock = iter([0.0, 0.0, 0.0, 0.0, 0.0, 100.0])
-    monkeypatch.setattr("truecal.lab.traces.time.time", lambda: next(clock, 0.0))
+    monkeypatch.setattr("truecal.lab.running.time.time", lambda: next(clock, 0.0))
     store = Store(tmp_path / "b")
     with pytest.raises(Stopped):
         run_traces(Job(lambda: trainer, score, store, deadline=50.0), traces)

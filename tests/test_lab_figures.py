@@ -11,8 +11,8 @@ import pytest
 import truecal as tc
 from lab_tables import N_CLASSES, N_TEST, made_up_table
 from truecal.lab.checkpoints import BINS, LOSSES, error_column, u_column
-from truecal.lab.results_text import _reason, overturned_pairs, results_text, u_part
 from truecal.lab.correlations import ALL_PAIRS, PAPER_PAIRS, beside_paper, spearman_table, threshold_table
+from truecal.lab.results_text import _reason, overturned_pairs, results_text, u_part
 from truecal.ranking import spearman
 
 pytest.importorskip("matplotlib")

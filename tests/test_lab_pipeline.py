@@ -16,13 +16,14 @@ import pytest
 
 import truecal as tc
 from truecal.lab.__main__ import main
-from truecal.lab.datasets import letter
 from truecal.lab.checkpoints import BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, score_logits, u_column
+from truecal.lab.datasets import letter
 from truecal.lab.letter_trainer import MLPTrainer, hidden_layers
 from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, make_preset
 from truecal.lab.run import print_progress, reproduce
+from truecal.lab.running import Progress
 from truecal.lab.summary import summarise
-from truecal.lab.traces import Progress, Trace
+from truecal.lab.traces import Trace
 
 COMMAND = [sys.executable, "-m", "truecal.lab", "tiny", "--experiments", "within", "--no-summary", "--quiet"]
 

@@ -15,18 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from truecal.lab.traces import (
-    Checkpoint,
-    Job,
-    Progress,
-    Stopped,
-    Store,
-    Trace,
-    choose,
-    read_rows,
-    run_traces,
-    write_rows,
-)
+from truecal.lab.running import Job, Progress, Stopped, choose, run_traces
+from truecal.lab.traces import Checkpoint, Store, Trace, read_rows, write_rows
 
 TRACES = [Trace(model, fraction, 3, cost=fraction) for model in ("a", "b") for fraction in (0.5, 1.0)]
 
@@ -178,7 +168,8 @@ import os, sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_lab_traces import Counting, score, TRACES
-from truecal.lab.traces import Job, Store, run_traces
+from truecal.lab.running import Job, run_traces
+from truecal.lab.traces import Store
 class Slow(Counting):
     def train(self, trace, state=None):
         Path({folder!r}, f"pid-{{os.getpid()}}").touch()

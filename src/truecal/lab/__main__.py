@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from truecal.lab.presets import KINDS, PRESETS
+from truecal.lab.presets import PRESETS
 from truecal.lab.run import print_progress, reproduce
+from truecal.lab.traces import KINDS
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -36,8 +37,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int)
     run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(KINDS)}")
     run.add_argument("--processes", type=int, help="traces trained at a time")
-    run.add_argument("--threads", type=int, help="the same in threads of one process, which share a GPU better")
-    run.add_argument("--scorers", type=int, help="processes that measure behind the training (of each process)")
+    run.add_argument("--scorers", type=int, help="processes that measure behind the training, for each that trains")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
     run.add_argument("--no-summary", dest="summary", action="store_false", help="leave figures and tables for later")
     run.add_argument("--quiet", action="store_true")

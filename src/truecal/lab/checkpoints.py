@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import truecal as tc
 from truecal.lab.traces import Checkpoint, Labels, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BINS = (5, 20, 2000)
 COUNTS: tuple[int | str, ...] = (
@@ -21,7 +24,13 @@ COUNTS: tuple[int | str, ...] = (
 PAPER_BINNING = {"ConfECE": "fix", "ConfCE": "qua", "ConfCE_corr": "qua", "LinCE_cw": "qua"}  # as in the paper's table
 BINNINGS = {"fix": "uniform", "qua": "quantile"}
 LOSSES = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
-RECALIBRATIONS = {"none": "Identity", "vector": "VectorScaling", "isotonic": "IsotonicOneVsRest"}
+RECALIBRATIONS = {
+    "none": "no recalibration",
+    "vector": "vector scaling",
+    "isotonic": "isotonic regression of each class",
+    "top": "temperature scaling, then isotonic regression of the confidence",
+}
+_MAPS = {"none": "Identity", "vector": "VectorScaling", "isotonic": "IsotonicOneVsRest"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,17 @@ FAMILIES = {
     )
 }
 TRUTHFUL = tuple(family.name for family in FAMILIES.values() if family.truthful)
+# Read off the same tables; as families of their own they are columns named as the errors are.
+SCORES = {
+    "score_ConfCE_corr": Family("score_ConfCE_corr", "score, confidence", r"S^{\mathrm{conf}}", "l2", True),
+    "score_LinCE_cw": Family("score_LinCE_cw", "score, classwise", r"S^{\mathrm{cw}}", "l2", True),
+}
+GAPS = {
+    "gap_ConfCE_corr": Family("gap_ConfCE_corr", "gap, confidence", r"\mathrm{gap}^{\mathrm{conf}}", "l2", False),
+    "gap_LinCE_cw": Family("gap_LinCE_cw", "gap, classwise", r"\mathrm{gap}^{\mathrm{cw}}", "l2", False),
+}
+TABLE_BINNING = PAPER_BINNING | dict.fromkeys([*SCORES, *GAPS], "qua")
+EVERY_FAMILY = FAMILIES | SCORES | GAPS
 
 
 def error_column(family: str, binning: str, bins: int | str) -> str:
@@ -100,8 +120,11 @@ def score_logits(
         row |= _errors(y_test, reports, binning, strategy)
     row |= _u_parts(row) | gaps_and_scores(y_test, reports) | _twin(reports)
     for name in recalibrations:
-        other = _fitted(getattr(tc, RECALIBRATIONS[name])(), validation, y_validation).predict_proba(test)
-        row |= {f"{name}_{column}": value for column, value in _in_short(y_test, other).items()}
+        if name == "top":
+            other = _repaired_confidence(y_validation, scaling.predict_proba(validation), y_test, reports)
+        else:
+            other = _in_short(y_test, _fitted(getattr(tc, _MAPS[name])(), validation, y_validation).predict_proba(test))
+        row |= {f"{name}_{column}": float(f"{value:.9g}") for column, value in other.items()}  # nine digits are enough
     return row
 
 
@@ -124,9 +147,28 @@ def _twin(reports: NDArray[Any]) -> Row:
 
 
 def _in_short(y: Labels, reports: NDArray[Any]) -> Row:
-    """What is compared between recalibrations, to nine digits."""
-    row = _short_losses(y, reports) | _paper_errors(y, reports) | gaps_and_scores(y, reports)
-    return {name: float(f"{value:.9g}") for name, value in row.items()}
+    """What is compared between recalibrations."""
+    return _short_losses(y, reports) | _paper_errors(y, reports) | gaps_and_scores(y, reports)
+
+
+def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labels, reports: NDArray[Any]) -> Row:
+    """The confidence errors once the confidence itself is mapped to the frequency of being right."""
+    from sklearn.isotonic import IsotonicRegression
+
+    right = np.argmax(validation, axis=1) == y_validation
+    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(validation.max(axis=1), right)
+    hit, confidence = np.argmax(reports, axis=1) == y, np.clip(curve.predict(reports.max(axis=1)), 0, 1)
+    row: Row = {
+        "classification_error": float(1 - hit.mean()),
+        "confidence_loss": float(np.mean(1 - hit + (confidence - hit) ** 2)),
+    }
+    for family in ("ConfECE", "ConfCE", "ConfCE_corr"):
+        binning = PAPER_BINNING[family]
+        norm, strategy = FAMILIES[family].norm, BINNINGS[binning]
+        options: Any = {"norm": norm, "corrected": family == "ConfCE_corr", "n_bins": BINS, "strategy": strategy}
+        values = tc.top_label_error(hit, confidence, **options)
+        row |= _by_bins(family, binning, values)
+    return row | _gap_and_score("ConfCE_corr", tc.TopLabel(), hit, confidence, row["confidence_loss"])
 
 
 def _losses(y: Labels, reports: NDArray[Any]) -> Row:
@@ -147,9 +189,12 @@ def _errors(y: Labels, reports: NDArray[Any], binning: str, strategy: str, famil
             values = tc.classwise_error(y, reports, norm=norm, **common)
         else:
             values = tc.confidence_error(y, reports, norm=norm, corrected=family == "ConfCE_corr", **common)
-        columns = (error_column(family, binning, bins) for bins in BINS)
-        row |= dict(zip(columns, map(float, np.asarray(values)), strict=True))
+        row |= _by_bins(family, binning, values)
     return row
+
+
+def _by_bins(family: str, binning: str, values: Any) -> Row:
+    return {error_column(family, binning, bins): float(value) for bins, value in zip(BINS, values, strict=True)}
 
 
 def _paper_errors(y: Labels, reports: NDArray[Any]) -> Row:
@@ -172,19 +217,21 @@ def _u_parts(row: Row) -> Row:
 
 
 def gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
-    """Gap and score of the two truthful errors over quantile bins, at every count of `COUNTS`.
+    """Gap and score of the two truthful errors over quantile bins, at every count of `COUNTS`."""
+    k = reports.shape[1]
+    confidence = _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports, tc.confidence_loss(y, reports))
+    return confidence | _gap_and_score("LinCE_cw", tc.Classwise(), y, reports, tc.brier(y, reports) / k, k)
 
-    To be replaced by `tc.gap` and `tc.score`, which read the same table.
-    """
-    n, k = reports.shape
+
+def _gap_and_score(family: str, prop: Any, y: Any, reports: NDArray[Any], loss: float, views: int = 1) -> Row:
+    """To be replaced by `tc.gap` and `tc.score`, which read the same table."""
+    n = len(reports)
+    counts = tuple(_auto_bins(n, views) if count == "auto" else int(count) for count in COUNTS)
     row: Row = {}
-    for family, prop, views in (("ConfCE_corr", tc.Confidence(), 1), ("LinCE_cw", tc.Classwise(), k)):
-        counts = tuple(_auto_bins(n, views) if count == "auto" else int(count) for count in COUNTS)
-        loss = tc.confidence_loss(y, reports) if views == 1 else tc.brier(y, reports) / k
-        for count, m, table in zip(COUNTS, counts, tc.tabulate(prop, tc.Quantile(counts), y, reports), strict=True):
-            pairs = table.residual**2 + table.tie_variance - table.residual_sq  # per cell, over its pairs of rows
-            row[score_column(family, count)] = float(loss + min(1.0, m / n) * pairs.sum() / (n * views))
-            row[gap_column(family, count)] = gap_points(pairs, table.count)
+    for count, m, table in zip(COUNTS, counts, tc.tabulate(prop, tc.Quantile(counts), y, reports), strict=True):
+        pairs = table.residual**2 + table.tie_variance - table.residual_sq  # per cell, over its pairs of rows
+        row[score_column(family, count)] = float(loss + min(1.0, m / n) * pairs.sum() / (n * views))
+        row[gap_column(family, count)] = gap_points(pairs, table.count)
     return row
 
 
@@ -196,8 +243,11 @@ def gap_points(pairs: NDArray[Any], rows: NDArray[Any]) -> float:
     """
     full = rows >= 2
     products = np.where(full, pairs / np.maximum(rows - 1, 1), 0.0).sum(axis=1)
-    squared = float(np.mean(products / np.maximum(np.where(full, rows, 0.0).sum(axis=1), 1)))
-    return float(100 * np.sign(squared) * np.sqrt(abs(squared)))
+    return float(_in_points(np.mean(products / np.maximum(np.where(full, rows, 0.0).sum(axis=1), 1))))
+
+
+def _in_points(squared: Any) -> Any:
+    return 100 * np.sign(squared) * np.sqrt(np.abs(squared))
 
 
 def _auto_bins(n: int, views: int) -> int:
@@ -209,3 +259,23 @@ def associated_loss(row: Any, family: Family) -> Any:
     if family.loss is None:
         raise ValueError(f"{family.name} has no associated loss")
     return row["brier"] / row["n_classes"] if family.loss == "brier_per_class" else row[family.loss]
+
+
+def with_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the scores of the twins, and with scores and gaps of older tables, which did not hold them.
+
+    A gap follows from U where quantile bins hold equal numbers of rows; elsewhere it stays unknown.
+    """
+    import pandas as pd
+
+    n, new = table["n_test"], {}
+    twins = table[["n_classes"]].assign(brier=table["twin_brier"], confidence_loss=table["twin_confidence_loss"])
+    for family in TRUTHFUL:
+        for bins in BINS:
+            u, weight = table[u_column(family, "qua", bins)], np.minimum(1, bins / n)
+            new[score_column(family, bins)] = associated_loss(table, FAMILIES[family]) + weight * u
+            new[gap_column(family, bins)] = _in_points((u * bins / (n - bins)).where(n % bins == 0))
+            loss = associated_loss(twins, FAMILIES[family])
+            error = table[f"twin_{error_column(family, 'qua', bins)}"]
+            new[f"twin_{score_column(family, bins)}"] = loss + weight * (n * error - loss)
+    return pd.concat([table, pd.DataFrame({key: new[key] for key in new if key not in table})], axis=1)

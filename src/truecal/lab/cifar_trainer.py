@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,10 +73,7 @@ class Variant:
 
 
 class CifarTrainer:
-    """Trains one trace after another; the model and the tuned kernels of the last variant stay on the device.
-
-    Several threads may train at a time, each with a model and a stream of its own.
-    """
+    """Trains one trace after another; the model and the tuned kernels of the last variant stay on the device."""
 
     def __init__(self, data: Splits, settings: CifarSettings, builder: Builder = build) -> None:
         if settings.device.startswith("cuda") and not torch.cuda.is_available():
@@ -93,40 +88,28 @@ class CifarTrainer:
         held_out = np.concatenate([data.validation.X, data.test.X])
         self.held_out = torch.from_numpy(held_out).to(device)
         self.y_validation, self.y_test = data.validation.y, data.test.y
-        if device.type == "cuda":
-            torch.cuda.synchronize()  # the images are there before another stream reads them
-        self._own = threading.local()
-        self._opening = threading.Lock()
+        self._session: tuple[Variant, _Session] | None = None
 
     def train(self, trace: Trace, state: Path | None = None) -> Iterator[Checkpoint]:
         """Yield each epoch's logits; with ``state``, save after each epoch and begin with the epoch saved there."""
         session = self._open(Variant.parse(trace.model, self.settings.image_size))
         subset = nested_subset(len(self.images), trace.fraction, self.settings.seed)
-        with session.on_stream():
-            rows = torch.from_numpy(subset).to(self.images.device)
-            session.reset()
-            done = session.load(state) if state is not None and state.is_file() else 0
+        rows = torch.from_numpy(subset).to(self.images.device)
+        session.reset()
+        done = session.load(state) if state is not None and state.is_file() else 0
         if done:
             yield self._checkpoint(session, trace, done)
         for epoch in range(done + 1, trace.epochs + 1):
-            with session.on_stream():
-                self._train_epoch(session, trace, rows, epoch)
-                if state is not None and epoch < trace.epochs:
-                    session.save(state, epoch)
+            self._train_epoch(session, trace, rows, epoch)
+            if state is not None and epoch < trace.epochs:
+                session.save(state, epoch)
             yield self._checkpoint(session, trace, epoch)
 
-    @property
-    def session(self) -> _Session | None:
-        """The one this thread trained with last."""
-        return getattr(self._own, "session", None)
-
     def _open(self, variant: Variant) -> _Session:
-        if self.session is None or self.session.variant != variant:
-            self._own.session = None  # frees the old one before the new one is built
-            with self._opening:  # one at a time: seeds, kernel tuning and graph capture are the process's
-                self._own.session = _Session(variant, self.settings, self.n_classes, self.builder)
-        assert self.session is not None
-        return self.session
+        if self._session is None or self._session[0] != variant:
+            self._session = None  # frees the old one before the new one is built
+            self._session = variant, _Session(variant, self.settings, self.n_classes, self.builder)
+        return self._session[1]
 
     def _train_epoch(self, session: _Session, trace: Trace, rows: Tensor, epoch: int) -> None:
         batch, device = self.settings.batch_size, self.images.device
@@ -147,8 +130,7 @@ class CifarTrainer:
             session.step(crop_and_flip(large, top[part], left[part], flips[part]), self.labels[index])
 
     def _checkpoint(self, session: _Session, trace: Trace, epoch: int) -> Checkpoint:
-        with session.on_stream():
-            logits = session.logits(self.held_out)
+        logits = session.logits(self.held_out)
         if not np.isfinite(logits).all():
             raise FloatingPointError(f"{trace.name}: training diverged by epoch {epoch}; lower the learning rate")
         n_validation = len(self.y_validation)
@@ -164,24 +146,17 @@ class _Session:
         built = builder(variant.name, n_classes, pretrained=settings.pretrained, weights=weights)
         self.variant, self.settings = variant, settings
         self.device = torch.device(settings.device)
-        self.stream = torch.cuda.Stream() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        with self.on_stream():
-            self._build(built)
-
-    def _build(self, built: Built) -> None:
-        settings = self.settings
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         # torch's stubs miss this form
         self.model = built.model.to(self.device, memory_format=self.layout)  # type: ignore[call-overload]
         self.mean = torch.tensor(built.mean, device=self.device).view(1, -1, 1, 1)
         self.std = torch.tensor(built.std, device=self.device).view(1, -1, 1, 1)
-        self.frozen = _freeze(built, self.variant)
+        self.frozen = _freeze(built, variant)
         self.initial = {key: value.clone() for key, value in self.model.state_dict().items()}
         self.rate = torch.tensor(settings.learning_rate, device=self.device)  # a captured step sees its changes
         self.weights = [p for p in self.model.parameters() if p.requires_grad]
         self.momentum = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in self.weights]
-        self.loss_sum = torch.zeros((), device=self.device)
-        self.steps = 0
+        self.loss_sum, self.steps = torch.zeros((), device=self.device), 0
         self._mark: torch.cuda.Event | None = None
         self._replay: Callable[[Tensor, Tensor], None] | None = None
         if settings.cuda_graphs and self.device.type == "cuda":
@@ -192,38 +167,30 @@ class _Session:
         self.model.load_state_dict(self.initial)
         torch._foreach_zero_(self.momentum)
 
-    def on_stream(self) -> Any:
-        """All work on the device goes to this session's own stream, beside those of other threads."""
-        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
-
     def start_epoch(self, rate: float) -> None:
         self.rate.fill_(rate)
         self.loss_sum.zero_()
         self.steps = 0
         self._training_mode()
 
-    def train_loss(self) -> float | None:
-        """Mean cross-entropy of the epoch's batches, each before its step; None where nothing was trained yet."""
-        return float(self.loss_sum) / self.steps if self.steps else None
+    def train_loss(self) -> float:
+        """Mean cross-entropy of the epoch's batches, each before its step."""
+        return float(self.loss_sum) / self.steps
 
     def step(self, images: Tensor, labels: Tensor) -> None:
         """One step on a batch of raw images (0 to 255, resized, cropped and flipped)."""
         (self._replay or self._step)(images, labels)
         self.steps += 1
-        if self.stream is not None and self.steps % 16 == 0:
+        if self.steps % 16 == 0:
             self._stay_near()
 
     def _stay_near(self) -> None:
-        """Wait, asleep, for the device to come within some steps: with a full queue a launch would spin."""
-        before, self._mark = self._mark, self._record()
-        if before is not None:
-            before.synchronize()
-
-    @staticmethod
-    def _record() -> torch.cuda.Event:
-        mark = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        mark.record()
-        return mark
+        """Wait, asleep, for all steps but the last few: with a full queue, or in .cpu(), a thread spins on its core."""
+        if self.device.type == "cuda":
+            before, self._mark = self._mark, torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+            self._mark.record()
+            if before is not None:
+                before.synchronize()
 
     def logits(self, images: Tensor) -> NDArray[np.float32]:
         """Logits of all images in batches of one size, brought to the host once."""
@@ -237,8 +204,8 @@ class _Session:
         result = torch.empty(len(images), parts[0][1].shape[1], device=self.device)
         for begin, part in parts:
             result[begin : begin + batch] = part
-        if self.stream is not None:
-            self._record().synchronize()  # asleep; .cpu() would spin
+        self._stay_near()
+        self._stay_near()  # twice: up to this moment
         return result.float().cpu().numpy()
 
     def save(self, path: Path, epoch: int) -> None:
@@ -290,11 +257,14 @@ class _Session:
         images = torch.zeros(shape, device=self.device)
         labels = torch.zeros(self.settings.batch_size, dtype=torch.int64, device=self.device)
         self._training_mode()
-        for _ in range(3):  # before the capture: kernels are tuned here
-            self._step(images, labels)
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # off the main stream, and before the capture: kernels are tuned here
+            for _ in range(3):
+                self._step(images, labels)
+        torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        # Other threads train meanwhile, which is theirs to do.
-        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph):
             self._step(images, labels)
 
         def replay(new_images: Tensor, new_labels: Tensor) -> None:

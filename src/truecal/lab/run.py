@@ -15,8 +15,9 @@ import numpy as np
 
 from truecal.io import atomic_path, write_atomic
 from truecal.lab.checkpoints import score
-from truecal.lab.presets import KINDS, Preset, from_folder, kind, make_preset
-from truecal.lab.traces import Job, Progress, Stopped, Store, run_traces
+from truecal.lab.presets import Preset, from_folder, make_preset
+from truecal.lab.running import Job, Progress, Stopped, run_traces
+from truecal.lab.traces import KINDS, Store, kind
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,6 @@ def reproduce(
     seed: int = 42,
     experiments: Sequence[str] = KINDS,
     processes: int | None = None,
-    threads: int = 1,
     scorers: int = 0,
     time_limit: float | None = None,
     summary: bool = True,
@@ -48,10 +48,10 @@ def reproduce(
 ) -> Outcome:
     """Run the paper's experiment under ``preset`` (``letter`` unless named) and write everything under ``out``.
 
-    Several traces are trained at a time in ``processes`` or, on one GPU, in ``threads``; ``scorers`` processes measure
-    behind them. ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before
-    it; the next run with the same arguments goes on from there. ``summary=False`` leaves figures and tables for later,
-    see `summarise`. Other options are the preset's own (`truecal.lab.presets`).
+    Several traces are trained at a time in ``processes``, each with ``scorers`` more that measure behind it.
+    ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before it; the next
+    run with the same arguments goes on from there. ``summary=False`` leaves figures and tables for later, see
+    `summarise`. Other options are the preset's own (`truecal.lab.presets`).
     """
     begun = time.time()
     if from_dir is not None and (preset is not None or options):
@@ -69,7 +69,6 @@ def reproduce(
         experiments=experiments,
         keep_logits=keep_logits,
         processes=processes,
-        threads=threads,
         scorers=scorers,
         deadline=float("inf") if time_limit is None else begun + time_limit,
         summary=summary,
@@ -84,7 +83,6 @@ def run_preset(
     experiments: Sequence[str] = KINDS,
     keep_logits: bool = False,
     processes: int | None = None,
-    threads: int = 1,
     scorers: int = 0,
     deadline: float = float("inf"),
     summary: bool = True,
@@ -105,7 +103,7 @@ def run_preset(
     job = Job(preset.open, measure, Store(out), deadline, keep_logits, scorers)
     complete = True
     try:
-        run_traces(job, planned, processes=processes or preset.processes, threads=threads, progress=progress)
+        run_traces(job, planned, processes=processes or preset.processes, progress=progress)
     except Stopped:
         job.store.merge(planned)
         complete = False
@@ -153,6 +151,7 @@ def _claim(out: Path, preset: Preset) -> None:
         differing = sorted(key for key in {*mine, *theirs} - {"notes", "title"} if mine.get(key) != theirs.get(key))
         if differing:
             raise ValueError(f"{out} holds another run (its {', '.join(differing)} differ); choose another folder")
+        mine["notes"] += [note for note in theirs["notes"] if note not in mine["notes"]]  # such as what was run when
     write_atomic(path, json.dumps(mine, indent=1) + "\n")
 
 
