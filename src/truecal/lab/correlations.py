@@ -223,10 +223,11 @@ def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
     for _, row in table.iterrows():
         cells = [str(row["error"]), str(row["item1"]).replace("_", " "), str(row["item2"])]
         for name in experiments:
-            cells.append(_r_pm(row[f"{name}_r"], row[f"{name}_pm"]))
+            cells.append(f"{_r(row[f'{name}_r'])} ± {_r(row[f'{name}_pm'])}")
             cells.append(f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]")
             if name in with_paper:
-                cells.append(_r_pm(row[f"paper_{name}_r"], row[f"paper_{name}_pm"]))
+                published = f"{_r(row[f'paper_{name}_r'])} ± {_r(row[f'paper_{name}_pm'])}"
+                cells.append(published if str(row["error"]) in PAPER_BINNING else "–")
             cells.append(_r(row[f"{name}_twin_r"]))
         lines.append(cells)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -254,10 +255,6 @@ def _latex_item(latex: str, item: str) -> str:
         return "Classification Error"
     binning, bins = item.split("-")
     return f"${latex}_{{(\\mathrm{{{binning}}}, {'2k' if bins == '2000' else bins})}}$"
-
-
-def _r_pm(r: float, pm: float) -> str:
-    return "–" if math.isnan(r) else f"{_r(r)} ± {_r(pm)}"
 
 
 def _r(value: float) -> str:

@@ -35,7 +35,7 @@ def mechanism_table(kept: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             prefix = "" if name == TEMPERATURE else f"{name}_"
             for trace, part in _parts(table, f"{prefix}{error_column('ConfECE', 'fix', min(BINS))}"):
                 lines.append({"experiment": experiment, "recalibration": name, "trace": trace, **_line(part, prefix)})
-    return pd.DataFrame(lines)
+    return pd.DataFrame(lines, columns=None if lines else ["experiment", "recalibration", "trace"])
 
 
 def gap_of(table: pd.DataFrame, prefix: str = "") -> str | None:

@@ -30,7 +30,8 @@ def summarise(folder: str | Path) -> Path:
     from truecal.lab.results_text import results_text
 
     out = Path(folder)
-    run, tables = read_run(out)
+    run, stored = read_run(out)
+    tables = {name: with_scores(table) for name, table in stored.items()}
     kept = {name: after_warm_up(table, run["warm_up"]) for name, table in tables.items()}
     for name, table in kept.items():
         if len(table) < 3:
@@ -52,9 +53,9 @@ def summarise(folder: str | Path) -> Path:
     _write_csv(combinations, out / "tables" / "combinations.csv")
     _write_csv(thresholds, out / "tables" / "thresholds.csv")
     _write_csv(mechanism, out / "tables" / "mechanism.csv")
-    for name, table in tables.items():
+    for name in names:
         with atomic_path(out / name / "checkpoints.parquet") as temporary:
-            table.to_parquet(temporary, index=False)
+            stored[name].to_parquet(temporary, index=False)
         draw_all(kept[name], name, out / "figures")
     draw_mechanism(tables, mechanism, out / "figures")
     write_atomic(out / "RESULTS.md", results_text(run, tables, kept, main, combinations, thresholds, mechanism))
@@ -71,7 +72,7 @@ def read_run(out: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
         raise FileNotFoundError(f"{out / 'run.json'}: no such file; expected the folder of a run")
     run = json.loads((out / "run.json").read_text(encoding="utf-8"))
     paths = {name: out / name / TABLE for name in run["traces"]}
-    tables = {name: with_scores(pd.DataFrame(read_rows(path))) for name, path in paths.items() if path.is_file()}
+    tables = {name: pd.DataFrame(read_rows(path)) for name, path in paths.items() if path.is_file()}
     if not tables:
         raise FileNotFoundError(f"{out}: expected one of {', '.join(f'{name}/{TABLE}' for name in paths)}")
     return run, tables

@@ -107,6 +107,8 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _number(text: str) -> Any:
+    if not text:
+        return None
     for kind in (int, float):
         try:
             return kind(text)
