@@ -99,7 +99,7 @@ def _save(draw: Callable[[], Figure], path: Path, formats: Sequence[str]) -> lis
 
 def along_traces(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Classification error, temperature and gap against the epoch: a column per experiment, a line per trace."""
-    figure, axes = _grid(3, len(tables), (1.6 + 3.6 * len(tables), 7.6))
+    figure, axes = _grid(3, len(tables), (1.6 + 3.6 * len(tables), 7.6), sharey="row")
     for column, (name, table) in zip(axes.T, tables.items(), strict=True):
         shown = [(REFERENCE, "classification error"), ("temperature", "temperature"), (gap_of(table), "gap (points)")]
         for axis, (values, label) in zip(column, shown, strict=True):
@@ -107,7 +107,7 @@ def along_traces(tables: Mapping[str, pd.DataFrame]) -> Figure:
                 axis.plot(part["epoch"], part[values], lw=1.1, color=_fraction_colour(float(str(fraction))))
             axis.set_xlabel("epoch")
             axis.set_ylabel(label)
-        column[1].set_yscale("log")
+        _logarithmic(column[1])
         column[2].axhline(0, color="black", lw=0.6)
         column[0].set_title(heading(name))
     _fraction_bar(figure, axes)
@@ -117,7 +117,10 @@ def along_traces(tables: Mapping[str, pd.DataFrame]) -> Figure:
 def recalibrated(mechanism: pd.DataFrame, experiments: Sequence[str]) -> Figure:
     """Each trace's rank correlation of gap and classification error, after every recalibration."""
     figure, axes = _grid(1, 1, (8.4, 3.9))
-    shown = {TEMPERATURE: "temperature scaling"} | RECALIBRATIONS
+    measured = set(mechanism["recalibration"])
+    shown = {
+        key: words for key, words in ({TEMPERATURE: "temperature scaling"} | RECALIBRATIONS).items() if key in measured
+    }
     rows = mechanism[(mechanism["trace"] != ALL) & mechanism["recalibration"].isin(list(shown))]
     for i, name in enumerate(experiments):
         part = rows[rows["experiment"] == name]
@@ -213,12 +216,20 @@ def _spread_out(axis: Axes, series: Sequence[Any]) -> None:
     """A logarithmic scale where one bin count's errors would flatten another's to a line."""
     middles = [float(np.median(values)) for values in series]
     if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+        _logarithmic(axis, _small_number if max(middles) < 0.01 else _plain_number)
 
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(_small_number if max(middles) < 0.01 else lambda v, _: f"{v:g}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
+
+def _plain_number(value: float, _: object = None) -> str:
+    return f"{value:g}"
+
+
+def _logarithmic(axis: Axes, number: Callable[[float, object], str] = _plain_number) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(number))
+    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _small_number(value: float, _: object = None) -> str:
@@ -230,13 +241,13 @@ def _small_number(value: float, _: object = None) -> str:
     return f"{value:.0e}".replace("e-0", "e-")
 
 
-def _grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
+def _grid(rows: int, columns: int, size: tuple[float, float], sharey: Any = False) -> tuple[Figure, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharey=sharey)
 
 
 def _scatter_traces(axis: Axes, table: pd.DataFrame, x: str, y: str, experiment: str) -> None:

@@ -134,7 +134,8 @@ def in_short(
         return min(min(_against_reference(name, main, family)) for name in names for family in families)
 
     def each(family: str) -> str:
-        return ", ".join(f"{_short(name)} {_list(_against_reference(name, main, family), 2)}" for name in names)
+        digits = 3 if family in SCORES else 2
+        return ", ".join(f"{_short(name)} {_list(_against_reference(name, main, family), digits)}" for name in names)
 
     flips = [_short(name) for name in names if _flipped(_against_reference(name, main, "ConfECE"))]
     flip = f"changes sign with the number of bins ({', '.join(flips)})" if flips else "keeps its sign"
@@ -214,11 +215,12 @@ def _mechanism(mechanism: pd.DataFrame, names: Sequence[str]) -> list[str]:
     return [
         "## Gap and classification error inside a trace",
         "r(gap, error) is the rank correlation, over the checkpoints of one trace after warm-up, of the gap of the "
-        "confidence (points, debiased, at the automatic number of bins) with the classification error: below zero, "
-        "training lowers the error while calibration gets worse. Beside it the correlations over all traces together "
+        "confidence (points, debiased, at the automatic number of bins, or 20 in tables that lack it) with the "
+        "classification error: below zero, training lowers the error while calibration gets worse. Beside it the "
+        "correlations over all traces together "
         f"at {_bin_list()} bins. Each recalibration is fitted on the validation images and measured on the test "
         "images; calibrated twins are the temperature-scaled reports with labels drawn from them, that is, calibration "
-        "repaired in full. Traces one by one: `tables/mechanism.csv`; figures `along_traces` and `recalibrated`.",
+        "repaired in full. Traces one by one: `tables/mechanism.csv`; drawn in `figures/along_traces.png`.",
         _rows(lines),
     ]
 
