@@ -33,7 +33,7 @@ from truecal.lab.checkpoints import (
 )
 from truecal.lab.datasets import letter
 from truecal.lab.letter_trainer import MLPTrainer, hidden_layers
-from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, make_preset
+from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, Preset, make_preset, tiny
 from truecal.lab.run import print_progress, reproduce
 from truecal.lab.running import Progress
 from truecal.lab.summary import summarise
@@ -370,6 +370,20 @@ class TestCommand:
         written = capsys.readouterr()
         assert "12 checkpoints of 4 traces, complete" in written.out
         assert "4/4 traces: cross/mlp-" in written.err and "epoch 3/3, about 0 s left" in written.err
+
+    def test_pieces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        def in_pieces(*, seed: int = 42, quick: bool = False) -> Preset:
+            preset = tiny()
+            later = tuple(replace(trace, piece=1) for trace in preset.experiments["cross"])
+            return replace(preset, experiments={**preset.experiments, "cross": later})
+
+        monkeypatch.setitem(PRESETS, "tiny", in_pieces)
+        arguments = ["tiny", "--no-summary", "--quiet", "--out", str(tmp_path)]
+        assert main([*arguments, "--pieces", "1"]) == 0
+        assert "12 checkpoints of 4 traces, complete" in capsys.readouterr().out
+        assert not (tmp_path / "within").exists()
+        assert main(arguments) == 0
+        assert "21 checkpoints of 7 traces, complete" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -20,6 +20,10 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in _texts(text))
 
 
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _texts(text))
+
+
 def parser(prog: str) -> argparse.ArgumentParser:
     """Options left out are not passed on, so a preset's own defaults stay its own."""
     made = argparse.ArgumentParser(
@@ -36,6 +40,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--keep-logits", action="store_true")
     run.add_argument("--seed", type=int)
     run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(KINDS)}")
+    run.add_argument("--pieces", type=_integers, help="comma-separated: only these pieces of the preset's traces")
     run.add_argument("--processes", type=int, help="traces trained at a time")
     run.add_argument("--scorers", type=int, help="processes that measure behind the training, for each that trains")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")

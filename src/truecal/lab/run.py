@@ -39,6 +39,7 @@ def reproduce(
     keep_logits: bool = False,
     seed: int = 42,
     experiments: Sequence[str] = KINDS,
+    pieces: Sequence[int] | None = None,
     processes: int | None = None,
     scorers: int = 0,
     time_limit: float | None = None,
@@ -48,10 +49,11 @@ def reproduce(
 ) -> Outcome:
     """Run the paper's experiment under ``preset`` (``letter`` unless named) and write everything under ``out``.
 
-    Several traces are trained at a time in ``processes``, each with ``scorers`` more that measure behind it.
-    ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before it; the next
-    run with the same arguments goes on from there. ``summary=False`` leaves figures and tables for later, see
-    `summarise`. Other options are the preset's own (`truecal.lab.presets`).
+    ``experiments`` and ``pieces`` take some of the preset's traces alone. Several are trained at a time in
+    ``processes``, each with ``scorers`` more that measure behind it. ``from_dir`` takes stored logits instead of
+    training. ``time_limit`` (seconds) stops cleanly before it; the next run with the same arguments goes on from
+    there. ``summary=False`` leaves figures and tables for later, see `summarise`. Other options are the preset's own
+    (`truecal.lab.presets`).
     """
     begun = time.time()
     if from_dir is not None and (preset is not None or options):
@@ -67,6 +69,7 @@ def reproduce(
         chosen,
         Path(out),
         experiments=experiments,
+        pieces=pieces,
         keep_logits=keep_logits,
         processes=processes,
         scorers=scorers,
@@ -81,6 +84,7 @@ def run_preset(
     out: Path,
     *,
     experiments: Sequence[str] = KINDS,
+    pieces: Sequence[int] | None = None,
     keep_logits: bool = False,
     processes: int | None = None,
     scorers: int = 0,
@@ -97,7 +101,7 @@ def run_preset(
         replace(trace, experiment=name)
         for name, traces in preset.experiments.items()
         for trace in traces
-        if kind(name) in experiments
+        if kind(name) in experiments and (pieces is None or trace.piece in pieces)
     ]
     measure = partial(score, recalibrations=preset.recalibrations)
     job = Job(preset.open, measure, Store(out), deadline, keep_logits, scorers)
