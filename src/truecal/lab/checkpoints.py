@@ -168,7 +168,7 @@ def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labe
         options: Any = {"norm": norm, "corrected": family == "ConfCE_corr", "n_bins": BINS, "strategy": strategy}
         values = tc.top_label_error(hit, confidence, **options)
         row |= _by_bins(family, binning, values)
-    return row | _gap_and_score("ConfCE_corr", tc.TopLabel(), hit, confidence, row["confidence_loss"])
+    return row | _gap_and_score("ConfCE_corr", tc.TopLabel(), hit, confidence)
 
 
 def _losses(y: Labels, reports: NDArray[Any]) -> Row:
@@ -218,40 +218,21 @@ def _u_parts(row: Row) -> Row:
 
 def gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
     """Gap and score of the two truthful errors over quantile bins, at every count of `COUNTS`."""
-    k = reports.shape[1]
-    confidence = _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports, tc.confidence_loss(y, reports))
-    return confidence | _gap_and_score("LinCE_cw", tc.Classwise(), y, reports, tc.brier(y, reports) / k, k)
+    return _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports) | _gap_and_score(
+        "LinCE_cw", tc.Classwise(), y, reports
+    )
 
 
-def _gap_and_score(family: str, prop: Any, y: Any, reports: NDArray[Any], loss: float, views: int = 1) -> Row:
-    """To be replaced by `tc.gap` and `tc.score`, which read the same table."""
-    n = len(reports)
-    counts = tuple(_auto_bins(n, views) if count == "auto" else int(count) for count in COUNTS)
+def _gap_and_score(family: str, prop: Any, y: Any, reports: NDArray[Any]) -> Row:
     row: Row = {}
-    for count, m, table in zip(COUNTS, counts, tc.tabulate(prop, tc.Quantile(counts), y, reports), strict=True):
-        pairs = table.residual**2 + table.tie_variance - table.residual_sq  # per cell, over its pairs of rows
-        row[score_column(family, count)] = float(loss + min(1.0, m / n) * pairs.sum() / (n * views))
-        row[gap_column(family, count)] = gap_points(pairs, table.count)
+    for count in COUNTS:
+        parts = tc.CalibrationError(prop, tc.Quantile(count)).decompose(y, reports)
+        row[score_column(family, count)], row[gap_column(family, count)] = parts.score, parts.gap
     return row
-
-
-def gap_points(pairs: NDArray[Any], rows: NDArray[Any]) -> float:
-    """The signed root of the mean product of the residuals of two rows of a cell, cells weighted by their rows.
-
-    ``pairs`` is the sum of these products over ordered pairs of different rows, ``rows`` the number of rows, both per
-    view and cell; views are averaged. In points: 100 times a probability.
-    """
-    full = rows >= 2
-    products = np.where(full, pairs / np.maximum(rows - 1, 1), 0.0).sum(axis=1)
-    return float(_in_points(np.mean(products / np.maximum(np.where(full, rows, 0.0).sum(axis=1), 1))))
 
 
 def _in_points(squared: Any) -> Any:
     return 100 * np.sign(squared) * np.sqrt(np.abs(squared))
-
-
-def _auto_bins(n: int, views: int) -> int:
-    return int(np.clip(round((n * views) ** 0.4), 2, max(2, n // 5)))
 
 
 def associated_loss(row: Any, family: Family) -> Any:
