@@ -151,9 +151,6 @@ def plain_gap_and_u(reports: np.ndarray, outcomes: np.ndarray, m: int) -> tuple[
     return gap / rows, u
 
 
-def test_automatic_bins() -> None:
-
-
 class TestScores:
     @pytest.fixture
     def case(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = (5, 20, 2000)
-COUNTS: tuple[int | str, ...] = (
+COUNTS: tuple[int | Literal["auto"], ...] = (
     *BINS,
     "auto",
 )  # of U, gap and score; auto is from the numbers of rows and classes
