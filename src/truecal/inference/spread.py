@@ -278,6 +278,8 @@ class _Sums:
         assert isinstance(cells, KernelCells)
         w = self.weights
         mass = float(w @ cells.others(w[None])[0])
+        if self.groups is not None:
+            mass -= float(cells.within(w[None], *self.groups).sum())
         scale = piece.weight / (mass if self.of == "gap" else float(np.square(w).sum()))
         one = sample.views == 1 and self.groups is None
         blocks = len(self.H) if one else min(FEW_BLOCKS, len(self.H))
