@@ -196,7 +196,8 @@ def mean_interval(
     z = float(-ndtri(alpha / 2))
     centre, se = units.ends(z * z)
     half = units.factor(z) * se
-    low, high = max(min(centre - half, estimate), values.ends[0]), min(max(centre + half, estimate), values.ends[1])
+    low, high = max(centre - half, values.ends[0]), min(centre + half, values.ends[1])
+    low, high = min(low, estimate), max(high, estimate)
     return MeanInterval(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
