@@ -201,7 +201,7 @@ class TestScores:
                 assert row[gap_column(family, count)] == pytest.approx(100 * np.sign(squared) * abs(squared) ** 0.5)
                 assert row[score_column(family, count)] == pytest.approx(loss + m / 300 * np.mean(us))
         assert row[score_column("LinCE_cw", 2000)] == pytest.approx(row["brier"] / 4)  # a bin for every row: no pairs
-        assert row[gap_column("LinCE_cw", 2000)] == 0
+        assert np.isnan(row[gap_column("LinCE_cw", 2000)])  # and no gap to be seen
 
     def test_older_tables_get_what_follows_from_their_u(self, case: tuple[np.ndarray, ...]) -> None:
         row = score_logits(*case)
@@ -223,7 +223,7 @@ class TestScores:
         validation, y_validation, test, y = case
         plain = score_logits(*case)
         row = score_logits(*case, recalibrations=tuple(RECALIBRATIONS))
-        assert {name: row[name] for name in plain} == plain
+        np.testing.assert_equal({name: row[name] for name in plain}, plain)
         for name, estimator in (("none", tc.Identity()), ("vector", tc.VectorScaling()),
                                 ("isotonic", tc.IsotonicOneVsRest())):  # fmt: skip
             p = estimator.fit(validation, y_validation).predict_proba(test)
@@ -256,7 +256,7 @@ class TestScores:
 
     def test_untrained_logits_get_a_row_without_warnings(self) -> None:
         row = score_logits(np.zeros((30, 3)), np.arange(30) % 3, np.zeros((30, 3)), np.arange(30) % 3)
-        assert all(np.isfinite(value) for value in row.values())
+        assert all(np.isfinite(value) for name, value in row.items() if not name.endswith("_2000"))
 
 
 class TestLetter:

@@ -333,7 +333,7 @@ def _absolute(
     from ..inference.options import fewest_draws
 
     metric = frozen.error
-    values = metric.of(frozen.sample).tolist()
+    values = frozen.values.tolist()
     draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
     bands: list[Any] = [None] * len(values)
     if draws:
@@ -367,14 +367,13 @@ def _test(sample: Sample, settings: Settings, found: Measured) -> CalibrationTes
 
 def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool, found: Measured) -> Reliability:
     """Quantile bins of the error, one table for all views, with bands where the plan allows."""
-    from ..core.tabulate import whole_tables
     from ..inference.bands import bands_of
     from ..inference.options import fewest_draws
 
     sample = frozen.sample
     m = min(settings.diagram_bins, sample.rows)
     place = frozen.counts.index(m)
-    (table,) = whole_tables(sample, ERRORS[name].with_bins(m).binning, frozen.error.ties)
+    table = frozen.table(place)
     draws = 0 if clustered else settings.plan.bands(sample)
     if not draws:
         if not clustered:

@@ -2,16 +2,16 @@
 
 Where nearly every row is predicted right, the losses seen hardly vary, and a t interval is far too short. But given the
 predictions, row i's value d_i(y) is known for every label y that could have come. As Agresti and Coull do for a
-proportion, z²/2 rows are added at `hi` and z²/2 at `lo`, where a surprising label would have put the value: with p̄ the
-mean of the predictions, m_iy = p̄_iy(1 − p̄_iy) and s_i = Σ_y m_iy, they are the means over rows of c_i ± σ_i, the mean
-and sd of d_i(y) under m_i/s_i, weighted by s_i·σ_i. Mean and variance of the n + z² rows then give the interval, z of
-the joint level.
+proportion, z²/2 rows are added at `hi` and z²/2 at `lo`, z of the joint level; mean and variance of the n + z² rows
+give the interval. With q the mean of the predictions, row i's own range is mean ± sd of d_i(y) over labels in
+proportion to q_y(1 − q_y): for two classes exactly its two values; for many, labels that nobody believes in do not
+decide. hi and lo are means over rows by how much each can surprise, Σ_y q_y(1 − q_y) times that sd.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,9 +24,9 @@ Groups = tuple[Array, int]
 _BLOCK = 1 << 21
 
 INFINITE = "a loss is infinite: what came had probability 0"
-UNBOUNDED = "what one model calls possible has probability 0 in another, so nothing bounds what it would cost"
-CARRIED_BY_FEW = "fewer than 10 rows carry the spread of a loss without a bound"
-_FEW_CARRIERS = 10
+UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
+FEW_ROWS = 10.0
+SCARCE = "fewer than ten rows carry the spread of a loss that has no bound of its own"
 NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in the sample"
 
 
@@ -72,46 +72,46 @@ LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class Values:
-    """Per row: a loss or a difference of two, where a surprising label would have put it (high, low), and how much the
-    row can surprise. `high` is None where nothing bounds the outcomes."""
+    """Per row: a loss or a difference of two, where it would lie if its label surprised, and how much it can surprise.
+
+    `high` is None where nothing bounds the outcomes.
+    """
 
     value: Array
     high: Array | None = None
     low: Array | None = None
     surprise: Array | None = None
-    few_matter: bool = False
-    """For a loss without a bound: a few rows may carry all of its spread."""
+    ends: tuple[float, float] = (-np.inf, np.inf)
+    """What a mean of them can be: of one model's losses, from 0 to the largest that a label could have given."""
+    unbounded: bool = False
 
-    def carriers(self, w: Array) -> float:
-        """How many rows carry the spread: (Σ c)²/Σ c², c = w·s·σ²."""
-        if self.high is None or self.low is None or self.surprise is None:
-            return 0.0
-        c = w * self.surprise * (self.high - self.low)
-        return float(c.sum() ** 2 / (c @ c)) if np.any(c) else float("inf")
+    def take(self, rows: Array) -> Values:
+        """Some of the rows."""
+        high, low, surprise = (None if x is None else x[rows] for x in (self.high, self.low, self.surprise))
+        return replace(self, value=self.value[rows], high=high, low=low, surprise=surprise)
 
-    @property
-    def trouble(self) -> str:
+    def trouble(self, w: Array) -> str:
         """Why there is no interval, or what it rests on; nothing where all is well."""
         if not np.isfinite(self.value).all():
             return INFINITE
-        if self.high is None or self.low is None:
+        if self.high is None or self.low is None or self.surprise is None:
             return NO_BOUND
-        return "" if np.isfinite(self.high).all() and np.isfinite(self.low).all() else UNBOUNDED
-
-    def counted(self, rows: Array) -> Values:
-        """Some of the rows."""
-        high, low, surprise = (None if x is None else x[rows] for x in (self.high, self.low, self.surprise))
-        return Values(self.value[rows], high, low, surprise, self.few_matter)
+        if not (np.isfinite(self.high).all() and np.isfinite(self.low).all()):
+            return UNBOUNDED
+        carried = w * self.surprise * (self.high - self.low)
+        few = self.unbounded and carried.sum() ** 2 < FEW_ROWS * np.square(carried).sum()
+        return SCARCE if few else ""
 
 
 def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callable[[Array], Array]) -> Values:
-    """Losses of one model, or first minus second, with where surprises would put them, in blocks of rows.
+    """Losses of one model, or first minus second, with their ranges, in blocks of rows.
 
-    Classes to which all predictions give probability 0 are left out.
+    Labels to which both of two models give probability 0 are left out of the range.
     """
     table = LOSS_TABLES[loss] if isinstance(loss, str) else loss
     n, k = first.shape
     value, high, low, surprise = (np.empty(n) for _ in range(4))
+    most = 0.0
     step = max(1, _BLOCK // k)
     for start in range(0, n, step):
         rows = slice(start, start + step)
@@ -123,21 +123,24 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
                 each = each - table(b)
             mean = (a + b) / 2
         value[rows] = each[np.arange(len(a)), y[rows]]
-        high[rows], low[rows], surprise[rows] = _surprised(np.where(np.isnan(each), 0.0, each), mean)
-    return Values(value, high, low, _by_range(surprise, high, low), loss == "cross_entropy")
+        most = max(most, float(each.max()))
+        high[rows], low[rows], surprise[rows] = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
+    ends = (0.0, most) if second is None else (-np.inf, np.inf)
+    return Values(value, high, low, _by_range(surprise, high, low), ends, loss == "cross_entropy")
 
 
-def _surprised(each: Array, mean: Array) -> tuple[Array, Array, Array]:
-    """c + σ and c − σ of each row's values under m ∝ p̄(1 − p̄), and s = Σ p̄(1 − p̄)."""
-    m = np.maximum(mean * (1 - mean), 0.0)
-    s = m.sum(axis=1)
-    m[s <= 0] = 1.0  # predictions of exactly 0 and 1: every label alike
-    m /= m.sum(axis=1, keepdims=True)
-    infinite = np.isinf(each).any(axis=1)
-    each = np.where(np.isinf(each), 0.0, each)
-    centre = np.einsum("ij,ij->i", m, each)
-    sd = np.sqrt(np.einsum("ij,ij->i", m, np.square(each - centre[:, None])))
-    return np.where(infinite, np.inf, centre + sd), np.where(infinite, -np.inf, centre - sd), s
+def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
+    """Mean + sd and mean − sd of each row's values over labels in proportion to q(1 − q), and Σ q(1 − q)."""
+    share = np.maximum(mean * (1 - mean), 0.0)
+    surprise = share.sum(axis=1)
+    share[surprise <= 0] = 1.0  # predictions of exactly 0 and 1: every label alike
+    share /= share.sum(axis=1, keepdims=True)
+    endless = np.isinf(each).any(axis=1)
+    finite = np.where(np.isinf(each), 0.0, each)
+    centre = np.einsum("ij,ij->i", share, finite)
+    sd = np.sqrt(np.einsum("ij,ij->i", share, np.square(finite - centre[:, None])))
+    sd[endless] = np.inf
+    return centre + sd, centre - sd, surprise
 
 
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Values:
@@ -179,14 +182,12 @@ def mean_interval(
     w = np.ones(len(values.value)) if weights is None else weights
     counted = w > 0
     if not counted.all():  # a row that does not count may have an infinite loss
-        values = values.counted(counted)
+        values = values.take(counted)
         groups = None if groups is None else (groups[0][counted], groups[1])
         w = w[counted]
-    trouble = values.trouble
+    trouble = values.trouble(w)
     estimate = float(w @ values.value / w.sum())
-    if not trouble and values.few_matter and values.carriers(w) < _FEW_CARRIERS:
-        trouble = CARRIED_BY_FEW
-    if trouble in (INFINITE, UNBOUNDED, CARRIED_BY_FEW):
+    if trouble in (INFINITE, UNBOUNDED, SCARCE):
         return MeanInterval(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
     units = _Units.of(values, w, groups)
     alpha = (1 - level) / comparisons
@@ -195,7 +196,8 @@ def mean_interval(
     z = float(-ndtri(alpha / 2))
     centre, se = units.ends(z * z)
     half = units.factor(z) * se
-    low, high = min(centre - half, estimate), max(centre + half, estimate)
+    low, high = max(centre - half, values.ends[0]), min(centre + half, values.ends[1])
+    low, high = min(low, estimate), max(high, estimate)
     return MeanInterval(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
@@ -226,17 +228,6 @@ class _Units:
     hi: float
     lo: float
 
-    @cached_property
-    def _moments(self) -> tuple[float, float, float, float, float]:
-        """Σ T, Σ W, Σ T², Σ T·W and Σ W²: all that ends need of the units."""
-        t, w = self.total, self.weight
-        return float(t.sum()), float(w.sum()), float(t @ t), float(t @ w), float(w @ w)
-
-    def _squares_about(self, centre: float) -> float:
-        """Σ (T − W·centre)²."""
-        _, _, tt, tw, ww = self._moments
-        return max(tt - 2 * centre * tw + centre * centre * ww, 0.0)
-
     @staticmethod
     def of(values: Values, w: Array, groups: Groups | None) -> _Units:
         hi = lo = 0.0
@@ -251,23 +242,27 @@ class _Units:
             size = float(np.square(weight).sum() / np.square(w).sum())
         return _Units(total, weight, float(np.square(w).sum() / w.sum()), size, own, hi, lo)
 
+    @cached_property
+    def freedom(self) -> float:
+        """Effective units, (Σ W)²/Σ W², less one."""
+        return max(float(self.weight.sum() ** 2 / np.square(self.weight).sum()) - 1, 1.0)
+
     def factor(self, z: float) -> float:
-        """The t quantile at the level of the normal quantile z, with the effective number of units."""
-        _, weight, _, _, squares = self._moments
-        return float(-stdtrit(max(weight**2 / squares - 1, 1.0), float(ndtr(-z))))
+        """The t quantile at the level of the normal quantile z."""
+        return float(-stdtrit(self.freedom, float(ndtr(-z))))
 
     def ends(self, zz: float) -> tuple[float, float]:
         """Centre and standard error after z²/2 pseudo-rows at hi and at lo."""
         v = self.pseudo
-        total, weight, *_ = self._moments
         if self.size > 1:  # design effect, drawn towards clusters that go together by z² pseudo-surprises
+            mean = self.total.sum() / self.weight.sum()
             prior = zz * (v * (self.hi - self.lo) / 2) ** 2
-            seen = self._squares_about(total / weight)
+            seen = float(np.square(self.total - self.weight * mean).sum())
             effect = (seen + self.size * prior) / (self.own + prior) if self.own + prior > 0 else 1.0
             v *= min(max(effect, 1.0), self.size)
-        whole = weight + v * zz
-        centre = (total + v * zz * (self.hi + self.lo) / 2) / whole
-        squares = self._squares_about(centre)
+        whole = self.weight.sum() + v * zz
+        centre = (self.total.sum() + v * zz * (self.hi + self.lo) / 2) / whole
+        squares = np.square(self.total - self.weight * centre).sum()
         squares += v * v * zz / 2 * ((self.hi - centre) ** 2 + (self.lo - centre) ** 2)
         return float(centre), float(np.sqrt(squares) / whole)
 
