@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,16 @@ def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> Calib
     if twice is not None:
         raise ValueError(f"n_bins must hold different counts, got {twice} twice")
     return metric
+
+
+class Options(TypedDict, total=False):
+    """What intervals take beside the number of bins."""
+
+    error: str | CalibrationError
+    level: float
+    groups: Any
+    sample_weight: Any
+    labels: Any
 
 
 HIGHEST_LEVEL = 0.999
