@@ -164,7 +164,9 @@ def measure(inputs: Inputs, settings: Settings, groups: Array | None, progress: 
         if progress is not None:
             progress(i / (len(settings.names) + 1))
         _measure_error(name, inputs, settings, clusters, found, shared)
-    if clusters is None and any(ERRORS[name].truthful for name in settings.names):
+    if inputs.soft:
+        found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
+    elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         found.test = _test(inputs.sample(main), settings, found)
     found.losses = _losses(inputs, settings.level, clusters, found)
     return found
@@ -334,6 +336,7 @@ def _absolute(
 
     metric = frozen.error
     values = frozen.values.tolist()
+    clustered = clustered or frozen.sample.marks is None
     draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
     bands: list[Any] = [None] * len(values)
     if draws:
@@ -374,6 +377,7 @@ def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool,
     m = min(settings.diagram_bins, sample.rows)
     place = frozen.counts.index(m)
     table = frozen.table(place)
+    clustered = clustered or sample.marks is None
     draws = 0 if clustered else settings.plan.bands(sample)
     if not draws:
         if not clustered:
