@@ -145,6 +145,19 @@ def test_kernels_give_the_same_sums(kind, rule, weighted, clustered, of):
         assert found.v_exact == pytest.approx(2 * np.square(rows).sum())
 
 
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("rule", [tc.Quantile(5), tc.TwoBin(), tc.Poisson(0.2)], ids=repr)
+def test_the_unit_turns_the_squared_gap_into_U(rule, clustered):
+    """Equal cells: U is the squared gap times the pairs over n, whatever the clusters."""
+    rng = np.random.default_rng(2)
+    u = rng.random(100)
+    y = (rng.random(100) < u**2).astype(int)
+    error = tc.CalibrationError(tc.Binary(), rule)
+    groups = (np.arange(100), 100) if clustered else None
+    one, two = (spreads(Frozen.of(error, error.read(y, u)), groups, of)[0] for of in ("gap", "U"))
+    assert one.unit * one.theta == pytest.approx(two.theta)
+
+
 def test_halfspaces_have_an_interval_around_the_gap_of_the_parts():
     y, p = rows_of(3, 200, 2, tied=False)
     error = tc.CalibrationError(tc.Full(), tc.Halfspaces(8))

@@ -243,7 +243,7 @@ class CalibrationError:
         u = (sums.squared - sums.own) / share / totals.weight_sq
         gap_sq = sums.gap_sq / averaged
         if isinstance(self.binning, Halfspaces):  # one kernel, the mean over directions
-            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
+            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views) if sums.pair_weight > 0 else math.nan
         total = totals.residual_sq if loss_total is None else loss_total / self._directions
         loss = (total / averaged + wrong) / totals.weight
         rate = min(size * totals.weight_sq / totals.weight**2, totals.weight_sq / (totals.weight * totals.largest))

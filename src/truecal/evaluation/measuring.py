@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import ERRORS, CalibrationError, Parts, signed_root
+from ..core.errors import ERRORS, CalibrationError, signed_root
 from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, ArgmaxQuantile
 from ..core.sample import Sample
@@ -296,7 +296,7 @@ def _squared(
         inside = within_parts(frozen, clusters).sum(axis=1).tolist()
     rows = []
     for parts, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
-        spread = spreads.get(m)
+        spread, u = spreads.get(m), parts.U - (within or 0.0)
         gap_sq = parts.gap_sq if spread is None else spread.theta
         rows.append(
             ErrorValue(
@@ -307,24 +307,23 @@ def _squared(
                 value=parts.error,
                 headline=m == headline,
                 loss=parts.loss,
-                U=parts.U - (within or 0.0),
+                U=u,
                 gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
                 score=parts.score,
                 within=within,
-                **_ends(spread, parts, level),
+                **_ends(spread, u, level),
             )
         )
     return rows
 
 
-def _ends(spread: Spread | None, parts: Parts, level: float) -> dict[str, float]:
+def _ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
     """Intervals of the gap in points, and of U, which is the squared gap in other units."""
     if spread is None:
         return {}
     low, high, _ = spread.interval(level)
-    unit = parts.U / parts.gap_sq if parts.gap_sq else 0.0
-    ends = {"gap_low": 100 * signed_root(low), "gap_high": 100 * signed_root(high)}
-    return ends | ({"U_low": unit * low, "U_high": unit * high} if unit > 0 else {})
+    moved = {name: u + spread.unit * (end - spread.theta) for name, end in (("U_low", low), ("U_high", high))}
+    return moved | {"gap_low": 100 * signed_root(low), "gap_high": 100 * signed_root(high)}
 
 
 def _absolute(

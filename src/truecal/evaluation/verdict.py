@@ -272,7 +272,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     if off:
         whole = len(off) == len(facts.names)
         head = ("Not calibrated" if len(off) == 1 else "Nobody is calibrated") if whole else "Not calibrated"
-        parts.append(f"{head}: {_sizes(facts, off)}.")
+        parts.append(f"{head}: {_sizes(facts, found, off)}.")
     if fine:
         single = len(facts.names) == 1
         parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {_some(fine)}.")
@@ -283,31 +283,40 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     return " ".join([*parts, *_favours(claims)])
 
 
-def _sizes(facts: _Facts, names: Sequence[str]) -> str:
-    """ "over-confident by 14 points a, 5 b; off by 3 points c", largest first, words in common said once."""
+def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
+    """ "over-confident by 14 points a, 5 b; off per class by 3 points c", largest first, words in common said once."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for name in names:
-        found = facts.evaluations[name]
-        gap = found.gap
-        word = found.direction.word if found.direction.word != "no clear direction" else "off"
-        groups.setdefault(word, []).append((0.0 if gap is None else max(0.0, gap.points), name))
+        word, points = _size(facts.evaluations[name], found[name].spoke)
+        groups.setdefault(word, []).append((points, name))
     words = []
     left = 2 * SHOWN
     for word, items in groups.items():
         items.sort(reverse=True)
         shown = items[: max(1, left)]
         left -= len(shown)
-        sizes = [f"{points:.0f} {name}" if points >= 1 else f"{points:.1f} {name}" for points, name in shown]
-        if len(facts.names) == 1:
-            sizes = [size.rsplit(" ", len(items[0][1].split()))[0] + " points" for size in sizes]
-            words.append(f"{word} by {sizes[0]}")
-            continue
-        first, *others = sizes
-        number, name = first.split(" ", 1)
-        rest = len(items) - len(shown)
-        more = [f"{rest} more"] if rest else []
-        words.append(f"{word} by " + ", ".join([f"{number} points {name}", *others, *more]))
+        more = [f"{len(items) - len(shown)} more"] if len(items) > len(shown) else []
+        sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
+        if not shown[0][0]:
+            said = word if len(facts.names) == 1 else f"{word} ({', '.join([name for _, name in shown] + more)})"
+        elif len(facts.names) == 1:
+            said = f"{word} by {sizes[0]} points"
+        else:
+            others = [f"{size} {name}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
+            said = f"{word} by " + ", ".join([f"{sizes[0]} points {shown[0][1]}", *others, *more])
+        words.append(said)
     return "; ".join(words)
+
+
+def _size(found: Evaluation, spoke: str) -> tuple[str, float]:
+    """In which way a rejected model is off and by how many points; what the test said, and 0, where no gap shows it."""
+    gap = found.gap
+    if gap is not None and found.direction.word != "no clear direction":
+        return found.direction.word, max(gap.points, 100 * abs(found.direction.gap))
+    if gap is not None and gap.low > 0:
+        return "off", gap.points
+    seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
+    return ("off per class", seen) if seen else (spoke, 0.0)
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:

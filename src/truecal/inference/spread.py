@@ -59,6 +59,8 @@ class Spread:
     """Effective number of pairs of surprising outcomes that share a cell."""
     even: tuple[float, float] = (0.0, 0.0)
     """v and c if the surprises seen, and a few more, were spread evenly."""
+    unit: float = 0.0
+    """What U would be if the squared gap were 1 in every cell."""
 
     @property
     def units(self) -> float:
@@ -205,6 +207,7 @@ class _Sums:
     meet_sq: float = 0.0
     even_v: float = 0.0
     even_c: float = 0.0
+    pair_weight: float = 0.0
     h: Array = field(init=False)
     H: Array = field(init=False)
     unit_weight: Array = field(init=False)
@@ -229,6 +232,7 @@ class _Sums:
         squares = x * x
         total, own, fourth = (np.bincount(cell, y, m) for y in (x, squares, squares * squares))
         self.theta += float(a @ (total * total - own))
+        self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
         self._add_units(entries.unit, a[cell] * x * (total[cell] - x))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -283,6 +287,7 @@ class _Sums:
         mass = float(w @ cells.others(w[None])[0])
         if self.groups is not None:
             mass -= float(cells.within(w[None], *self.groups).sum())
+        self.pair_weight += piece.weight * mass
         scale = piece.weight / (mass if self.of == "gap" else float(np.square(w).sum()))
         one = sample.views == 1 and self.groups is None
         blocks = len(self.H) if one else min(FEW_BLOCKS, len(self.H))
@@ -336,6 +341,7 @@ class _Sums:
             c0=twice * self.slope / self.norm if self.norm > 0 else 0.0,
             pairs=self.meet**2 / self.meet_sq if self.meet_sq > 0 else 0.0,
             even=(self.even_v, self.even_c / self.plain_norm if self.plain_norm > 0 else 0.0),
+            unit=self.pair_weight / float(np.square(self.weights).sum()),
         )
 
 

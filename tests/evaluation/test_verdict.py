@@ -1,0 +1,279 @@
+"""The verdict claims no more than its intervals and tests allow, and its words are true."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from inference_cases import draw_labels, softmax, world
+from truecal.evaluation.comparison import compare
+from truecal.evaluation.inputs import TopPredictions
+from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, standings
+from truecal.inference import paired_difference
+
+
+def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():
+    z, y = world(n=2000)
+    verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, resamples=99, errors=["classwise"]).verdict
+    assert verdict.predictive.startswith("Best predictions: true (Brier 0.") and "next sharp" in verdict.predictive
+    assert "calibrat" not in verdict.predictive
+    assert verdict.calibration.startswith("Not calibrated: over-confident by 1")
+    assert "No sign against: true." in verdict.calibration
+    assert verdict.rejected == ("sharp",) and verdict.best == ("true",)
+    assert [(c.better, c.worse, c.notion) for c in verdict.better_calibrated] == [("true", "sharp", "classwise")]
+    (claim,) = verdict.better_calibrated
+    assert claim.low <= claim.difference <= claim.high < 0
+
+
+def test_a_better_predictor_is_not_called_better_calibrated():
+    """Both are calibrated, one knows more: its error is lower at every bin count, and that is the loss alone."""
+    rng = np.random.default_rng(4)
+    mu = rng.uniform(size=2000)
+    y = (rng.random(2000) < mu).astype(int)
+    models = {"flat": np.full(2000, 0.5), "sharp": mu}
+    result = compare(y, models, n_bins=(5, 20, 800), errors=["binary"], resamples=199)
+    table, _ = result.values("binary")
+    assert (table[:, 1] < table[:, 0])[1:].all()
+    assert result.verdict.predictive.startswith("Best predictions: sharp") and result.verdict.best == ("sharp",)
+    assert result.verdict.better_calibrated == () and result.verdict.rejected == ()
+    assert result.verdict.calibration == "No sign against: flat and sharp."
+
+
+def test_equal_models_cannot_be_told_apart():
+    z, y = world()
+    p = softmax(z)
+    verdict = compare(y, {"one": p, "two": p}, resamples=99, errors=["classwise", "confidence_l1"]).verdict
+    assert verdict.predictive.startswith("Best predictions: the data cannot tell apart one and two (Brier 0.")
+    assert verdict.best == ("one", "two")
+    gap = verdict.behind["two"]
+    assert (gap.difference, gap.low, gap.high, gap.note) == (0.0, 0.0, 0.0, "")
+
+
+def test_rows_that_differ_alike_tell_no_models_apart():
+    """Three equal rows that came true: what was seen does not vary, which is no evidence."""
+    result = compare(np.ones(3, int), {"a": [0.4] * 3, "b": [0.9] * 3}, n_bins=1, errors=["binary"])
+    assert "cannot tell apart b and a" in result.verdict.predictive
+    assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "undecided"
+
+
+def test_gaps_behind_the_best_have_joint_intervals(comparison):
+    verdict = comparison.verdict
+    best = verdict.best[0]
+    assert set(verdict.behind) == set(comparison.names) - {best}
+    for name, gap in verdict.behind.items():
+        one = comparison.pair(name, best).loss
+        brier = 4  # the headline loss is Brier/k; people read Brier
+        assert gap.difference == pytest.approx(brier * one.estimate)
+        assert gap.low is not None and gap.high is not None
+        assert gap.high - gap.low > brier * (one.high - one.low)  # three pairs: wider than one by itself
+        assert (name in verdict.best) == (gap.low <= 0)
+
+
+def test_weights_make_one_verdict_with_the_losses_beside_it():
+    """Few heavy rows favour one model, many light ones the other: the w²-weighted loss would contradict the table."""
+    rng = np.random.default_rng(0)
+    n = 8000
+    w = np.where(np.arange(n) < 400, 5.0, 1.0)
+    q = rng.uniform(0.1, 0.9, n)
+    y = (rng.random(n) < q).astype(int)
+    dull = 0.5 + 0.2 * (q - 0.5)
+    models = {"heavy": np.where(w > 1, q, dull), "light": np.where(w > 1, dull, q)}
+    squared = {name: np.average((p - y) ** 2, weights=w**2) for name, p in models.items()}
+    assert squared["heavy"] < squared["light"]
+    result = compare(y, models, sample_weight=w, errors=["binary"], resamples=99)
+    losses = {name: e.loss("brier").value for name, e in result.evaluations.items()}
+    assert min(losses, key=lambda name: losses[name]) == "light" and result.verdict.best == ("light",)
+    assert result.verdict.behind["heavy"].difference == pytest.approx(losses["heavy"] - losses["light"])
+    assert result.pair("heavy", "light").loss.beyond_noise and result.pair("heavy", "light").lower_loss == "light"
+    said = paired_difference(y, models["heavy"], models["light"], error="binary", sample_weight=w)
+    assert said.conclusions[0] == "b predicts better than a: smaller loss"
+
+
+def test_who_is_right_more_often_is_said_where_the_loss_says_otherwise():
+    z, y = world(n=3000)
+    rng = np.random.default_rng(1)
+    models = {"forest": softmax(6 * z), "linear": softmax(0.7 * (z + 0.8 * rng.normal(size=z.shape)))}
+    result = compare(y, models, errors=["classwise"], resamples=99)
+    a, b = (result.evaluations[name].accuracy for name in models)
+    assert result.verdict.best == ("linear",) and a > b
+    assert result.verdict.predictive.endswith(f" forest is right more often: {a:.1%} against {b:.1%}.")
+    assert (
+        "more often" not in compare(y, {"x": softmax(z), "y": softmax(2 * z)}, errors=["classwise"]).verdict.predictive
+    )
+
+
+def two_notions(n=3000, k=6):
+    """Labels, a model whose confidence is too high, and one whose classes below the top are mixed up."""
+    rng = np.random.default_rng(3)
+    p = softmax(1.2 * rng.normal(size=(n, k)))
+    y, top, rows = draw_labels(rng, p), p.argmax(axis=1), np.arange(n)
+    bold = p.copy()
+    bold[rows, top] *= 1.4
+    mixed = p.copy()
+    for i in rows:
+        rest = [r for r in range(k) if r != top[i]]
+        mixed[i, rest] = mixed[i, rest[::-1]]
+    return y, {"bold": bold / bold.sum(axis=1, keepdims=True), "mixed": mixed}
+
+
+def test_notions_that_disagree_are_both_named():
+    y, models = two_notions()
+    result = compare(y, models, errors=["classwise", "confidence"], resamples=199)
+    claims = {(claim.notion, claim.better) for claim in result.verdict.better_calibrated}
+    assert claims == {("confidence", "mixed"), ("classwise", "bold")}
+    words = "Top-class calibration favours mixed over bold, per-class favours bold."
+    assert result.verdict.calibration.endswith(words)
+    assert "over-confident by" in result.verdict.calibration and "off per class by" in result.verdict.calibration
+
+
+def claim(notion, better, worse):
+    return CalibrationClaim(notion, better, worse, -1.0, -2.0, -0.5)
+
+
+def test_pairs_that_two_notions_turn_are_counted():
+    agree = [claim("confidence", "a", "b"), claim("classwise", "a", "b")]
+    assert _favours(agree) == []
+    many = [claim("confidence", "a", "b"), claim("confidence", "a", "c"), claim("classwise", "b", "a")]
+    assert _favours(many) == ["Top-class calibration favours a over b, per-class favours b."]
+    both = [*many, claim("classwise", "c", "a")]
+    assert _favours(both) == ["Top-class calibration favours a over b, per-class favours b (2 pairs in all)."]
+
+
+# -- standings --------------------------------------------------------------------------------------------------------
+
+
+def models_with(resamples: int = 999, **pvalues: float) -> Any:
+    """Evaluations that hold nothing but a test."""
+
+    def test(p):
+        return SimpleNamespace(pvalue=p, resamples=resamples, at_floor=p <= 1 / (1 + resamples), spoke="words")
+
+    return {name: SimpleNamespace(test=None if p != p else test(p)) for name, p in pvalues.items()}
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "states", "pvalues"),
+    [
+        (models_with(a=0.04), ["rejected"], [0.04]),
+        (models_with(a=0.04, b=0.5), ["not rejected"] * 2, [0.08, 0.5]),
+        (models_with(a=0.02, b=0.04), ["rejected"] * 2, [0.04, 0.04]),
+        (models_with(a=0.03, b=0.04), ["not rejected"] * 2, [0.06, 0.06]),  # .03 · 2 stops Holm's steps
+        (models_with(a=0.8, b=0.9, c=0.001), ["not rejected", "not rejected", "rejected"], [1.0, 1.0, 0.003]),
+        (models_with(18, a=1 / 19), ["too few draws"], [1 / 19]),
+        (models_with(19, a=1 / 20), ["rejected"], [0.05]),
+        (models_with(39, a=1 / 40, b=0.5), ["rejected", "not rejected"], [0.05, 0.5]),
+        (models_with(38, a=1 / 39, b=0.5), ["too few draws"] * 2, [2 / 39, 0.5]),  # two models need 39 draws
+        (models_with(a=0.01, b=float("nan")), ["rejected", "untested"], [0.01, None]),
+    ],
+)
+def test_rejections_are_corrected_over_the_models(evaluations, states, pvalues):
+    found = standings(evaluations, 0.95)
+    assert [s.state for s in found.values()] == states
+    assert [s.pvalue for s in found.values()] == [None if p is None else pytest.approx(p) for p in pvalues]
+
+
+def test_words_of_a_standing_show_a_bound_as_a_bound():
+    assert Standing("rejected", 0.002, True).words == "no (p ≤ 0.002)"
+    assert Standing("rejected", 0.032, False).words == "no (p = 0.032)"
+    assert Standing("not rejected", 0.4, False).words == "not rejected (p = 0.4)"
+    assert Standing("untested").words == "untested"
+    assert Standing("too few draws", 0.2, True).words == "untested (too few draws)"
+
+
+def test_the_same_run_shows_the_same_p_everywhere(data):
+    y, models = data
+    result = compare(y, models, errors=["classwise"], resamples=199)
+    for row in result.leaderboard():
+        standing = result.verdict.standings[row["model"]]
+        assert row["pvalue"] == standing.pvalue and row["calibrated"] == standing.words
+        assert standing.words in repr(result) and result.to_dict()["verdict"]["standings"][row["model"]]
+    assert result.verdict.standings["sharp"].words == "no (p ≤ 0.015)"  # three models, the floor of 199 draws
+    assert result.verdict.standings["sharp"].spoke
+
+
+def test_too_few_draws_and_clusters_are_no_test(data):
+    y, models = data
+    few = compare(y, models, n_bins=(5, 20), errors=["classwise"], resamples=9).verdict
+    assert few.calibration == "Calibration is untested here." and few.rejected == few.better_calibrated == ()
+    clustered = compare(y, models, errors=["classwise"], groups=np.arange(len(y)) // 2).verdict
+    assert clustered.calibration == "Calibration is untested here."
+    assert all(s.state == "untested" for s in clustered.standings.values())
+
+
+def test_untested_models_are_never_called_better_calibrated():
+    z, y = world(n=2000)
+    models = {"true": softmax(z), "sharp": softmax(3 * z)}
+    result = compare(y, models, errors=["classwise"], groups=np.arange(2000))
+    assert result.pair("true", "sharp").gap_sq.high < 0
+    assert result.verdict.better_calibrated == ()
+
+
+def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
+    """Two classes change places in a third of the rows with near-equal chances: rates are off, gaps are small."""
+    rng = np.random.default_rng(0)
+    n, k = 4000, 30
+    z = rng.normal(size=(n, k))
+    y = draw_labels(rng, softmax(z + 0.3 * (np.arange(k) % 2)))
+    result = compare(y, {"model": softmax(z)}, errors=["classwise", "confidence"], n_bins=200, resamples=199)
+    found = result.evaluations["model"]
+    if found.gap is not None and found.gap.low <= 0 and found.gaps["classwise"].low <= 0:
+        assert result.verdict.calibration == f"Not calibrated: {found.test.spoke}." if found.test else ""
+    assert result.verdict.rejected == ("model",) and "0.0 points" not in result.verdict.calibration
+
+
+# -- ECE, many models, one model --------------------------------------------------------------------------------------
+
+
+def test_what_ece_would_have_said_depends_on_the_bins():
+    confidence = np.repeat([0.55, 0.95], 50)
+    correct = np.concatenate([np.arange(50) < 40, np.arange(50) < 35])  # .80 and .70: gaps that cancel in one bin
+    steady = np.full(100, 0.79)
+    models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
+    verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
+    assert verdict.ece == "ECE would have put steady first at 10 bins, cancels at 1 bin."
+    models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
+    verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
+    assert verdict.ece.endswith("; 1 of 3 pairs change places with its bins, 0 under the score.")
+
+
+def test_many_models_are_named_in_part_and_counted(data):
+    y, models = data
+    z = np.log(models["true"])
+    many = {f"model-{i}": softmax(z * (1 + 0.5 * i)) for i in range(12)}
+    verdict = compare(y, many, errors=["classwise", "confidence"], resamples=999).verdict
+    assert len(verdict.calibration) <= 400 and " more" in verdict.calibration
+    assert verdict.calibration.startswith("Not calibrated: over-confident by ")
+    assert "No sign against: model-0" in verdict.calibration
+    close = compare(y, {f"m{i}": models["true"] for i in range(9)}, errors=["classwise"], resamples=199).verdict
+    assert "the data cannot tell apart m0, m1, m2, m3 and 5 more" in close.predictive
+
+
+def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
+    y, models = data
+    one = compare(y, {"true": models["true"]}, resamples=99, errors=["classwise"]).verdict
+    assert one.predictive.startswith("Right in 62.5% of cases, Brier 0.")
+    assert one.calibration == "Calibrated, as far as the data can tell." and one.ece == ""
+    off = compare(y, {"sharp model": models["sharp"]}, resamples=99, errors=["classwise", "confidence"]).verdict
+    assert off.calibration == "Not calibrated: over-confident by 15 points."
+    l1 = compare(y, models, resamples=19, errors=["confidence_l1"])
+    assert l1.verdict.predictive == "No truthful error was measured."
+    assert "3 models" in repr(l1) and "<table>" in l1._repr_html_()
+
+
+def test_sentences_are_three_and_end(comparison):
+    sentences = comparison.verdict.sentences
+    assert len(sentences) == 3 and all(s.endswith(".") for s in sentences)
+    assert str(comparison.verdict) == "\n".join(sentences)
+
+
+def test_losses_without_a_bound_are_no_verdict():
+    """Cross-entropy is not the headline loss; the verdict stands on Brier even where a label had probability 0."""
+    p = np.array([[1.0, 0.0]] * 5 + [[0.4, 0.6]] * 45)
+    y = np.r_[np.ones(5, int), np.random.default_rng(0).integers(0, 2, 45)]
+    result = compare(y, {"certain": p, "half": np.full((50, 2), 0.5)}, errors=["classwise"], resamples=99)
+    assert result.verdict.behind["certain"].low is not None
+    assert tc.cross_entropy(y, p) == np.inf
