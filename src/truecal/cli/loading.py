@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truecal.core.data import row_blocks
-from truecal.evaluation.inputs import Inputs, TopPredictions, default_bins, read_inputs
+from truecal.evaluation.inputs import Inputs, TopPredictions, check_errors, default_bins, read_inputs
 from truecal.io import FileError, Predictions, check_same_samples, distinct_names, read_predictions
+from truecal.io.agreement import names_classes
 from truecal.io.failures import failure, path_text
-from truecal.io.predictions import Floats, names_classes
+from truecal.io.predictions import Floats
+
+from .options import Reading
 
 if TYPE_CHECKING:
     from truecal.inference import CalibrationTest
@@ -39,12 +42,13 @@ class Loaded:
         import truecal as tc
 
         model = next(iter(self.models.values()))
-        fitting = "classwise" if self.errors is None else "confidence"
-        chosen = error or ("top_label" if isinstance(model, TopPredictions) else fitting)
+        inputs = read_inputs(self.y_true, model)
+        fitting = {"top_label": "top_label", "binary": "binary"}.get(inputs.kind, "classwise")
+        chosen = error or (fitting if self.errors is None else "confidence")
+        check_errors([chosen], inputs)
         if n_bins is None:
-            n_bins = _default_bins(chosen, read_inputs(self.y_true, model))
-        y, reports = (model.correct, model.confidence) if isinstance(model, TopPredictions) else (self.y_true, model)
-        return tc.calibration_test(y, reports, error=chosen, n_bins=n_bins, **options)
+            n_bins = _default_bins(chosen, inputs)
+        return tc.calibration_test(*inputs.arguments(chosen), error=chosen, n_bins=n_bins, **options)
 
 
 def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
@@ -59,32 +63,23 @@ def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
     return vector_bins(counts, inputs) if isinstance(ERRORS[error].binning, ArgmaxQuantile) else counts
 
 
-def load(
-    files: Sequence[Path],
-    *,
-    labels: Path | None,
-    label_column: str | None,
-    columns: tuple[str, ...] | None,
-    logits: bool,
-    temperature: Sequence[Path],
-) -> Loaded:
+def load(files: Sequence[Path], reading: Reading) -> Loaded:
     """Read every file, hold them against each other, and scale by temperature where validation files are given."""
-    if temperature and len(temperature) != len(files):
-        raise ValueError(
-            f"--temperature takes one validation file per model: {len(files)} models, got {len(temperature)}"
-        )
-    options: dict[str, Any] = {"label_column": label_column, "proba_columns": columns, "logits": logits}
-    read = list(check_same_samples([read_predictions(path, labels=labels, **options) for path in files]))
+    options = reading.arguments
+    read = list(check_same_samples([read_predictions(path, labels=reading.labels, **options) for path in files]))
     names = distinct_names(read)
     notes = [f"{name}: {note}" for name, p in zip(names, read, strict=True) for note in p.notes]
     models: dict[str, Any] = {}
+    one_number = all(predictions.one_number for predictions in read)
     for i, (name, predictions) in enumerate(zip(names, read, strict=True)):
-        if temperature:
-            models[name], scaling = _scaled(predictions, temperature[i], options)
+        if reading.temperature:
+            models[name], scaling = _scaled(predictions, reading.temperature[i], options)
             notes += [f"{name}: {note}" for note in scaling]
         else:
             models[name] = _model(predictions)
-    ragged = any("classwise" not in p.supports for p in read)
+        if one_number:
+            models[name] = models[name][:, 1]
+    ragged = any(p.n_choices is not None and "classwise" not in p.supports for p in read)
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
     classes = None if top_only else _class_names(read)
@@ -128,14 +123,15 @@ def _scaled(predictions: Predictions, validation: Path, options: dict[str, Any])
     fitted_on = read_predictions(validation, **options)
     if fitted_on.logits is None or fitted_on.y_true is None:
         raise failure(validation, "expected logits and labels to fit a temperature on")
+    tested, fitted = predictions.logit_matrix(), fitted_on.logit_matrix()
     if fitted_on.n_classes != predictions.n_classes:
         raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
-    notes = _check_apart(predictions.path, predictions.logits, validation, fitted_on.logits)
+    notes = _check_apart(predictions.path, tested, validation, fitted)
     with warnings.catch_warnings(record=True) as raised:  # what the fit has to say is said with the results
         warnings.simplefilter("always")
-        scaling = tc.TemperatureScaling().fit(fitted_on.logits, fitted_on.y_true)
+        scaling = tc.TemperatureScaling().fit(fitted, fitted_on.y_true)
     note = f"temperature {scaling.temperature_:.4g} fitted on {fitted_on.n} samples of {path_text(validation)}"
-    return scaling.predict_proba(predictions.logits), [note, *(str(warning.message) for warning in raised), *notes]
+    return scaling.predict_proba(tested), [note, *(str(warning.message) for warning in raised), *notes]
 
 
 def _check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:

@@ -14,6 +14,8 @@ from ..core.data import as_array
 
 Array = NDArray[Any]
 
+ECE_NAMES = ("confidence_l1", "top_label_l1", "binary_l1")
+"""The errors that people call ECE."""
 ROUNDING = 1e-6
 """Relative difference up to which two values are one: copies of a model in single and double precision differ by about
 1e-7, which is no order; differences that mean anything are thousands of times larger."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from truecal.io.columnar import MOST_COLUMNS, Table, open_table
 from truecal.io.columns import CONFIDENCE_NAMES, Request, check_names, name_says
-from truecal.io.contents import Contents
 from truecal.io.failures import FileError, failure, need, parsing, quote
-from truecal.io.tables import MOST_COLUMNS, Block, Table, contents
+from truecal.io.source import Source
 
 LONGEST_LINE = 1 << 24  # characters
 BLOCK_BYTES = 1 << 22  # parsed at once, and more where the first row is long; a row must fit
@@ -30,32 +30,23 @@ class Head:
     lines: int  # lines up to and including the header
 
 
-def read_csv(request: Request, with_labels: bool) -> Contents:
-    return contents(request, open_csv(request), with_labels)
-
-
-def open_csv(request: Request) -> Table:
+def open_csv(request: Request) -> Source:
     """A table of numbers where the name or the first row says so, of lists where that has [...], else of text."""
     path = request.path
     pyarrow = need("pyarrow", "cli", "csv files")
     head = _head(path)
-    wanted = set(request.proba_columns or ())
-    types = {
-        name: _type(pyarrow, cell, told=name in wanted or name_says(name) is not None or name in CONFIDENCE_NAMES)
-        for name, cell in zip(head.names, head.example, strict=True)
-    }
+    text, number = pyarrow.string(), pyarrow.float64()
+    types: dict[str, Any] = {}
+    for name, cell in zip(head.names, head.example, strict=True):
+        told = name in (request.proba_columns or ()) or name_says(name) is not None or name in CONFIDENCE_NAMES
+        types[name] = number if told or cell.strip() == "" or _is_number(cell) else text
+        if cell.lstrip().startswith("["):
+            types[name] = pyarrow.list_(number)
 
-    def blocks(columns: Sequence[str], as_text: bool) -> Iterator[Block]:
-        chosen = {name: pyarrow.string() if as_text else types[name] for name in columns}
-        yield from _blocks(path, head, chosen)
+    def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+        return _batches(path, head, {name: text if as_text else types[name] for name in columns})
 
-    return Table(path, head.names, types, None, blocks)
-
-
-def _type(pyarrow: Any, cell: str, told: bool) -> Any:
-    if cell.lstrip().startswith("["):
-        return pyarrow.list_(pyarrow.float64())
-    return pyarrow.float64() if told or cell.strip() == "" or _is_number(cell) else pyarrow.string()
+    return open_table(Table(path, types, batches, passes=False))
 
 
 def _is_number(cell: str) -> bool:
@@ -119,13 +110,14 @@ def _records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, record
 
 
-def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
+def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]]:
+    """Batches of rows, parsed by arrow; lists come as text and are parsed here."""
     arrow_csv = need("pyarrow.csv", "cli", "csv files")
-    lists = [name for name, kind in types.items() if hasattr(kind, "value_type")]
     compute = need("pyarrow.compute", "cli", "csv files")
     string = need("pyarrow", "cli", "csv files").string()
+    parsed = {name: string if hasattr(kind, "value_type") else kind for name, kind in types.items()}
     block = BLOCK_BYTES + 16 * sum(len(cell) + 1 for cell in head.example)
-    reader = None
+    reader: Any = None
     start = 0
     while True:
         try:
@@ -137,7 +129,7 @@ def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
                     ),
                     parse_options=arrow_csv.ParseOptions(delimiter=head.delimiter, newlines_in_values=True),
                     convert_options=arrow_csv.ConvertOptions(
-                        column_types={name: string if name in lists else kind for name, kind in types.items()},
+                        column_types=parsed,
                         include_columns=list(types),
                         null_values=[""],  # NA and null may be names of classes
                         strings_can_be_null=True,
@@ -148,13 +140,13 @@ def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
             raise _fault(path, head, types) or error from error.__cause__
         if batch is None:
             return
-        arrays = dict(zip(types, batch.columns, strict=True))
-        for name, kind in types.items():
-            if name in lists:
-                arrays[name] = _parse_lists(path, arrays[name], name, start)
-            elif kind == string:
-                arrays[name] = compute.utf8_trim_whitespace(arrays[name])  # as for numbers and for the header
-        yield start, 0, list(arrays.values())
+        arrays = batch.columns
+        for j, (name, kind) in enumerate(types.items()):
+            if parsed[name] == string:
+                arrays[j] = compute.utf8_trim_whitespace(arrays[j])  # as for numbers and for the header
+            if kind != parsed[name]:
+                arrays[j] = _lists(path, arrays[j], name, start, kind)
+        yield arrays
         start += batch.num_rows
 
 
@@ -169,23 +161,20 @@ def _fault(path: str, head: Head, types: dict[str, Any]) -> FileError | None:
             return failure(path, f"expected {len(head.names)} cells at {place}, got {len(cells)}")
         for j in numbers:
             if cells[j].strip() and not _is_number(cells[j]):
-                return failure(
-                    path, f"expected a number at {place}, column {quote(head.names[j])}, got {quote(cells[j])}"
-                )
+                where = f"{place}, column {quote(head.names[j])}"
+                return failure(path, f"expected a number at {where}, got {quote(cells[j])}")
     return None
 
 
-def _parse_lists(path: str, texts: Any, name: str, start: int) -> Any:
+def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
     """Cells such as [0.1, 0.9]; a missing cell stays missing and is reported with the others."""
-    pyarrow = need("pyarrow", "cli", "csv files")
-    rows = [None if t is None else _parse_list(path, t, name, start + i) for i, t in enumerate(texts.to_pylist())]
-    return pyarrow.array(rows, type=pyarrow.list_(pyarrow.float64()))
-
-
-def _parse_list(path: str, text: str, name: str, row: int) -> list[float]:
-    place = f"row {row}, column {quote(name)}"
-    with parsing(path, f"a list of numbers such as [0.1, 0.9] at {place}"):
-        values = json.loads(text)
-    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
-        raise failure(path, f"expected a list of numbers such as [0.1, 0.9] at {place}, got {quote(text)}")
-    return [float(v) if abs(v) < 1e300 or isinstance(v, float) else math.inf for v in values]
+    rows: list[list[float] | None] = []
+    for i, text in enumerate(texts.to_pylist()):
+        wanted = f"a list of numbers such as [0.1, 0.9] at row {start + i}, column {quote(name)}"
+        with parsing(path, wanted):
+            values = None if text is None else json.loads(text)
+        if text is not None and not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
+            raise failure(path, f"expected {wanted}, got {quote(text)}")
+        # A whole number of hundreds of digits is no float; it is reported as infinite.
+        rows.append(values and [v if isinstance(v, float) or abs(v) < 1e300 else math.inf for v in values])
+    return need("pyarrow", "cli", "csv files").array(rows, type=kind)

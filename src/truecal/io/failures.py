@@ -12,6 +12,7 @@ from typing import Any
 
 LONGEST_QUOTE = 60  # characters of a user's value repeated in a message
 LONGEST_PATH = 400
+LONGEST_NAME = 200
 LONGEST_REASON = 300  # characters of a library's own message repeated in ours
 
 
@@ -49,6 +50,12 @@ def listing(values: object, most: int = 8) -> str:
 def path_text(path: str | os.PathLike[str]) -> str:
     """A path for a message or a note: whole unless absurdly long, without control characters."""
     return one_line(os.fsdecode(path), LONGEST_PATH)
+
+
+def readable(name: str) -> str:
+    """A part of a path as text for people: no control characters, no bytes that are no text, never empty."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return one_line(text, LONGEST_NAME).strip() or "model"
 
 
 def failure(path: str | os.PathLike[str], what: str) -> FileError:

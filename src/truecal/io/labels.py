@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,87 +32,74 @@ def as_values(path: str, values: Any, where: str) -> Values:
     if len(array) == 0:
         raise failure(path, f"expected at least one label in {where}, it has none")
     if array.dtype.kind == "f":
-        return _whole_numbers(path, array, where)
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < 2**53))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise failure(path, f"expected whole numbers or names in {where}, row {row} has {array[row]!s}")
+        return array.astype(np.int64)
     return array.astype(object) if array.dtype.kind in "UST" else array
 
 
-def text_values(path: str, texts: Sequence[str], where: str) -> Values:
-    """Text labels as an object array; refuses documents in the place of labels."""
-    for row, text in enumerate(texts):
+def check_texts(path: str, texts: Iterable[str], where: str) -> None:
+    """Refuse documents in the place of labels."""
+    for text in texts:
         if len(text) > LONGEST_LABEL:
-            raise failure(path, f"expected a label in {where}, row {row} holds a text of {len(text)} characters")
-    result = np.empty(len(texts), dtype=object)
-    result[:] = texts
-    return result
-
-
-def _whole_numbers(path: str, array: Values, where: str) -> Values:
-    with np.errstate(invalid="ignore"):
-        bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < 2**53))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise failure(path, f"expected whole numbers or names in {where}, row {row} has {array[row]!s}")
-    return array.astype(np.int64)
+            raise failure(path, f"expected labels in {where}, it holds a text of {len(text)} characters")
 
 
 def numbers_if_whole(values: Values) -> Values:
     """Text that spells whole numbers in every row, as numbers; everything else unchanged."""
-    if values.dtype != object or not all(_WHOLE.fullmatch(v) for v in values):
+    if values.dtype != object or not all(_WHOLE.fullmatch(v) for v in set(values)):
         return values
-    return np.array([int(v.partition(".")[0]) for v in values], dtype=np.int64)
+    return _translated(values, lambda v: int(v.partition(".")[0]))
+
+
+def _translated(values: Values, number: Callable[[str], int]) -> npt.NDArray[np.int64]:
+    """The number of each text; each different text is looked at once."""
+    known = {text: number(text) for text in set(values)}
+    return np.fromiter((known[v] for v in values), dtype=np.int64, count=len(values))
 
 
 def label_indices(path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str) -> Indices:
     """Column indices: names are looked up among the class names, numbers are names of numbered classes or indices."""
+    expected = f"expected class indices 0 to {n_classes - 1} in {where}"
+    numbers = numbers_if_whole(values)
     if classes is not None and values.dtype == object:
         known = {name: j for j, name in enumerate(classes)}
-        found = [known.get(v, -1) for v in values]
-        if -1 not in found:
-            return np.array(found, dtype=np.intp)
-        if len(numbers_if_whole(values)) and numbers_if_whole(values).dtype == object:
-            row = found.index(-1)
-            raise failure(
-                path,
-                f"expected labels of {where} among the classes {listing(classes)}, row {row} has {quote(values[row])}",
-            )
-    values = numbers_if_whole(values)
-    if values.dtype == object:
-        raise failure(
-            path,
-            f"expected class indices 0 to {n_classes - 1} in {where} (the columns have no names), row 0 has "
-            f"{quote(values[0])}: add an array 'classes' or name the columns by class",
-        )
-    if values.dtype.kind == "b":
-        return _from_booleans(path, values, n_classes, classes, where)
-    numbered = None if classes is None else numbers_if_whole(np.array(classes, dtype=object))
-    names = None if numbered is None or numbered.dtype == object else numbered
-    if names is None and values.min() >= 1 and values.max() == n_classes:
+        found = _translated(values, lambda v: known.get(v, -1))
+        if found.min() >= 0:
+            return found.astype(np.intp, copy=False)
+        if numbers.dtype == object:
+            row = int(np.argmin(found))
+            among = f"among the classes {listing(classes)}, row {row} has {quote(values[row])}"
+            raise failure(path, f"expected labels of {where} {among}")
+    if numbers.dtype == object:
+        how = "add an array 'classes' or name the columns by class"
+        raise failure(path, f"{expected} (the columns have no names), row 0 has {quote(values[0])}: {how}")
+    if numbers.dtype.kind == "b":
+        truth = [name.lower() for name in classes or ()]
+        if sorted(truth) == ["false", "true"]:
+            return np.where(numbers, truth.index("true"), truth.index("false")).astype(np.intp)
+        if n_classes != 2:
+            raise failure(path, f"{expected}, got booleans")
+        return numbers.astype(np.intp)
+    named = None if classes is None else numbers_if_whole(np.array(classes, dtype=object))
+    names = None if named is None or named.dtype == object else named
+    if names is None and numbers.min() >= 1 and numbers.max() == n_classes:
         how = f"subtract 1, or name the class columns 1 to {n_classes}"
-        raise failure(path, f"expected class indices 0 to {n_classes - 1} in {where}, it counts from 1: {how}")
+        raise failure(path, f"{expected}, it counts from 1: {how}")
     try:
-        return np.asarray(check_labels(values, n_classes, labels=names, name=where), dtype=np.intp)
+        return np.asarray(check_labels(numbers, n_classes, labels=names, name=where), dtype=np.intp)
     except (TypeError, ValueError) as error:
         hint = "" if names is None else f" (the class columns are {listing(classes or ())})"
         raise failure(path, f"{error}{hint}") from error
-
-
-def _from_booleans(path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str) -> Indices:
-    names = [c.lower() for c in classes or ()]
-    if sorted(names) == ["false", "true"]:
-        return np.where(values, names.index("true"), names.index("false")).astype(np.intp)
-    if n_classes != 2:
-        raise failure(path, f"expected class indices 0 to {n_classes - 1} in {where}, got booleans")
-    return values.astype(np.intp)
 
 
 def hits(path: str, labels: Values, predicted: Values, where: str) -> npt.NDArray[np.bool_]:
     """Which predicted labels equal the labels, both as numbers or both as names."""
     labels, predicted = numbers_if_whole(labels), numbers_if_whole(predicted)
     if (labels.dtype == object) != (predicted.dtype == object):
-        raise failure(
-            path,
-            f"expected labels and {where} in the same coding, row 0 has {quote(labels[0])} and {quote(predicted[0])}",
-        )
-    if len(labels) != len(predicted):
-        raise failure(path, f"expected one label per row, got {len(labels)} labels and {len(predicted)} rows")
+        values = f"row 0 has {quote(labels[0])} and {quote(predicted[0])}"
+        raise failure(path, f"expected labels and {where} in the same coding, {values}")
     return np.asarray(labels == predicted, dtype=np.bool_)

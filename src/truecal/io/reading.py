@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from truecal.io import arrays, delimited, tables
+from truecal.io import arrays, columnar, delimited
+from truecal.io.agreement import in_index_order
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
-from truecal.io.contents import Contents, check_matrix, two_columns
-from truecal.io.failures import FileError, failure, listing, path_text, quote
+from truecal.io.failures import FileError, failure, listing, path_text, quote, readable
+from truecal.io.harness import read_sample_log
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
-from truecal.io.predictions import Indices, Kind, Predictions, in_index_order, readable
-from truecal.io.samples import read_samples
+from truecal.io.predictions import FileKind, Indices, Predictions
+from truecal.io.source import FileParts, Source, check_numbers, extract, only_labels
 
-Reader = Callable[[Request, bool], Contents]
+Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
 FORMATS: dict[str, str] = {
     ".npz": "npz",
@@ -38,27 +39,24 @@ FORMATS: dict[str, str] = {
     ".safetensors": "safetensors",
 }
 
-_READERS: dict[str, Reader] = {
-    "npz": arrays.read_npz,
-    "npy": arrays.read_npy,
-    "csv": delimited.read_csv,
-    "parquet": tables.read_parquet,
-    "arrow": tables.read_arrow,
-    "torch": arrays.read_torch,
-    "safetensors": arrays.read_safetensors,
+_OPENERS: dict[str, Callable[[Request], Source]] = {
+    "npz": arrays.open_npz,
+    "npy": arrays.open_npy,
+    "csv": delimited.open_csv,
+    "parquet": columnar.open_parquet,
+    "arrow": columnar.open_arrow,
+    "torch": arrays.open_torch,
+    "safetensors": arrays.open_safetensors,
 }
 
-_MAGIC: tuple[tuple[bytes, str, frozenset[str]], ...] = (
-    (b"PK\x03\x04", "a zip archive (npz or torch)", frozenset({"npz", "torch"})),
-    (b"\x93NUMPY", "a numpy array (npy)", frozenset({"npy"})),
-    (b"PAR1", "a parquet file", frozenset({"parquet"})),
-    (b"ARROW1", "an arrow file", frozenset({"arrow"})),
-    (b"FEA1", "a feather file of version 1", frozenset({"arrow"})),
-    (b"\x80\x02", "a pickle", frozenset()),
-    (b"\x80\x03", "a pickle", frozenset()),
-    (b"\x80\x04", "a pickle", frozenset()),
-    (b"\x80\x05", "a pickle", frozenset()),
-    (b"\x1f\x8b", "a gzip archive", frozenset()),
+_MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
+    (b"PK\x03\x04", "a zip archive (npz or torch)", ("npz", "torch")),
+    (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),
+    (b"PAR1", "a parquet file", ("parquet",)),
+    (b"ARROW1", "an arrow file", ("arrow",)),
+    (b"FEA1", "a feather file of version 1", ("arrow",)),
+    *((bytes([0x80, version]), "a pickle, which is never loaded", ()) for version in (2, 3, 4, 5)),
+    (b"\x1f\x8b", "a gzip archive", ()),
 )
 _MUST_START: dict[str, bytes] = {"npz": b"PK\x03\x04", "npy": b"\x93NUMPY", "parquet": b"PAR1", "torch": b"PK\x03\x04"}
 
@@ -70,7 +68,7 @@ def read_predictions(
     label_column: str | None = None,
     proba_columns: str | Sequence[str] | None = None,
     logits: bool = False,
-    kind: Kind | None = None,
+    kind: FileKind | None = None,
 ) -> Predictions:
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
@@ -102,14 +100,12 @@ def read_predictions(
     given = None if labels is None else _given_labels(labels, place, label_column)
     form = file_format(place)
     if form == "jsonl":
-        read = read_samples(request, name, given is not None)
+        read = read_sample_log(request, name, given is not None)
         return read if given is None else _label_choices(read, *given)
     if kind == "choices":
         raise failure(place, "expected a .jsonl sample log for kind='choices'")
-    found = _READERS[form](request, given is not None)
-    if found.layout.kind == "top_label":
-        return _judge_top_label(name, place, found, given)
-    return _judge(name, place, found, given)
+    parts = extract(request, _OPENERS[form](request), given is not None)
+    return (_judge_top_label if parts.layout.kind == "top_label" else _judge)(name, place, parts, given)
 
 
 def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None) -> Values:
@@ -123,24 +119,11 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     ...     read_labels(path)
     array(['cat', 'dog'], dtype=object)
     """
-    place = os.fsdecode(path)
-    request = Request(place, label_column)
-    form = file_format(place)
-    if form in ("parquet", "arrow", "csv"):
-        openers = {"parquet": tables.open_parquet, "arrow": tables.open_arrow}
-        table = openers.get(form, lambda p: delimited.open_csv(request))
-        values, _ = tables.label_values(request, table(place))
-    elif form == "jsonl":
-        raise failure(place, "expected labels in an array or a table, not in a sample log")
-    else:
-        opened = {
-            "npz": arrays.open_npz,
-            "npy": arrays.open_npy,
-            "torch": arrays.open_torch,
-            "safetensors": arrays.open_safetensors,
-        }[form](place)
-        values, _ = arrays.label_array(request, opened)
-    return numbers_if_whole(values)
+    request = Request(os.fsdecode(path), label_column)
+    form = file_format(request.path)
+    if form == "jsonl":
+        raise request.refuse("expected labels in an array or a table, not in a sample log")
+    return numbers_if_whole(only_labels(request, _OPENERS[form](request)))
 
 
 def file_format(path: str) -> str:
@@ -166,18 +149,18 @@ def file_format(path: str) -> str:
 
 
 def _check_start(path: str, form: str, start: bytes) -> None:
+    expected = f"expected a {Path(path).suffix} file"
     if not start:
         raise failure(path, "expected a file with content, it is empty")
     if form == "safetensors":  # begins with the length of its header, whose bytes may look like anything
         if start[8:9] != b"{":
-            raise failure(path, f"expected a {Path(path).suffix} file, it does not start like one")
+            raise failure(path, f"{expected}, it does not start like one")
         return
     for magic, what, forms in _MAGIC:
         if start.startswith(magic) and form not in forms:
-            never = ", which is never loaded" if what == "a pickle" else ""
-            raise failure(path, f"expected a {Path(path).suffix} file, it starts like {what}{never}")
+            raise failure(path, f"{expected}, it starts like {what}")
     if not start.startswith(_MUST_START.get(form, b"")):
-        raise failure(path, f"expected a {Path(path).suffix} file, it does not start like one")
+        raise failure(path, f"{expected}, it does not start like one")
     if form in ("csv", "jsonl") and b"\x00" in start:
         raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
 
@@ -191,109 +174,92 @@ def _given_labels(labels: Any, path: str, label_column: str | None) -> tuple[Val
     return as_values(path, labels, "labels"), "labels"
 
 
-def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | None) -> Predictions:
+def _judge(name: str, path: str, parts: FileParts, given: Given) -> Predictions:
     """Probabilities or logits of all classes, checked, with labels as column indices."""
-    layout, matrix = found.layout, found.matrix
-    if matrix is None:
-        raise TypeError("Contents of probabilities or logits need a matrix")
-    notes = [layout.note, *found.notes]
-    if matrix.ndim == 1 or (matrix.ndim == 2 and matrix.shape[1] == 1):
-        matrix = two_columns(matrix.reshape(-1), layout.kind)
+    layout, numbers, classes, notes = parts.layout, parts.numbers, parts.classes, list(parts.notes)
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if numbers.ndim == 1:
         notes.append("one number per row: two classes, the number is class 1's")
-    if matrix.ndim != 2:
-        raise failure(path, f"expected predictions of shape (rows, classes), got {matrix.shape}")
-    check_matrix(path, matrix, layout)
-    classes = found.classes
-    if classes is not None and len(classes) != matrix.shape[1]:
-        raise failure(path, f"expected {matrix.shape[1]} class names, one per column, got {len(classes)}")
-    values, y_true = _labels_of(path, found, given, matrix.shape, classes, notes)
-    if y_true is not None:
-        notes += _absent(y_true, matrix.shape[1], classes)
-    numbers = {"proba": matrix} if layout.kind == "probabilities" else {"logits": matrix}
+    elif numbers.ndim != 2:
+        raise failure(path, f"expected predictions of shape (rows, classes), got {numbers.shape}")
+    check_numbers(path, numbers, layout)
+    width = 2 if numbers.ndim == 1 else numbers.shape[1]
+    if classes is not None and len(classes) != width:
+        raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")
+    values, y_true = _labels_of(path, parts, given, (len(numbers), width), classes, notes)
     read = Predictions(
         name=name,
         path=path,
         kind=layout.kind,
         y_true=y_true,
-        classes=classes,
+        proba=numbers if layout.kind == "probabilities" else None,
+        logits=numbers if layout.kind == "logits" else None,
+        classes=None if numbers.ndim == 1 else classes,
         label_values=values,
         notes=tuple(notes),
-        **numbers,  # type: ignore[arg-type]  # the kind's own fields
     )
     return in_index_order(read)
 
 
-def _absent(y_true: Indices, n_classes: int, classes: tuple[str, ...] | None) -> list[str]:
-    """A class that no label is of may be a column that is no class."""
-    never = np.flatnonzero(np.bincount(y_true, minlength=n_classes) == 0)
-    if len(never) == 0:
-        return []
-    names = listing([int(j) if classes is None else classes[j] for j in never], MOST_LISTED)
-    return [f"{len(never)} of {n_classes} classes never {'occurs' if len(never) == 1 else 'occur'} as a label: {names}"]
-
-
 def _labels_of(
     path: str,
-    found: Contents,
-    given: tuple[Values, str] | None,
-    shape: tuple[int, ...],
+    parts: FileParts,
+    given: Given,
+    shape: tuple[int, int],
     classes: tuple[str, ...] | None,
     notes: list[str],
-) -> tuple[Values | None, Any]:
-    own = None
-    if found.labels is not None:
-        own = _indices(path, found.labels, shape, classes, found.label_where)
-    if given is None:
-        if own is None:
-            notes.append("no labels in the file")
-        return (None if found.labels is None else numbers_if_whole(found.labels)), own
-    values, where = given
-    indices = _indices(path, values, shape, classes, where)
-    notes.append(f"labels from {where}")
-    if own is not None and (own != indices).any():
-        raise _labels_differ(path, found, given, int(np.argmax(own != indices)))
+) -> tuple[Values | None, Indices | None]:
+    """Labels as written and as indices: those from elsewhere, which the file's own must equal, else the file's own."""
+    own = None if parts.labels is None else _indices(path, parts.labels, shape, classes, parts.label_where)
+    values, indices = parts.labels, own
+    if given is not None:
+        values, indices = given[0], _indices(path, given[0], shape, classes, given[1])
+        notes.append(f"labels from {given[1]}")
+        if own is not None and (own != indices).any():
+            raise _labels_differ(path, parts, given, int(np.argmax(own != indices)))
+    if values is None or indices is None:
+        notes.append("no labels in the file")
+        return None, None
+    never = np.flatnonzero(np.bincount(indices, minlength=shape[1]) == 0)
+    if len(never):  # a class that no label is of may be a column that is no class
+        names = listing([int(j) if classes is None else classes[j] for j in never], MOST_LISTED)
+        occur = "occurs" if len(never) == 1 else "occur"
+        notes.append(f"{len(never)} of {shape[1]} classes never {occur} as a label: {names}")
     return numbers_if_whole(values), indices
 
 
-def _labels_differ(path: str, found: Contents, given: tuple[Values, str], row: int) -> FileError:
+def _labels_differ(path: str, parts: FileParts, given: tuple[Values, str], row: int) -> FileError:
     values, where = given
-    ours = "another" if found.labels is None else quote(found.labels[row])
-    return failure(
-        path,
-        f"expected the same labels in {found.label_where} and in {where}, row {row} has {ours} and "
-        f"{quote(values[row])}: rename or drop the former if it is not the label",
-    )
+    ours = "another" if parts.labels is None else quote(parts.labels[row])
+    both = f"row {row} has {ours} and {quote(values[row])}: rename or drop the former if it is not the label"
+    return failure(path, f"expected the same labels in {parts.label_where} and in {where}, {both}")
 
 
-def _indices(path: str, values: Values, shape: tuple[int, ...], classes: tuple[str, ...] | None, where: str) -> Any:
+def _indices(path: str, values: Values, shape: tuple[int, int], classes: tuple[str, ...] | None, where: str) -> Indices:
     if len(values) != shape[0]:
         raise failure(path, f"expected a label for each of {shape[0]} rows, {where} has {len(values)}")
     return label_indices(path, values, shape[1], classes, where)
 
 
-def _judge_top_label(name: str, path: str, found: Contents, given: tuple[Values, str] | None) -> Predictions:
+def _judge_top_label(name: str, path: str, parts: FileParts, given: Given) -> Predictions:
     """Confidence and hits; predicted labels become hits as soon as labels are known."""
-    confidence, notes = found.confidence, [found.layout.note, *found.notes]
-    if confidence is None:
-        raise TypeError("Contents of a top-label file need confidences")
+    confidence, correct, notes = parts.numbers, parts.correct, list(parts.notes)
     if len(confidence) == 0:
         raise failure(path, "expected at least one row, got none")
-    values, where = given or (found.labels, found.label_where)
-    for part, what in ((values, where), (found.correct, "hits"), (found.predicted, "predicted labels")):
+    values, where = given or (parts.labels, parts.label_where)
+    for part, what in ((values, where), (correct, "hits"), (parts.predicted, "predicted labels")):
         if part is not None and len(part) != len(confidence):
             raise failure(path, f"expected {len(confidence)} rows as in the confidence, {what} has {len(part)}")
-    if given is not None and found.labels is not None:
-        wrong = np.flatnonzero(~hits(path, given[0], found.labels, found.label_where))
+    if given is not None and parts.labels is not None:
+        wrong = np.flatnonzero(~hits(path, given[0], parts.labels, parts.label_where))
         if len(wrong):
-            raise _labels_differ(path, found, given, int(wrong[0]))
-    correct = found.correct
-    if correct is None and found.predicted is not None:
+            raise _labels_differ(path, parts, given, int(wrong[0]))
+    if correct is None and parts.predicted is not None:
         if values is None:
-            raise failure(
-                path,
-                f"expected a label beside each predicted label: name it with {LABEL_OPTION}, or give {LABELS_OPTION}",
-            )
-        correct = hits(path, values, found.predicted, "predicted labels")
+            how = f"name it with {LABEL_OPTION}, or give {LABELS_OPTION}"
+            raise failure(path, f"expected a label beside each predicted label: {how}")
+        correct = hits(path, values, parts.predicted, "predicted labels")
         notes.append("a row is a hit where the predicted label equals the label")
     values = None if values is None else numbers_if_whole(values)
     return Predictions(
