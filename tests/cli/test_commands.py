@@ -99,7 +99,7 @@ def test_one_probability_per_row_is_binary_here_as_in_python(folder: Path, truec
     there = tc.evaluate(frame.label, frame.prob, n_bins=(2, 5), resamples=19)
     stored = json.loads((folder / "o.json").read_text())
     assert code == 0 and stored["kind"] == there.kind == "binary" and there.headline == "binary"
-    assert stored["errors"][0]["value"] == there.errors[0].value
+    assert stored["errors"][0]["value"] == pytest.approx(there.errors[0].value, rel=1e-12)
     np.savez("two.npz", probs=np.column_stack([1 - frame.prob, frame.prob]), labels=frame.label)
     code, out, _ = truecal("evaluate", "two.npz", "--json", "two.json", *FAST)
     assert json.loads((folder / "two.json").read_text())["kind"] == "multiclass"
@@ -148,7 +148,7 @@ def test_bad_calls_get_one_line_and_a_code(
 ) -> None:
     got, _, err = truecal(*arguments)
     assert got == code
-    assert words in err
+    assert words in err.lower() or words in err
     assert "Traceback" not in err
     assert err.startswith("error: ") and err.count("\n") == 1
 

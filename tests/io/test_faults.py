@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +170,37 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     np.save(tmp_path / "d.npy", LABELS)
     assert "labels go to labels=" in refusal(tmp_path / "d.npy")
     assert "expected a .jsonl sample log" in refusal(npz(tmp_path / "e.npz", probs=PROBA), kind="choices")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on linux")
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.feather", "stream.ipc", "a.npz"])
+def test_names_that_are_no_utf8(tmp_path: Path, name: str) -> None:
+    WRITERS[name](tmp_path / name, PROBA, LABELS, "probs")
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")).with_suffix(Path(name).suffix)
+    (tmp_path / name).rename(odd)
+    read = read_predictions(odd)
+    assert read.n == 3 and read.name.isprintable()
+
+
+LITTLE_MEMORY = """
+import resource, sys
+import numpy, pyarrow.csv, pyarrow.parquet, pyarrow.compute
+from truecal.io import FileError, read_predictions
+used = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
+try:
+    read_predictions(sys.argv[1])
+except FileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by the system's own means")
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_too_little_memory_is_said_with_what_was_needed(tmp_path: Path, name: str) -> None:
+    proba = np.full((5_000_000, 2), 0.5, dtype=np.float32)
+    np.save(tmp_path / name, proba) if name.endswith("npy") else np.savez(tmp_path / name, probs=proba)
+    del proba
+    run = subprocess.run([sys.executable, "-c", LITTLE_MEMORY, tmp_path / name], capture_output=True, text=True)
+    assert run.stdout.count("\n") == 1, run.stderr
+    assert "it asks for more memory than there is (Unable to allocate 38.1 MiB" in run.stdout

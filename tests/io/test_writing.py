@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from truecal.io import (
     atomic_path,
     write_atomic,
 )
+from truecal.io.writing import check_writable
 
 
 @pytest.mark.parametrize("before", [None, "old"])
@@ -71,3 +75,48 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         write_atomic(tmp_path, "x")
     with pytest.raises(FileError, match="which does not exist"):
         write_atomic(tmp_path / "no" / "out.txt", "x")
+
+
+def test_overwriting_keeps_the_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("secret")
+    path.chmod(0o600)
+    seen = []
+    with atomic_path(path) as temporary:
+        seen.append(stat.S_IMODE(temporary.stat().st_mode))
+        temporary.unlink()  # as a library that makes the file anew
+        temporary.write_text("new")
+    assert seen == [0o600]  # at no moment readable by others
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.read_text() == "new"
+    write_atomic(path, "newer")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_a_kill_left_is_swept_by_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    code = f"from truecal.io import atomic_path; import os\nwith atomic_path({str(path)!r}): os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    (left,) = tmp_path.iterdir()
+    others = [tmp_path / name for name in (".out.tmp.json", ".out.0123456789abcdef.tmp.txt", "out.json.bak")]
+    for other in others:
+        other.write_text("not ours")
+    with atomic_path(path) as held:  # a second run must leave the file of a first that is still at work
+        write_atomic(path, "new")
+        assert held.exists() and not left.exists()
+        held.write_text("newer")
+    assert path.read_text() == "newer"
+    assert set(tmp_path.iterdir()) == {path, *others}
+
+
+def test_a_folder_that_cannot_be_written_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.json"
+    check_writable(path)
+    check_writable(os.devnull)
+    assert list(tmp_path.iterdir()) == []
+
+    def deny(*_: Any, **__: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", deny)
+    with pytest.raises(FileError, match=r"out.json: cannot be written \(Permission denied\)"):
+        check_writable(path)

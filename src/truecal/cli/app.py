@@ -15,8 +15,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from truecal.io import FileError, read_labels, write_atomic
-from truecal.io.failures import one_line, path_text
+from truecal.io import read_labels, write_atomic
+from truecal.io.failures import need_extra, one_line, path_text
+from truecal.io.writing import check_writable
 
 from . import render
 from .loading import Loaded, load
@@ -57,13 +58,10 @@ def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
         place = os.path.realpath(path)
         if place in taken:
             raise typer.BadParameter(f"{path} is {taken[place]} already", param_hint=option)
-        if not os.path.isdir(os.path.dirname(place)):
-            raise FileError(f"{path}: expected to write into the folder {os.path.dirname(place)}, which does not exist")
-        if os.path.isdir(place):
-            raise FileError(f"{path}: expected a file to write, it is a folder")
+        check_writable(path)
         taken[place] = f"the output of {option}"
     if outputs.html is not None:
-        import truecal.report.page  # noqa: F401  # a missing extra is said before the work, not after
+        need_extra("--html", "report")
 
 
 def _show_version(wanted: bool) -> None:
@@ -212,14 +210,18 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo"),
 ) -> None:
     """Train small models on the bundled Letter data, compare them, and write a report."""
+    need_extra("demo", "recalibration", "report")
     from truecal.lab.datasets import letter
     from truecal.lab.demo import MODELS, run_demo
 
-    source = f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}"
+    outputs = Outputs(out / "report.html", out / "results.json", out / "results.csv")
+    out.mkdir(parents=True, exist_ok=True)
+    _check_outputs([], outputs)
+    source = f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"
     with _waiting(f"training {len(MODELS)} models on Letter Recognition"):
         result = run_demo(out).with_notes([source])
     render.comparison(result, every_flip=True)
-    _write(result, Outputs(out / "report.html", out / "results.json", out / "results.csv"), letter().classes)
+    _write(result, outputs, letter().classes)
 
 
 @app.command(
@@ -228,6 +230,7 @@ def demo(
 )
 def reproduce(context: typer.Context) -> None:
     """Run the paper's experiment end to end, or draw its figures from stored logits; see `truecal reproduce --help`."""
+    need_extra("reproduce", "lab")
     from truecal.lab.__main__ import main as lab
 
     raise typer.Exit(lab(context.args, prog="truecal reproduce"))

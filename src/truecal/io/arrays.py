@@ -24,6 +24,7 @@ Array = npt.NDArray[Any]
 BARE = "the array"  # stands for the name an array without a name does not have
 LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred
 LONGEST_SAFETENSORS_HEADER = 10_000_000
+SAFE_TORCH = (2, 10)  # before it, weights_only=True could be made to run code or to write outside its memory
 
 _KINDS = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "booleans", "U": "text", "S": "text"}
 
@@ -143,6 +144,9 @@ def _npy_header(path: str, stream: IO[bytes], what: str) -> tuple[tuple[int, ...
 def open_torch(request: Request) -> Source:
     path = request.path
     torch = need("torch", "torch", "torch files")
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < SAFE_TORCH:
+        least = ".".join(map(str, SAFE_TORCH))
+        raise failure(path, f"expected torch {least} or newer to read such a file safely, this is {torch.__version__}")
     _check_torch_archive(path)
     refused = "tensors as torch.save writes them (anything else is pickled code, which is never run)"
     with parsing(path, refused):

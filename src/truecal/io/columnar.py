@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -209,12 +210,23 @@ def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
     return values
 
 
+def arrow_file(path: str, mapped: bool = False) -> Any:
+    """A file as arrow reads it; arrow opens names in UTF-8 only, the bytes of others are mapped by Python."""
+    pyarrow = need("pyarrow", "cli", "tables")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        with open(path, "rb") as stream:
+            return pyarrow.BufferReader(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    return pyarrow.memory_map(path) if mapped else pyarrow.OSFile(path)
+
+
 def open_parquet(request: Request) -> Source:
     parquet = need("pyarrow.parquet", "cli", "parquet files")
     path = request.path
     with parsing(path, "a parquet file"):
         # Pages are decoded when asked for: buffering a row group ahead would double what a wide table needs.
-        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
+        file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 16)
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
         counts = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     if min([n_rows, *counts]) < 0 or sum(counts) != n_rows:
@@ -258,11 +270,11 @@ def open_arrow(request: Request) -> Source:
         raise failure(path, "expected feather version 2 (arrow), it is version 1: save it again")
     is_file = magic == b"ARROW1"
     opened = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
-    with parsing(path, "an arrow file or stream"), pyarrow.OSFile(path) as stream:
+    with parsing(path, "an arrow file or stream"), arrow_file(path) as stream:
         schema = opened(stream).schema
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
-        with pyarrow.memory_map(path) if is_file else pyarrow.OSFile(path) as stream:
+        with arrow_file(path, mapped=is_file) as stream:
             with parsing(path, "an arrow file or stream"):
                 wanted = [schema.get_field_index(name) for name in columns]
                 reader = opened(stream, options=pyarrow.ipc.IpcReadOptions(included_fields=wanted))

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from truecal.io.columnar import MOST_COLUMNS, Table, open_table
+from truecal.io.columnar import MOST_COLUMNS, Table, arrow_file, open_table
 from truecal.io.columns import CONFIDENCE_NAMES, Request, check_names, name_says
 from truecal.io.failures import FileError, failure, need, parsing, quote
 from truecal.io.source import Source
 
 LONGEST_LINE = 1 << 24  # characters
-BLOCK_BYTES = 1 << 22  # parsed at once, and more where the first row is long; a row must fit
+BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
 
@@ -123,7 +123,7 @@ def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]
         try:
             with parsing(path, "a table of text"):
                 reader = reader or arrow_csv.open_csv(
-                    path,
+                    arrow_file(path),
                     read_options=arrow_csv.ReadOptions(
                         use_threads=False, block_size=block, column_names=head.names, skip_rows=head.lines
                     ),

@@ -26,8 +26,8 @@ from truecal.io.failures import failure, listing, quote
 from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Floats
 
-GIBIBYTE = 1 << 30
-MOST_EXPANSION = 100  # how many times its own size a compressed file may declare, once past a gibibyte
+SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
+MOST_EXPANSION = 40  # how many times its own size a compressed file may declare beyond that
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,10 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
 
 def check_expansion(path: str, declared: int, stored: int, what: str) -> None:
     """Refuse a file whose few bytes declare a huge array, before memory is asked for."""
-    if declared > max(GIBIBYTE, MOST_EXPANSION * stored):
-        raise failure(
-            path, f"expected an array in proportion to the file, {what} declares {declared} bytes in {stored}"
-        )
+    if declared > max(SMALL, MOST_EXPANSION * stored):
+        sizes = f"{what} declares {declared} bytes in {stored}"
+        how = f"if it is yours, save it with less compression (at most {MOST_EXPANSION} times)"
+        raise failure(path, f"expected an array in proportion to the file, {sizes}: {how}")
 
 
 def floats(path: str, array: npt.NDArray[Any], where: str) -> Floats:
