@@ -7,6 +7,7 @@ wanted, at random, and prints the case that failed.
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import json
 import struct
@@ -91,6 +92,11 @@ def seeds() -> dict[str, bytes]:
         "wide.csv": saved(lambda b: arrow_csv.write_csv(table(), b)),
         "lists.tsv": b"label\tprobs\n1\t[0.25, 0.75]\n0\t[0.5, 0.5]\n",
         "top.csv": b"label,prediction,confidence\ncat,dog,0.75\ndog,dog,0.5\n",
+        "bare.csv": b"0.25,0.75\n0.5,0.5\n",
+        "packed.csv.gz": gzip.compress(b"label,prob_a,prob_b\n1,0.25,0.75\n0,0.5,0.5\n"),
+        "records.json": b'[{"label": 1, "probs": {"a": 0.25, "b": 0.75}}, {"label": 0, "probs": {"a": 0.5, "b": 0.5}}]',
+        "columns.json": b'{"label": [1, 0], "probs": [[0.25, 0.75], [0.5, 0.5]]}',
+        "records.jsonl": b'{"label": "a", "prob_a": 0.25, "prob_b": 0.75}\n{"label": "b", "prob_a": 1, "prob_b": 0}\n',
         "index.jsonl": sample_log(),
         "text.jsonl": sample_log(text_targets=True),
     }
@@ -258,13 +264,14 @@ LINES = st.lists(st.one_of(random_record(), JSON.map(json.dumps), st.text(max_si
 STARTS = st.sampled_from(
     [b"", b"PK\x03\x04", b"PAR1", b"ARROW1\x00\x00", b"\xff\xff\xff\xff", b"\x93NUMPY\x01\x00", b"{"]
 )
-SUFFIXES = [".npz", ".npy", ".parquet", ".feather", ".arrow", ".pt", ".safetensors", ".jsonl", ".csv"]
+SUFFIXES = [".npz", ".npy", ".parquet", ".feather", ".arrow", ".pt", ".safetensors", ".jsonl", ".json", ".csv.gz"]
 INNER = st.sampled_from(["labels.npy", "labels", "../labels.npy", ".npy"])
 
 READERS: dict[str, Cases] = {
     **{f"damaged {name}": st.tuples(st.just(name), damage(content)) for name, content in SEEDS.items()},
     "random csv": st.tuples(st.sampled_from(["a.csv", "a.tsv"]), st.one_of(random_csv(), st.binary(max_size=200))),
     "random jsonl": LINES.map(lambda lines: ("a.jsonl", "\n".join(lines).encode("utf-8", "replace"))),
+    "random json": JSON.map(lambda value: ("a.json", json.dumps(value).encode("utf-8", "replace"))),
     "random npy": random_npy().map(lambda content: ("a.npy", content)),
     "random npz": st.builds(random_npz, random_npy(), random_npy(), INNER).map(lambda content: ("a.npz", content)),
     "random bytes": st.builds(
@@ -276,6 +283,8 @@ READERS: dict[str, Cases] = {
 HARD = {
     "wide row": ("a.csv", b"label,prob_a,prob_b\n" + b"0," * 300_000),
     "open quote": ("a.csv", b'label,prob_a,prob_b\n"'),
+    "deep json": ("a.json", b"[" * 100_000),
+    "wide json": ("a.json", b"[" + b"[]," * 100_000 + b"[]]"),
     "deep list": ("a.jsonl", b"[" * 100_000),
     "deep object": ("a.jsonl", b'{"a":' * 50_000),
     "long number": ("a.jsonl", b'{"doc_id": ' + b"9" * 5000 + b"}"),

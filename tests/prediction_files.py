@@ -78,6 +78,18 @@ def save_feather(of: pa.Table, path: Path) -> None:
     feather.write_feather(of, str(path), chunksize=2)
 
 
+def save_json(of: pa.Table, path: Path) -> None:
+    """Objects, one per line where the name says so, else in a list; text as JSON spells floats comes back exactly."""
+    rows = [json.dumps(row) for row in of.to_pylist()]
+    path.write_text("\n".join(rows) if path.suffix == ".jsonl" else f"[{','.join(rows)}]")
+
+
+def save_packed(of: pa.Table, path: Path) -> None:
+    packed = {".gz": "gzip", ".zst": "zstd"}[path.suffix]
+    with pa.CompressedOutputStream(str(path), packed) as sink:
+        arrow_csv.write_csv(of, sink)
+
+
 def save_tsv(of: pa.Table, path: Path) -> None:
     arrow_csv.write_csv(of, path, arrow_csv.WriteOptions(delimiter="\t"))
 
@@ -92,6 +104,12 @@ WRITERS: dict[str, Callable[[Path, Array, Array, str], None]] = {
     "a.feather": write_wide(save_feather),
     "lists.arrow": write_lists(save_feather),
     "stream.ipc": write_wide(save_stream),
+    "a.json": write_wide(save_json),
+    "lists.json": write_lists(save_json),
+    "a.jsonl": write_wide(save_json),
+    "lists.jsonl": write_lists(save_json),
+    "a.csv.gz": write_wide(save_packed),
+    "a.csv.zst": write_wide(save_packed),
     "a.pt": write_torch,
     "a.pth": write_torch,
     "a.safetensors": lambda path, proba, labels, key: safetensors.numpy.save_file(

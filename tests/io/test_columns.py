@@ -90,9 +90,9 @@ def test_arrays_without_telling_names(tmp_path: Path) -> None:
     assert read.y_true is not None and read.y_true.tolist() == LABELS.tolist()
     assert "the only one with a vector per row" in read.notes[0]
     assert "the only array with one whole number per row" in read.notes[1]
-    np.savez(tmp_path / "b.npz", features=np.ones((3, 4)), scores=PROBA, labels=LABELS)
-    assert "expected one key of predictions, found 'features', 'scores'" in refusal(tmp_path / "b.npz")
-    assert read_predictions(tmp_path / "b.npz", proba_columns="scores").n_classes == 2
+    np.savez(tmp_path / "b.npz", features=np.ones((3, 4)), outputs=PROBA, labels=LABELS)
+    assert "expected one key of predictions, found 'features', 'outputs'" in refusal(tmp_path / "b.npz")
+    assert read_predictions(tmp_path / "b.npz", proba_columns="outputs").n_classes == 2
 
 
 def test_one_number_per_row_is_class_one(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_files_under_a_wrong_name(tmp_path: Path) -> None:
         writer(tmp_path / name, PROBA, LABELS, "probs")
         good.setdefault(Path(name).suffix, (tmp_path / name).read_bytes())
     zips = {".npz", ".pt", ".pth"}
-    tables = {".parquet", ".pq"}, {".feather", ".arrow", ".ipc"}, {".csv", ".tsv"}
-    for named in FORMATS:
+    tables = {".parquet", ".pq"}, {".feather", ".arrow", ".ipc"}, {".csv", ".tsv"}, {".jsonl", ".ndjson"}
+    for named in set(FORMATS) - {".eval"}:  # read by a library of its own
         for came, content in good.items():
             same = any({named, came} <= group for group in (zips - {".npz"}, *tables)) or named == came
             if not same:
@@ -85,8 +85,10 @@ def test_a_header_length_that_looks_like_a_pickle(tmp_path: Path) -> None:
 def test_truncated_files(tmp_path: Path, name: str) -> None:
     WRITERS[name](tmp_path / name, PROBA, LABELS, "probs")
     content = (tmp_path / name).read_bytes()
-    text = name.endswith(("csv", "tsv"))
-    cuts = {1, len(content) // 3, len(content) // 2} | (set() if text else {len(content) - 1})
+    text = name.endswith(("csv", "tsv", "jsonl"))  # cut between two rows, it is a shorter table
+    cuts = {1, len(content) // 3 + 3 * name.endswith("jsonl"), len(content) // 2} | (
+        set() if text else {len(content) - 1}
+    )
     for cut in cuts:
         path = write(tmp_path / f"cut-{name}", content[:cut])
         if name == "stream.ipc" and cut == len(content) - 1:
@@ -103,7 +105,7 @@ def test_missing_numbers_are_named_by_row_and_column(tmp_path: Path, name: str, 
     message = refusal(tmp_path / name)
     assert "row 1" in message and ("nan" in message or "infinite" in message)
     if "lists" not in name and name.endswith(("csv", "tsv", "parquet", "feather", "ipc")) and np.isnan(bad):
-        assert message == "expected a number at row 1, column 'prob_0', got nan"
+        assert message.startswith("expected a number at row 1, column 'prob_0', got nan")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_typed_columns_of_a_wrong_type(tmp_path: Path) -> None:
     assert "expected whole numbers or names in column 'label', row 0 has 0.5" in refusal(tmp_path / "b.parquet")
     missing = pa.table({"label": [0, 1], "prob_a": [0.5, None], "prob_b": [0.5, 0.5]})
     parquet.write_table(missing, tmp_path / "c.parquet")
-    assert refusal(tmp_path / "c.parquet") == "expected a value at row 1, column 'prob_a', it is missing"
+    assert refusal(tmp_path / "c.parquet").startswith("expected a value at row 1, column 'prob_a', it is missing: see")
     twice = pa.Table.from_arrays([pa.array([0])] * 2, names=["label", "label"])
     feather.write_feather(twice, str(tmp_path / "d.feather"))
     assert "expected every column name once, 'label' appears 2 times" in refusal(tmp_path / "d.feather")

@@ -103,7 +103,7 @@ def test_labels_of_a_document_key(tmp_path: Path) -> None:
         ('{"doc_id": 0, "resps": [[[-1, 1], [-2, 1]], [[-1, 1]]]}', "expected one response per choice on line 1"),
         ('{"doc_id": "a", "resps": [[-1, 1], [-2, 1]]}', "expected a whole number as doc_id on line 1, got 'a'"),
         ('{"doc_id": 0, "resps": [[-Infinity, 1], [-Infinity, 1]]}', "every choice has -inf"),
-        ('{"prediction": 1}', "expected the key 'filtered_resps' on line 1, found 'prediction'"),
+        ('{"resps": [[-1, 1], [-2, 1]]}\n{"prediction": 1}', "expected the key 'resps' on line 2, found 'prediction'"),
     ],
 )
 def test_bad_sample_logs(tmp_path: Path, line: str, message: str) -> None:

@@ -61,8 +61,8 @@ def test_names_in_arrays(tmp_path: Path) -> None:
         (np.array(["a", "b", "a"]), "the columns have no names"),
         (np.array([0, 1]), "expected a label for each of 3 rows, key 'labels' has 2"),
         (
-            np.array([[0, 1], [1, 0], [0, 1]]),
-            "expected one label per row in key 'labels', got an array of shape (3, 2)",
+            np.array([[0, 1, 0], [1, 0, 0], [0, 1, 0]]),
+            "expected one label per row in key 'labels', or 2 shares, got shape (3, 3)",
         ),
         (np.array([0, 1, 1], dtype=complex), "got dtype complex128"),
     ],

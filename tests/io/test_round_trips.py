@@ -21,11 +21,14 @@ from truecal.io import (
     read_predictions,
 )
 from truecal.io.reading import FORMATS
+from truecal.io.streams import split_suffix
+
+TEXT = (".csv", ".tsv", ".json", ".jsonl")
 
 
 def test_no_format_is_forgotten() -> None:
-    elsewhere = {".npy", ".jsonl", ".ndjson"}  # arrays without names, and sample logs: tested below
-    assert {Path(name).suffix for name in WRITERS} | elsewhere == set(FORMATS)
+    elsewhere = {".npy", ".ndjson", ".eval"}  # arrays without names below, ndjson is jsonl, logs elsewhere
+    assert {split_suffix(name)[1] for name in WRITERS} | elsewhere == set(FORMATS)
 
 
 @st.composite
@@ -56,10 +59,10 @@ def test_what_is_written_is_read(folder: Path, name: str) -> None:
         got = read.proba if key == "probs" else read.logits
         assert read.kind == ("probabilities" if key == "probs" else "logits")
         assert got is not None and read.y_true is not None
-        assert got.dtype == (np.float64 if name.endswith(("csv", "tsv")) else sent.dtype)
+        assert got.dtype == (np.float64 if split_suffix(name)[1] in TEXT else sent.dtype)
         assert np.array_equal(got.astype(sent.dtype), sent)  # text spells floats so that they come back exactly
         assert np.array_equal(read.y_true, labels) and read.y_true.dtype == np.intp
-        assert read.name == Path(name).stem
+        assert read.name == split_suffix(name)[0]
         assert np.allclose(read.probabilities(), proba, atol=1e-6)
 
     run()

@@ -15,12 +15,12 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from truecal.io import read_labels, write_atomic
+from truecal.io import write_atomic
 from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
 
 from . import render
-from .loading import Loaded, load
+from .loading import Loaded, expand, load, split_kind
 from .options import Measuring, Outputs, Reading, fraction, with_options
 
 REJECTED = 3
@@ -29,13 +29,17 @@ USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the par
 app = typer.Typer(
     name="truecal",
     help="Whether a classifier's probabilities can be trusted, with calibration errors that cannot be gamed.",
-    epilog="Files: npz, npy, csv, parquet, feather/arrow, pt, safetensors, and jsonl sample logs of multiple choice.",
+    epilog="Files: npz, npy, csv, json, jsonl, parquet, feather/arrow, pt, safetensors; logs of lm-evaluation-harness "
+    "and inspect_ai.",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
-Files = Annotated[list[Path], typer.Argument(help="Prediction files, one per model.", show_default=False)]
-File = Annotated[Path, typer.Argument(help="A prediction file.", show_default=False)]
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="Prediction files, one per model; folders; FILE:logits or FILE:probs.", show_default=False),
+]
+File = Annotated[Path, typer.Argument(help="A prediction file; FILE:logits or FILE:probs.", show_default=False)]
 
 
 @contextmanager
@@ -108,14 +112,7 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None) 
 
 @app.command()
 @with_options
-def evaluate(
-    file: File,
-    reading: Reading,
-    measuring: Measuring,
-    outputs: Outputs,
-    by: Annotated[Path | None, typer.Option("--by", help="A file with one subgroup per row.")] = None,
-    by_column: Annotated[str | None, typer.Option("--by-column", help="The column of --by to group by.")] = None,
-) -> None:
+def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Outputs) -> None:
     """Measure one model: losses, every error as loss + U with intervals, the calibration test, the direction.
 
     Examples:
@@ -127,12 +124,11 @@ def evaluate(
     import truecal as tc
 
     settings = measuring.settings()
-    _check_outputs([file, by, *reading.files], outputs)
+    _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
     loaded = _read([file], reading)
     with _waiting("measuring"):
         name, model = next(iter(loaded.models.items()))
-        groups = None if by is None else read_labels(by, label_column=by_column)
-        result = tc.evaluate(loaded.y_true, model, name=name, errors=loaded.errors, by=groups, **settings)
+        result = tc.evaluate(loaded.y_true, model, name=name, **settings, **loaded.arguments(measuring))
     result = result.with_notes(loaded.notes)
     render.evaluation(result)
     _write(result, outputs, loaded.classes)
@@ -149,17 +145,20 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
 
     - `truecal compare small.npz large.npz --logits --temperature small-val.npz --temperature large-val.npz`
 
-    - `truecal compare runs/*.parquet --bins 5,20,2000 --html report.html --json out.json`
+    - `truecal compare runs/ --bins 5,20,2000 --html report.html --json out.json` (all prediction files of a folder)
+
+    - `truecal compare a.npz:logits b.npy:probs --labels y.csv --groups patient.csv`
     """
     import truecal as tc
 
+    files = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
     if len(files) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     settings = measuring.settings()
-    _check_outputs([*files, *reading.files], outputs)
+    _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
     loaded = _read(files, reading)
     with _waiting(f"comparing {len(files)} models"):
-        result = tc.compare(loaded.y_true, loaded.models, errors=loaded.errors, **settings)
+        result = tc.compare(loaded.y_true, loaded.models, **settings, **loaded.arguments(measuring))
     result = result.with_notes(loaded.notes)
     render.comparison(result)
     _write(result, outputs, loaded.classes)

@@ -26,6 +26,24 @@ class Reading:
         str | None, typer.Option("--columns", help="Columns or keys of the probabilities, comma-separated.")
     ] = None
     logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits; softmax is applied.")] = False
+    label_base: Annotated[int, typer.Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
+    normalize: Annotated[
+        bool, typer.Option("--normalize", help="Divide rows of rounded probabilities by their sums.")
+    ] = False
+    percent: Annotated[
+        bool, typer.Option("--percent", help="Probabilities or confidences run from 0 to 100, not to 1.")
+    ] = False
+    drop_incomplete: Annotated[
+        bool, typer.Option("--drop-incomplete", help="Drop, and count, rows without a prediction.")
+    ] = False
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
+    ] = None
+    length_normalized: Annotated[
+        bool,
+        typer.Option("--length-normalized", help="Log-likelihoods of a sample log per character of the choice."),
+    ] = False
     temperature: Annotated[
         list[Path] | None,
         typer.Option(
@@ -42,14 +60,25 @@ class Reading:
     @property
     def arguments(self) -> dict[str, Any]:
         """The options of `read_predictions`, but for the labels."""
-        columns = None if self.columns is None else tuple(part.strip() for part in self.columns.split(","))
-        return {"label_column": self.label_column, "proba_columns": columns, "logits": self.logits}
+        same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header")
+        options = {name: getattr(self, name) for name in (*same, "length_normalized")}
+        return {**options, "proba_columns": split(self.columns)}
 
 
 @dataclass(frozen=True)
 class Measuring:
     """How `evaluate` and `compare` measure."""
 
+    errors: Annotated[str | None, typer.Option("--errors", help="Errors to measure, comma-separated.")] = None
+    by: Annotated[
+        str | None, typer.Option("--by", help="Subgroups to measure one by one: a column, FILE or FILE:COLUMN.")
+    ] = None
+    groups: Annotated[
+        str | None, typer.Option("--groups", help="Clusters of dependent rows: a column, FILE or FILE:COLUMN.")
+    ] = None
+    weights: Annotated[
+        str | None, typer.Option("--weights", help="A weight per row: a column, FILE or FILE:COLUMN.")
+    ] = None
     bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None
     resamples: Annotated[int | None, typer.Option("--resamples", help="Draws of the calibration test.", min=1)] = None
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0
@@ -70,9 +99,15 @@ class Measuring:
         return counts
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of `tc.evaluate` and `tc.compare`."""
+        """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
         level = fraction(self.level, "--level")
         return {"n_bins": self.counts, "resamples": self.resamples, "seed": self.seed, "level": level}
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """The files that are read beside the predictions."""
+        given = (self.by, self.groups, self.weights)
+        return tuple(None if spec is None else file_of(spec) for spec in given)
 
 
 @dataclass(frozen=True)
@@ -88,6 +123,17 @@ class Outputs:
         """Option and path of each file to write."""
         paths = {"--html": self.html, "--json": self.json, "--csv": self.csv}
         return {option: path for option, path in paths.items() if path is not None}
+
+
+def split(text: str | None) -> tuple[str, ...] | None:
+    """The parts of a comma-separated list."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def file_of(spec: str) -> Path | None:
+    """The file that COLUMN, FILE or FILE:COLUMN speaks of, None for a column of the predictions."""
+    places = (Path(spec), Path(spec.rpartition(":")[0]))
+    return next((place for place in places if place.is_file()), None)
 
 
 def fraction(value: float, option: str) -> float:

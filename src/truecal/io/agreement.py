@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
     b.npz: expected the labels of a.npz, at row 2 it has 0 where a.npz has 1
     """
     for other in predictions[1:]:
-        if other.n != predictions[0].n:
-            raise failure(other.path, f"expected {predictions[0].n} rows as in {predictions[0].path}, got {other.n}")
+        ours, theirs = (p.n_rows or p.n for p in (predictions[0], other))
+        if ours != theirs:
+            raise failure(other.path, f"expected {ours} rows as in {predictions[0].path}, got {theirs}")
+    predictions = _rows_of_all(predictions)
     _check_field(predictions, "the doc_id values", lambda p: p.ids)
     several = _in_one_class_order(predictions)
     _check_field(several, "the numbers of choices", lambda p: p.n_choices)
@@ -56,6 +59,30 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
     return several
 
 
+def _rows_of_all(predictions: Sequence[Predictions]) -> Sequence[Predictions]:
+    """The rows for which no file lacks a prediction."""
+    kept = [p.rows for p in predictions if p.rows is not None]
+    if not kept:
+        return predictions
+    common = reduce(np.intersect1d, kept)
+    result = []
+    for p in predictions:
+        if p.n > len(common):
+            note = f"{p.n - len(common)} rows dropped, for which other files have no prediction"
+            rows = common if p.rows is None else np.searchsorted(p.rows, common)
+            p = replace(p.take(rows), rows=common, notes=(*p.notes, note))
+        result.append(p)
+    return result
+
+
+def first_difference(ours: Array, theirs: Array) -> int | None:
+    """The first row in which two arrays differ, 0 where their shapes do, None where they are equal."""
+    if ours.shape != theirs.shape:
+        return 0
+    differs = np.asarray(ours != theirs).reshape(len(ours), -1).any(axis=1)
+    return int(np.argmax(differs)) if differs.any() else None
+
+
 def _check_field(several: Sequence[Predictions], what: str, get: Get) -> None:
     """Hold every file that has a field against the first that has it."""
     having = [p for p in several if get(p) is not None]
@@ -65,16 +92,12 @@ def _check_field(several: Sequence[Predictions], what: str, get: Get) -> None:
 
 def _check_equal(first: Predictions, other: Predictions, get: Get, what: str) -> None:
     ours, theirs = get(first), get(other)
-    if ours is None or theirs is None:
+    if ours is None or theirs is None or (row := first_difference(ours, theirs)) is None:
         return
-    differs = np.asarray(ours != theirs)
-    if not differs.any():
-        return
-    row = int(np.argmax(differs))
     mine, his = _shown(first, ours[row], ours), _shown(other, theirs[row], theirs)
     codes = ours[row], theirs[row]
     hint = ""
-    if ours is first.y_true and (first.classes is None) != (other.classes is None):
+    if ours is first.y_true and theirs.ndim == 1 and (first.classes is None) != (other.classes is None):
         unnamed = first.path if first.classes is None else other.path
         mine, his = _class_at(first, codes[0]), _class_at(other, codes[1])
         hint = f": {unnamed} has no class names, its columns are taken to be in the order of the other's"
@@ -83,7 +106,7 @@ def _check_equal(first: Predictions, other: Predictions, get: Get, what: str) ->
 
 
 def _shown(predictions: Predictions, value: Any, of: Array) -> str:
-    if predictions.classes is not None and of is predictions.y_true:
+    if predictions.classes is not None and of is predictions.y_true and of.ndim == 1:
         return quote(predictions.classes[value])
     return quote(value.item() if isinstance(value, np.generic) else value)
 
@@ -139,11 +162,13 @@ def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
 def _reordered(predictions: Predictions, classes: tuple[str, ...], note: str) -> Predictions:
     position = {name: j for j, name in enumerate(predictions.classes or ())}
     order = np.array([position[name] for name in classes], dtype=np.intp)
-    rank = np.argsort(order)  # old column -> new column
+    y_true = predictions.y_true
+    if y_true is not None:
+        y_true = y_true[:, order] if y_true.ndim == 2 else np.argsort(order)[y_true]  # old column -> new column
     return replace(
         predictions,
         classes=classes,
-        y_true=None if predictions.y_true is None else rank[predictions.y_true],
+        y_true=y_true,
         proba=None if predictions.proba is None else predictions.proba[:, order],
         logits=None if predictions.logits is None else predictions.logits[:, order],
         notes=(*predictions.notes, note),
@@ -172,9 +197,10 @@ def _label_names(predictions: Predictions) -> Array | None:
     values, classes = predictions.label_values, predictions.classes
     if values is not None and values.dtype == object:
         return values
-    if predictions.y_true is None or classes is None or not names_classes(predictions):
+    y_true = predictions.y_true
+    if y_true is None or y_true.ndim == 2 or classes is None or not names_classes(predictions):
         return None
-    return np.array(classes, dtype=object)[predictions.y_true]
+    return np.array(classes, dtype=object)[y_true]
 
 
 def _label_numbers(predictions: Predictions) -> Array | None:

@@ -53,7 +53,7 @@ def open_arrays(request: Request, entries: Mapping[str, Entry]) -> Source:
     def where(name: str) -> str:
         return BARE if name == BARE else f"key {quote(name)}"
 
-    def numbers(names: Sequence[str]) -> Floats:
+    def numbers(names: Sequence[str], gaps: bool) -> Floats:  # gaps are NaN already
         loaded = [floats(path, entries[name].load(), where(name)) for name in names]
         if len(loaded) == 1:
             return loaded[0]

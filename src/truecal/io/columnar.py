@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.io.columns import NUMBER, VECTOR, Request, check_names
+from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Request, check_names
 from truecal.io.failures import failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, check_texts
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
+from truecal.io.streams import arrow_file
 
 Array = npt.NDArray[Any]
 
@@ -48,16 +48,19 @@ def open_table(table: Table, named: bool = True) -> Source:
     if len(names) > MOST_COLUMNS:
         raise failure(table.path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
 
-    def numbers(columns: Sequence[str]) -> Floats:
+    def numbers(columns: Sequence[str], gaps: bool) -> Floats:
         if len(columns) == 1 and _is_vector(table.types[columns[0]]):
-            return _vectors(table, columns[0])
-        matrix = _matrix(table, columns)
+            return _vectors(table, columns[0], gaps)
+        matrix = _matrix(table, columns, gaps)
         return matrix[:, 0] if len(columns) == 1 else matrix
 
     def values(name: str) -> Values:
-        return _label_column(table, name)
+        soft = _is_vector(table.types[name])
+        return as_values(table.path, _vectors(table, name), name) if soft else _label_column(table, name)
 
-    return Source(table.path, "column", {n: _form(kind) for n, kind in table.types.items()}, numbers, values, named)
+    with parsing(table.path, "column types with names in UTF-8"):
+        forms = {name: _form(kind) for name, kind in table.types.items()}
+    return Source(table.path, "column", forms, numbers, values, named)
 
 
 def _form(kind: Any) -> str:
@@ -77,7 +80,7 @@ def _is_vector(kind: Any) -> bool:
     )
 
 
-def _matrix(table: Table, columns: Sequence[str]) -> Floats:
+def _matrix(table: Table, columns: Sequence[str], gaps: bool = False) -> Floats:
     """Columns of numbers as one (n, k) array: some columns, and of these some rows, at a time."""
     for name in columns:
         if not _is_number(table.types[name]):
@@ -89,44 +92,56 @@ def _matrix(table: Table, columns: Sequence[str]) -> Floats:
         start = 0
         for arrays in table.batches(names, False):
             pairs = zip(names, arrays, strict=True)
-            block = np.stack([_numbers(table.path, array, name, start) for name, array in pairs], axis=1)
+            block = np.stack([_numbers(table.path, array, name, start, gaps) for name, array in pairs], axis=1)
             start = rows.put(start, block, first)
         rows.end(start)
     return rows.array
 
 
-def _numbers(path: str, array: Any, name: str, start: int) -> Array:
+def _numbers(path: str, array: Any, name: str, start: int, gaps: bool) -> Array:
     pyarrow = need("pyarrow", "cli", "tables")
-    _refuse_missing(path, array, name, start)
+    if not gaps:
+        _refuse_missing(path, array, name, start)
     with parsing(path, f"numbers in column {quote(name)}"):
-        if pyarrow.types.is_decimal(array.type):
+        if pyarrow.types.is_decimal(array.type) or array.null_count:  # missing ones become NaN
             array = array.cast(pyarrow.float64())
         values: Array = array.to_numpy(zero_copy_only=False)
     return floats(path, values, f"column {quote(name)}")
 
 
-def _vectors(table: Table, name: str) -> Floats:
+def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
     """A column of equally long lists as one (n, k) array."""
     compute = need("pyarrow.compute", "cli", "tables")
     path, where, start = table.path, f"column {quote(name)}", 0
     rows: _Rows | None = None
     for (array,) in table.batches([name], False):
         lists = getattr(array, "storage", array)
-        _refuse_missing(path, lists, name, start)
-        lengths: Array = compute.list_value_length(lists).to_numpy(zero_copy_only=False)
-        if len(lengths) == 0:
+        if not gaps:
+            _refuse_missing(path, lists, name, start)
+        there: Array = lists.is_valid().to_numpy(zero_copy_only=False)
+        lengths: Array = compute.list_value_length(lists.drop_null()).to_numpy(zero_copy_only=False)
+        if len(lengths) == 0 and rows is None:
+            start += len(there)  # how wide these rows are, the first list will say
             continue
-        rows = rows or _Rows(table, int(lengths[0]), [lists.type.value_type])
+        if rows is None:
+            rows = _Rows(table, int(lengths[0]), [lists.type.value_type])
+            rows.put(0, np.full((start, rows.width), np.nan))
         if rows.width == 0:
             raise failure(path, f"expected values in {where}, row {start} is an empty list")
         if (lengths != rows.width).any():
-            row = int(np.argmax(lengths != rows.width))
-            what = f"row {start + row} of {where} has {lengths[row]}"
+            odd = int(np.argmax(lengths != rows.width))
+            what = f"row {start + np.flatnonzero(there)[odd]} of {where} has {lengths[odd]}"
             raise failure(path, f"expected {rows.width} values per row as in the first row, {what}")
         with parsing(path, f"lists of numbers in {where}"):
-            flat = lists.flatten()
-        _refuse_missing(path, flat, name, start, per_row=rows.width)
-        start = rows.put(start, flat.to_numpy(zero_copy_only=False).reshape(-1, rows.width))
+            flat = lists.drop_null().flatten()
+        if not gaps:
+            _refuse_missing(path, flat, name, start, per_row=rows.width)
+        block = flat.to_numpy(zero_copy_only=False).reshape(-1, rows.width)
+        if not there.all():
+            full = np.full((len(there), rows.width), np.nan)
+            full[there] = block
+            block = full
+        start = rows.put(start, block)
     if rows is None:
         raise failure(path, "expected at least one row, the table has none")
     rows.end(start)
@@ -169,10 +184,12 @@ class _Rows:
             raise failure(self.path, f"expected {self.n_rows} rows, found {count}")
 
 
-def _refuse_missing(path: str, array: Any, name: str, start: int, per_row: int = 1) -> None:
+def _refuse_missing(
+    path: str, array: Any, name: str, start: int, per_row: int = 1, hint: str = f": see {INCOMPLETE_OPTION}"
+) -> None:
     if array.null_count:
         row = start + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))) // per_row
-        raise failure(path, f"expected a value at row {row}, column {quote(name)}, it is missing")
+        raise failure(path, f"expected a value at row {row}, column {quote(name)}, it is missing{hint}")
 
 
 def _label_column(table: Table, name: str) -> Values:
@@ -191,11 +208,11 @@ def _label_column(table: Table, name: str) -> Values:
 def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
     pyarrow = need("pyarrow", "cli", "tables")
     types, where = pyarrow.types, f"column {quote(name)}"
-    _refuse_missing(path, array, name, start)
+    _refuse_missing(path, array, name, start, hint="")
     with parsing(path, f"labels in {where}"):
         if types.is_dictionary(array.type):
             array = array.dictionary_decode()
-            _refuse_missing(path, array, name, start)
+            _refuse_missing(path, array, name, start, hint="")
         if types.is_decimal(array.type):
             array = array.cast(pyarrow.float64())
         kind = array.type
@@ -208,17 +225,6 @@ def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
         raise failure(path, f"expected whole numbers or names in {where}, its type is {kind}")
     values: Array = array.to_numpy(zero_copy_only=False)
     return values
-
-
-def arrow_file(path: str, mapped: bool = False) -> Any:
-    """A file as arrow reads it; arrow opens names in UTF-8 only, the bytes of others are mapped by Python."""
-    pyarrow = need("pyarrow", "cli", "tables")
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        with open(path, "rb") as stream:
-            return pyarrow.BufferReader(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-    return pyarrow.memory_map(path) if mapped else pyarrow.OSFile(path)
 
 
 def open_parquet(request: Request) -> Source:
@@ -243,8 +249,10 @@ def open_parquet(request: Request) -> Source:
 
 
 def _types(path: str, schema: Any) -> dict[str, Any]:
-    check_names(path, schema.names)
-    return dict(zip(schema.names, schema.types, strict=True))
+    with parsing(path, "column names in UTF-8"):  # arrow decodes them when they are asked for
+        names, types = list(schema.names), list(schema.types)
+    check_names(path, names)
+    return dict(zip(names, types, strict=True))
 
 
 def _checked(path: str, batches: Iterable[Any], columns: Sequence[str]) -> Iterator[list[Any]]:

@@ -13,11 +13,14 @@ from truecal.io.predictions import FILE_KINDS, FileKind
 LABEL_NAMES = ("label", "labels", "y_true", "target", "targets", "true_label", "gold", "truth", "ground_truth")
 PROBA_NAMES = ("probs", "probabilities", "proba", "probas", "prob", "probability", "y_proba", "y_prob", "p")
 LOGIT_NAMES = ("logits", "logit", "y_logits", "log_probs", "logprobs", "log_prob", "logprob", "log_proba")
+SCORE_NAMES = ("score", "scores", "y_score", "y_scores")  # probabilities unless the caller says logits
 PREDICTION_NAMES = ("prediction", "pred", "predicted", "predicted_label", "pred_label", "y_pred")
 CONFIDENCE_NAMES = ("confidence", "conf", "max_prob", "top_prob")
 CORRECT_NAMES = ("correct", "is_correct")
 CLASSES_NAMES = ("classes", "class_names")
 ID_NAMES = ("id", "ids", "index", "idx", "row", "sample_id", "doc_id", "fold", "split", "weight", "sample_weight")
+
+LIKELY_LABELS = ("answer", "class", "category", "outcome", "actual", "expected", "species", "y", "response", "key")
 
 WEAK_LABEL = "y"  # also a class where columns are letters, so it counts only if nothing better does
 WEAK_PROBA = "p"
@@ -26,6 +29,11 @@ LOGITS_OPTION = "logits=True (--logits)"  # as the library and as the command li
 COLUMNS_OPTION = "proba_columns (--columns)"
 LABEL_OPTION = "label_column (--label-column)"
 LABELS_OPTION = "labels (--labels)"
+PERCENT_OPTION = "percent=True (--percent)"
+NORMALIZE_OPTION = "normalize=True (--normalize)"
+INCOMPLETE_OPTION = "drop_incomplete=True (--drop-incomplete)"
+BASE_OPTION = "label_base=1 (--label-base 1)"
+HEADER_OPTION = "header=True or header=False (--header or --no-header)"
 MOST_LISTED = 12  # names of columns in a note
 
 NUMBER, WHOLE, VECTOR = "a number per row", "a whole number per row", "a vector per row"
@@ -34,23 +42,35 @@ Forms = Mapping[str, str]
 
 Scale = Literal["probabilities", "logits"]
 _NAMES: dict[Scale, tuple[str, ...]] = {"probabilities": PROBA_NAMES, "logits": LOGIT_NAMES}
-_PREFIXES = {
+_PREFIXES: dict[Scale | None, re.Pattern[str]] = {
     scale: re.compile(rf"({'|'.join(names)})(?:[_.:](.+)|([0-9]+))", re.IGNORECASE | re.DOTALL)
-    for scale, names in _NAMES.items()
+    for scale, names in [*_NAMES.items(), (None, SCORE_NAMES)]
 }
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller said about a file; None leaves it to the rules."""
+    """What the caller said about a file; None leaves it to the rules. See `read_predictions` for the options.
+
+    `rows` is how many rows there should be, where that is known: it tells a header from a first row.
+    """
 
     path: str
     label_column: str | None = None
     proba_columns: tuple[str, ...] | None = None
     logits: bool = False
     kind: FileKind | None = None
+    label_base: int = 0
+    normalize: bool = False
+    percent: bool = False
+    drop_incomplete: bool = False
+    header: bool | None = None
+    length_normalized: bool = False
+    rows: int | None = None
 
     def __post_init__(self) -> None:
+        if self.label_base not in (0, 1):
+            raise ValueError(f"label_base: expected 0 or 1, got {quote(self.label_base)}")
         if self.kind is not None and self.kind not in FILE_KINDS:
             raise ValueError(f"kind: expected one of {', '.join(FILE_KINDS)} or None, got {quote(self.kind)}")
         if self.logits and self.kind not in (None, "logits"):
@@ -126,6 +146,7 @@ def find_layout(request: Request, forms: Forms, label: str | None, what: str) ->
         or search.by_prefix()
         or search.by_scalar_name()
         or (None if request.told else search.top_label())
+        or search.by_score()
         or search.refuse_odd()
         or search.only_vector()
         or search.plain_classes()
@@ -146,14 +167,14 @@ def unnamed_layout(request: Request, forms: Forms, label: str | None, what: str)
                 "labels= (--labels)"
             )
     scale, sure = settle(request, None, "")
-    return Layout(scale, columns, sure=sure, note=f"{scale} from {_shown(columns, what)} (without names)")
+    why = "without a name" if what == "key" else "there is no header"
+    return Layout(scale, columns, sure=sure, note=f"{scale} from {_shown(columns, what)} ({why})")
 
 
 def name_says(name: str) -> Scale | None:
     """What a name says its numbers are: probabilities, logits, or nothing."""
-    return next(
-        (scale for scale in reversed(_NAMES) if name.lower() in _NAMES[scale] or _PREFIXES[scale].fullmatch(name)), None
-    )
+    said = (scale for scale in reversed(_NAMES) if name.lower() in _NAMES[scale] or _PREFIXES[scale].fullmatch(name))
+    return next(said, None)
 
 
 def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, bool]:
@@ -193,25 +214,28 @@ class _Search:
         return None if name is None else self._by_name(name, "")
 
     def by_prefix(self) -> Layout | None:
-        """Two columns or more that share a prefix: prob_, p_, proba_, logit_, ..."""
-        found: dict[tuple[Scale, str], list[str]] = {}
+        """Two columns or more that share a prefix: prob_, p_, proba_, logit_, ..., or at last score_."""
+        found: dict[tuple[Scale | None, str], list[str]] = {}
         for name in self.forms:
             for scale, pattern in _PREFIXES.items():
                 if match := pattern.fullmatch(name):
                     found.setdefault((scale, match[1].lower()), []).append(name)
         found = {key: members for key, members in found.items() if len(members) > 1}
-        wanted = {key: members for key, members in found.items() if self.request.told in (None, key[0])}
+        found = {key: members for key, members in found.items() if key[0] is not None} or found
+        told = self.request.told
+        wanted = {key: members for key, members in found.items() if None in (told, key[0]) or told == key[0]}
         if len(wanted) > 1:
             shown = " and ".join(listing(members, 2) for members in wanted.values())
             how = f"name the columns with {COLUMNS_OPTION}, or say {LOGITS_OPTION} or kind='probabilities'"
             raise self.request.refuse(f"expected one family of prediction columns, found {shown}: {how}")
         if not wanted:
-            for scale, prefix in found:  # the only family says the opposite of what the caller said
-                settle(self.request, scale, f"the column prefix {quote(prefix)}")
+            for said, prefix in found:  # the only family says the opposite of what the caller said
+                settle(self.request, said, f"the column prefix {quote(prefix)}")
             return None
-        (scale, prefix), members = wanted.popitem()
+        (said, prefix), members = wanted.popitem()
+        scale, sure = settle(self.request, said, "")
         note = f"{scale} from {_shown(members, self.what)} (by the prefix {quote(prefix)})"
-        return Layout(scale, tuple(members), self._class_names(members), note=note)
+        return Layout(scale, tuple(members), self._class_names(members), sure, note=note)
 
     def by_scalar_name(self) -> Layout | None:
         """One number per row called prob, y_prob, ... or prob_1: the probability (or logit) of class 1 of two."""
@@ -247,6 +271,16 @@ class _Search:
         note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
         return Layout("top_label", prediction=prediction, confidence=confidence, correct=correct, note=note)
 
+    def by_score(self) -> Layout | None:
+        """One column of vectors, or of numbers where nothing else could be a class, called score, y_score, ..."""
+        vectors, numbers = (_called(self._having(form), SCORE_NAMES) for form in (VECTOR, NUMBER))
+        if not vectors and _plain(name for name in self._having(NUMBER) if name not in numbers):
+            return None
+        found = vectors or numbers
+        if len(found) > 1:
+            raise self._several(found)
+        return self._by_name(found[0], "" if vectors else " of class 1") if found else None
+
     def refuse_odd(self) -> Layout | None:
         """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
         for name in _called(self.forms, {*PROBA_NAMES, *LOGIT_NAMES} - {WEAK_PROBA}):
@@ -278,14 +312,14 @@ class _Search:
         return Layout(scale, found, found, sure, note=note)
 
     def nothing(self) -> Layout:
-        wanted = f"predictions: a {self.what} called probs or logits, or columns such as prob_a, prob_b"
+        wanted = f"predictions: a {self.what} called probs or logits, or {self.what}s such as prob_a, prob_b"
         if self.request.kind == "top_label":
             wanted = f"a confidence {self.what} ({', '.join(CONFIDENCE_NAMES)})"
         raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: name them with {COLUMNS_OPTION}")
 
     def _by_name(self, name: str, of: str) -> Layout:
-        scale, _ = settle(self.request, name_says(name), f"the name of {self.what} {quote(name)}")
-        return Layout(scale, (name,), note=f"{scale}{of} from {_shown([name], self.what)} (by its name)")
+        scale, sure = settle(self.request, name_says(name), f"the name of {self.what} {quote(name)}")
+        return Layout(scale, (name,), sure=sure, note=f"{scale}{of} from {_shown([name], self.what)} (by its name)")
 
     def _having(self, form: str) -> list[str]:
         return [name for name, held in self.forms.items() if held == form]
@@ -315,7 +349,7 @@ class _Search:
 
     def _class_names(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """The class names behind the prefixes, or None where a column has no prefix."""
-        classes = tuple(found for n in names if (found := next(filter(None, (_behind(s, n) for s in _NAMES)), None)))
+        classes = tuple(c for n in names if (c := next(filter(None, (_behind(scale, n) for scale in _PREFIXES)), None)))
         if len(classes) != len(names):
             return None
         check_names(self.request.path, classes, "class")
@@ -338,7 +372,7 @@ def _called(names: Iterable[str], wanted: Collection[str]) -> list[str]:
     return [n for n in names if n.lower() in wanted]
 
 
-def _behind(scale: Scale, name: str) -> str | None:
+def _behind(scale: Scale | None, name: str) -> str | None:
     """The class name behind a prefix."""
     match = _PREFIXES[scale].fullmatch(name)
     return (match[2] or match[3]) if match else None
@@ -346,3 +380,9 @@ def _behind(scale: Scale, name: str) -> str | None:
 
 def _shown(names: Sequence[str], what: str) -> str:
     return f"the {what} {quote(names[0])}" if len(names) == 1 else f"{len(names)} {what}s {listing(names, MOST_LISTED)}"
+
+
+def suggest_label(names: Iterable[str]) -> str:
+    """Which of the names might be the labels', for a message: a likely word, else the first that is no identifier."""
+    left = _plain(names)
+    return next(iter([n for n in left if n.lower() in LIKELY_LABELS] or left), "NAME")

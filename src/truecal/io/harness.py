@@ -14,6 +14,7 @@ from truecal.backends.numpy import softmax
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import listing, parsing, quote
 from truecal.io.predictions import Indices, Predictions
+from truecal.io.streams import byte_stream
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000
@@ -29,7 +30,7 @@ class Document:
     scores: tuple[float, ...]
     choices: tuple[str, ...] | None  # the texts, where the log has them
     target: Any
-    acc: float | None
+    acc: float | None  # whether the likeliest choice is right, by the log's own word
 
     def as_index(self) -> int | None:
         """The target as the index of a choice, a number or a text that spells one."""
@@ -66,7 +67,13 @@ def read_sample_log(request: Request, name: str, labels_elsewhere: bool) -> Pred
     if request.proba_columns is not None and len(request.proba_columns) != 1:
         shown = listing(request.proba_columns)
         raise request.refuse(f"expected one key of responses in {COLUMNS_OPTION}, got {shown}")
-    documents, notes = _documents(request)
+    return predictions_of(request, name, labels_elsewhere, *_documents(request))
+
+
+def predictions_of(
+    request: Request, name: str, labels_elsewhere: bool, documents: Sequence[Document], notes: Sequence[str]
+) -> Predictions:
+    """Documents of any numbers of choices as padded rows, with the answers where no labels come from elsewhere."""
     counts = np.array([len(document.scores) for document in documents], dtype=np.intp)
     if len(documents) * int(counts.max()) > MOST_CELLS:
         raise request.refuse(
@@ -92,12 +99,20 @@ def read_sample_log(request: Request, name: str, labels_elsewhere: bool) -> Pred
     )
 
 
+def is_sample_log(request: Request) -> bool:
+    """Whether the first line is a sample of the harness, or the caller says so."""
+    if request.kind == "choices" or request.length_normalized:
+        return True
+    _, first = next(json_lines(request), (0, {}))
+    return "resps" in first or "filtered_resps" in first
+
+
 def _documents(request: Request) -> tuple[list[Document], list[str]]:
     first_filter: object = None
     kept: dict[int, Document] = {}
     key = request.proba_columns[0] if request.proba_columns is not None else ""
     dropped = False
-    for line, record in _records(request):
+    for line, record in json_lines(request):
         if not kept:
             first_filter = record.get("filter")
             key = key or next((k for k in ("filtered_resps", "resps") if k in record), "filtered_resps")
@@ -111,15 +126,16 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
         kept[found.doc_id] = found
     if not kept:
         raise request.refuse("expected a sample on each line, the file has none")
-    notes = [f"log-likelihoods of choices from the key {quote(key)}, softmax over each row's choices, rows by doc_id"]
+    per = " per character" if request.length_normalized else ""
+    notes = [f"log-likelihoods{per} of choices from the key {quote(key)}, softmax over each row's choices, by doc_id"]
     if dropped:
         notes.append(f"only the lines with filter {quote(first_filter)} were used")
     return [kept[doc_id] for doc_id in sorted(kept)], notes
 
 
-def _records(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of every line that is not blank."""
-    with open(request.path, "rb") as stream:
+    with byte_stream(request.path) as stream:
         number = 0
         while content := stream.readline(LONGEST_LINE):
             number += 1
@@ -154,9 +170,19 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
     if max(scores) == -np.inf:
         raise request.refuse(f"expected a log-likelihood above -inf on line {line}, every choice has -inf")
     choices = None if prompts is None else tuple(text.strip() for _, text in prompts)
+    if request.length_normalized:  # as the harness does for acc_norm: log-likelihood per character of the choice
+        if choices is None or "" in choices:
+            raise request.refuse(
+                f"expected the texts of the choices in 'arguments' on line {line}, to normalize by length"
+            )
+        scores = [score / len(choice) for score, choice in zip(scores, choices, strict=True)]
     target = record.get("target") if request.label_column is None else _at(request, record, request.label_column, line)
-    acc = record.get("acc")
+    acc = record.get(_accuracy(request))
     return Document(line, doc_id, tuple(scores), choices, target, float(acc) if acc in (0, 1) else None)
+
+
+def _accuracy(request: Request) -> str:
+    return "acc_norm" if request.length_normalized else "acc"
 
 
 def _at(request: Request, record: dict[str, Any], key: str, line: int) -> Any:
@@ -217,7 +243,7 @@ def _answers(request: Request, documents: Sequence[Document]) -> tuple[Indices |
     if not whole and request.label_column is None and all(len(d.scores) == 2 and d.acc is not None for d in documents):
         likelier = np.array([d.scores[1] > d.scores[0] for d in documents])
         told = np.where([d.acc == 1 for d in documents], likelier, ~likelier).astype(np.intp)
-        return told, "labels: of two choices the likelier one where 'acc' is 1, the other where it is 0"
+        return told, "labels: of two choices the likelier one where the log says it is right, the other where not"
     if not whole:
         document = documents[max(indices.index(None) for indices in found.values())]
         raise request.refuse(
@@ -236,8 +262,8 @@ def _answers(request: Request, documents: Sequence[Document]) -> tuple[Indices |
     odd = next(iter(conflicts.values()))
     if not fits and odd is not None and request.label_column is None:
         raise request.refuse(
-            f"expected 'target' to agree with 'acc' of the log, line {odd.line} has target {quote(odd.target)} and "
-            f"acc {odd.acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}"
+            f"expected 'target' to agree with {quote(_accuracy(request))} of the log, line {odd.line} has target "
+            f"{quote(odd.target)} and {_accuracy(request)} {odd.acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}"
         )
     how, indices = next(iter((fits or whole).items()))
     return np.array(indices, dtype=np.intp), f"labels: {how}"

@@ -1,4 +1,4 @@
-"""Labels as files write them (numbers, names, booleans), turned into column indices."""
+"""Labels as files write them (numbers, names, booleans, distributions), turned into column indices."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.core.data import as_array, check_labels
+from truecal.core.data import as_array, check_labels, check_probabilities
+from truecal.io.columns import BASE_OPTION
 from truecal.io.failures import failure, listing, quote
-from truecal.io.predictions import Indices
+from truecal.io.predictions import Floats, Indices
 
 Values = npt.NDArray[Any]
 
@@ -20,17 +21,22 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 
 
 def as_values(path: str, values: Any, where: str) -> Values:
-    """Labels as integers, booleans or text (objects), one per row; text that spells whole numbers stays text."""
+    """Labels as integers, booleans or text (objects), one per row, or as rows of numbers (soft labels, one-hot rows).
+
+    Text that spells whole numbers stays text.
+    """
     try:
         array = np.asarray(as_array(values, where))
     except (TypeError, ValueError) as error:
         raise failure(path, str(error)) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "fiub"):
         raise failure(path, f"expected one label per row in {where}, got an array of shape {array.shape}")
     if len(array) == 0:
         raise failure(path, f"expected at least one label in {where}, it has none")
+    if array.ndim == 2:
+        return array.astype(np.float64)
     if array.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
             bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < 2**53))
@@ -61,8 +67,16 @@ def _translated(values: Values, number: Callable[[str], int]) -> npt.NDArray[np.
     return np.fromiter((known[v] for v in values), dtype=np.int64, count=len(values))
 
 
-def label_indices(path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str) -> Indices:
-    """Column indices: names are looked up among the class names, numbers are names of numbered classes or indices."""
+def label_indices(
+    path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str, base: int = 0
+) -> Indices | Floats:
+    """Column indices: names are looked up among the class names, numbers are names of numbered classes or indices.
+
+    Indices may count from `base`. Rows of numbers must be distributions over the classes: one-hot rows become indices,
+    others stay as they are.
+    """
+    if values.ndim == 2:
+        return _soft_labels(path, values, n_classes, where)
     expected = f"expected class indices 0 to {n_classes - 1} in {where}"
     numbers = numbers_if_whole(values)
     if classes is not None and values.dtype == object:
@@ -86,14 +100,30 @@ def label_indices(path: str, values: Values, n_classes: int, classes: tuple[str,
         return numbers.astype(np.intp)
     named = None if classes is None else numbers_if_whole(np.array(classes, dtype=object))
     names = None if named is None or named.dtype == object else named
+    if names is None and base:
+        if numbers.min() < base or numbers.max() >= n_classes + base:
+            row = int(np.argmax((numbers < base) | (numbers >= n_classes + base)))
+            last = n_classes + base - 1
+            raise failure(path, f"expected labels {base} to {last} in {where}, row {row} has {numbers[row]}")
+        return np.asarray(numbers - base, dtype=np.intp)
     if names is None and numbers.min() >= 1 and numbers.max() == n_classes:
-        how = f"subtract 1, or name the class columns 1 to {n_classes}"
-        raise failure(path, f"{expected}, it counts from 1: {how}")
+        raise failure(path, f"{expected}, it counts from 1: say {BASE_OPTION}, or name the class columns by number")
     try:
         return np.asarray(check_labels(numbers, n_classes, labels=names, name=where), dtype=np.intp)
     except (TypeError, ValueError) as error:
         hint = "" if names is None else f" (the class columns are {listing(classes or ())})"
         raise failure(path, f"{error}{hint}") from error
+
+
+def _soft_labels(path: str, values: Values, n_classes: int, where: str) -> Indices | Floats:
+    if values.shape[1] != n_classes:
+        raise failure(path, f"expected one label per row in {where}, or {n_classes} shares, got shape {values.shape}")
+    try:
+        check_probabilities(values, where)
+    except (TypeError, ValueError) as error:
+        raise failure(path, str(error)) from error
+    one_hot = bool(((values == 0) | (values == 1)).all())
+    return values.argmax(axis=1).astype(np.intp) if one_hot else values
 
 
 def hits(path: str, labels: Values, predicted: Values, where: str) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ FILE_KINDS: tuple[FileKind, ...] = ("probabilities", "logits", "top_label", "cho
 
 Floats = npt.NDArray[np.floating[Any]]
 Indices = npt.NDArray[np.intp]
+Labels = Indices | Floats  # column indices, or soft labels: a share of each class per row
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +30,16 @@ class Predictions:
     vector over the padded choices, so the confidence errors and all five losses of `proba` are exact; classwise and
     full calibration mean something only if a column is the same class in every row.
 
-    `y_true` holds column indices, or is None where the file has no labels (and always for "top_label"); `label_values`
-    are the labels as written. `ids` are document numbers, where the format has them. `notes` say what was read and by
-    which rule.
+    `y_true` holds column indices, or soft labels (n, k), or is None where the file has no labels (and always for
+    "top_label"); `label_values` are the labels as written. `ids` are document numbers, where the format has them.
+    `notes` say what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are the
+    rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped.
     """
 
     name: str
     path: str
     kind: FileKind
-    y_true: Indices | None = None
+    y_true: Labels | None = None
     proba: Floats | None = None
     logits: Floats | None = None
     classes: tuple[str, ...] | None = None
@@ -47,6 +49,9 @@ class Predictions:
     ids: Indices | None = None
     label_values: npt.NDArray[Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    rows: Indices | None = None
+    n_rows: int | None = None
 
     @property
     def n(self) -> int:
@@ -72,6 +77,12 @@ class Predictions:
         if self.kind == "top_label" or ragged:
             return ("confidence",)
         return ("binary", "confidence") if self.one_number else ("confidence", "classwise", "full")
+
+    def take(self, rows: Indices) -> Predictions:
+        """Some of the rows."""
+        parts = ("y_true", "proba", "logits", "correct", "confidence", "n_choices", "ids", "label_values")
+        changed: dict[str, Any] = {part: values[rows] for part in parts if (values := getattr(self, part)) is not None}
+        return replace(self, **changed)
 
     def probabilities(self) -> Floats:
         """(n, k): `proba`, or the softmax of `logits`: p_r = exp z_r / Σ_s exp z_s; (1 − p, p) of one number p per row.
