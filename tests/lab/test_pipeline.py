@@ -358,7 +358,7 @@ class TestPresets:
 class TestCommand:
     def test_stopped_then_done(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["tiny", "--experiments", "cross", "--no-summary", "--out", str(tmp_path / "o")]
-        assert main([*arguments, "--time-limit", "-1", "--processes", "2"]) == 3
+        assert main([*arguments, "--time-limit", "-1", "--processes", "2"]) == 4
         assert "0 checkpoints of 0 traces, stopped at the time limit" in capsys.readouterr().out
         assert main(arguments) == 0
         written = capsys.readouterr()

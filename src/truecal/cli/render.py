@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from truecal.evaluation.ranking import ECE_NAMES
 from truecal.evaluation.verdict import standing
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from truecal.evaluation.model import Evaluation
     from truecal.inference import CalibrationTest
 
-ECE = ("confidence_l1", "top_label_l1", "binary_l1")
 Columns = Sequence[tuple[str, str]]
 
 
@@ -126,7 +126,7 @@ def _words(result: Evaluation) -> list[str]:
     found = standing(result.tests, result.level)
     tests = ", ".join(f"{name} p = {test.pvalue:.3g}" for name, test in result.tests.items())
     lines.append(f"Calibration: {found.words}{f' ({tests})' if tests else ''}; {result.direction!r}.")
-    for ece in (e for e in result.errors if e.error in ECE):
+    for ece in (e for e in result.errors if e.error in ECE_NAMES):
         band = "" if ece.null_low is None else f" (a calibrated model: {ece.null_low:.3g} to {ece.null_high:.3g})"
         lines.append(f"ECE would have said {ece.value:.4g} at {ece.n_bins} bins{band}.")
     return lines

@@ -11,6 +11,8 @@ from truecal.lab.presets import PRESETS
 from truecal.lab.run import print_progress, reproduce
 from truecal.lab.traces import KINDS
 
+TIME_LIMIT = 4  # 3 is a rejected calibration
+
 
 def _texts(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
@@ -68,7 +70,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.lab") -> int:
-    """Exit status 0 when all is done, 3 when the time limit came first, 2 for bad arguments."""
+    """Exit status 0 when all is done, 4 when the time limit came first, 2 for bad arguments."""
     command = parser(prog)
     given: dict[str, Any] = vars(command.parse_args(arguments))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
@@ -86,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.
         return 2
     state = "complete" if outcome.complete else "stopped at the time limit: run again to go on"
     print(f"{outcome.out}: {outcome.checkpoints} checkpoints of {outcome.traces} traces, {state}")
-    return 0 if outcome.complete else 3
+    return 0 if outcome.complete else TIME_LIMIT
 
 
 if __name__ == "__main__":
