@@ -64,20 +64,13 @@ def in_a_row(text: str) -> str:
 FAST = ("--bins", "2,5", "--resamples", "19")
 
 
-def test_evaluate_prints_loss_and_U(folder, capsys):
+def test_evaluate_prints_loss_and_U_on_demand(folder, capsys):
     code, out, _ = truecal("evaluate", "sharp.parquet", *FAST, capsys=capsys)
     assert code == 0
-    assert "n·error = loss + U" in out and "over-confident" in out
+    assert "n·error = loss + U" not in out and "over-confident" in out
+    code, details, _ = truecal("evaluate", "sharp.parquet", *FAST, "--details", capsys=capsys)
+    assert code == 0 and "n·error = loss + U" in details
     assert "probabilities from 4 columns" in out  # which columns were used, and by which rule
-
-
-def test_compare_ends_with_the_verdict_in_two_sentences(folder, capsys):
-    code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5", "--resamples", "199", capsys=capsys)
-    assert code == 0
-    lines = [line for line in out.splitlines() if line.strip()]
-    assert lines[-3].startswith("Predictive value: good predicts better than sharp")
-    assert lines[-2].startswith("Calibration:") and "better calibrated" in lines[-2]
-    assert lines[-1].startswith("ECE would have put")
 
 
 def test_results_are_written_whole(folder, capsys):
@@ -142,7 +135,7 @@ def test_top_label_files_allow_confidence_errors_only(folder, capsys):
 def test_subgroups(folder, capsys):
     np.save("group.npy", np.arange(300) % 2)
     code, out, _ = truecal("evaluate", "good.npz", "--by", "group.npy", *FAST, capsys=capsys)
-    assert code == 0 and "subgroup 0: 150 samples" in out
+    assert code == 0 and out.count(" 150 ") == 2
 
 
 @pytest.mark.parametrize(
@@ -194,26 +187,6 @@ def test_what_was_read_reaches_every_output(folder, capsys):
     assert code == 0 and "temperature" in out
     assert "fitted on 300 samples" in (folder / "o.json").read_text()
     assert "fitted on 300 samples" in (folder / "o.html").read_text()
-
-
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_nothing_is_cut_off_in_a_terminal(folder, capsys, monkeypatch, width):
-    """Names, losses, p-values and whole intervals at any width: a table where it fits, lines where it does not."""
-    import io
-
-    from rich.console import Console
-
-    from truecal.cli import render
-
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=True, width=width, color_system=None, highlight=False)
-    monkeypatch.setattr(render, "_console", lambda: console)
-    code, _, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5,20", "--resamples", "19", capsys=capsys)
-    shown = text.getvalue()
-    assert code == 0 and "…" not in shown
-    assert max(len(line.rstrip()) for line in shown.splitlines()) <= width
-    for word in ("good", "sharp", "direction", "interval of U", "Predictive value"):
-        assert word in shown
 
 
 def test_a_reader_that_leaves_changes_no_exit_code(folder):
@@ -286,20 +259,16 @@ def loaded(*files, **options):
     return load([Path(file) for file in files], **{**defaults, **options})
 
 
-@pytest.mark.parametrize(("file", "name"), [("good.npz", "classwise"), ("good.npz", "confidence"), ("top.csv", None)])
-def test_test_decides_as_evaluate_does(folder, file, name):
+@pytest.mark.parametrize("file", ["good.npz", "top.csv"])
+def test_test_decides_as_evaluate_does(folder, file):
     read = loaded(file)
     (model,) = read.models.values()
-    whole = tc.evaluate(read.y_true, model, resamples=49, seed=3)
-    alone = read.test(name, resamples=49, seed=3)
-    assert alone.n_bins == whole.n_bins
-    assert alone.pvalue == whole.tests[name or "top_label"].pvalue
+    whole = tc.evaluate(read.y_true, model, resamples=49, seed=3).test
+    assert whole is not None and read.test(None, resamples=49, seed=3).pvalue == whole.pvalue
 
 
 def test_errors_without_bin_counts_can_be_tested(folder):
-    read = loaded("good.npz")
-    assert 0 < read.test("confidence_two_bin", resamples=19).pvalue <= 1
-    assert max(np.atleast_1d(read.test("full", resamples=19).n_bins)) * 4 <= 300  # no more cells than rows
+    assert 0 < loaded("good.npz").test("confidence_two_bin", resamples=19).pvalue <= 1
 
 
 def test_class_names_are_those_of_all_columns(folder):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from truecal.io import FileError
 from truecal.io.failures import one_line, path_text
@@ -53,6 +53,7 @@ Csv = Annotated[Path | None, typer.Option("--csv", help="Write a row per model, 
 Resamples = Annotated[int | None, typer.Option("--resamples", help="Draws of the calibration test.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)]
 Level = Annotated[float, typer.Option("--level", help="Level of the intervals.")]
+Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
 
 
 def _bins(text: str | None) -> tuple[int, ...] | None:
@@ -68,16 +69,19 @@ def _bins(text: str | None) -> tuple[int, ...] | None:
 
 
 @contextmanager
-def _waiting(text: str) -> Iterator[None]:
-    """What is being done and for how long, while a person waits; nothing at all in a pipe."""
+def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
+    """A bar with the share done and the time left while a person waits; nothing at all in a pipe.
+
+    What it yields takes the share done; until it is called the bar only shows that something goes on.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        bar.add_task(text)
-        yield
+        task = bar.add_task(text, total=None)
+        yield lambda share: bar.update(task, total=1.0, completed=share)
 
 
 def _check_outputs(inputs: Sequence[Path | None], outputs: dict[str, Path | None]) -> None:
@@ -138,7 +142,7 @@ def _read(
         return load(files, labels=labels, label_column=label_column, columns=names, logits=logits, temperature=given)
 
 
-def _write(result: Any, outputs: dict[str, Path | None], classes: Sequence[str] | None = None) -> None:
+def _write(result: Any, outputs: dict[str, Path | None], classes: Sequence[str] | None = None, **words: str) -> None:
     """Everything is made first and written last, and each file appears whole or not at all."""
     import json
 
@@ -152,7 +156,7 @@ def _write(result: Any, outputs: dict[str, Path | None], classes: Sequence[str] 
     if (path := outputs.get("--html")) is not None:
         from truecal.report import render_report
 
-        made[path] = render_report(result, classes=classes)
+        made[path] = render_report(result, classes=classes, **words)
     for path, text in made.items():
         write_atomic(path, text)
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
@@ -175,8 +179,9 @@ def evaluate(
     resamples: Resamples = None,
     seed: Seed = 0,
     level: Level = 0.95,
+    details: Details = False,
 ) -> None:
-    """Measure one model: losses, every error as loss + U with intervals, the calibration test, the direction.
+    """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
 
     Examples:
 
@@ -191,20 +196,21 @@ def evaluate(
     outputs = {"--html": html, "--json": json, "--csv": csv}
     _check_outputs([file, labels, by, *(temperature or [])], outputs)
     loaded = _read([file], labels, label_column, columns, logits, temperature)
-    with _waiting("measuring"):
+    with _waiting("measuring") as progress:
         name, model = next(iter(loaded.models.items()))
         result = tc.evaluate(
             loaded.y_true,
             model,
             name=name,
-            n_bins=counts,
+            n_bins=counts or "auto",
             errors=loaded.errors,
             by=None if by is None else read_labels(by, label_column=by_column),
             resamples=resamples,
             seed=seed,
             level=level,
+            progress=progress,
         ).with_notes(loaded.notes)
-    render.evaluation(result)
+    render.evaluation(result, details=details)
     _write(result, outputs, loaded.classes)
 
 
@@ -223,10 +229,11 @@ def compare(
     resamples: Resamples = None,
     seed: Seed = 0,
     level: Level = 0.95,
+    details: Details = False,
 ) -> None:
     """Compare models on the same samples: who predicts better, who is miscalibrated, and how sure that is.
 
-    The last lines are the verdict in words. Examples:
+    One line a model, best score first, then what it means in three sentences. Examples:
 
     - `truecal compare a.npz b.npz c.csv --labels y.npy`
 
@@ -242,17 +249,18 @@ def compare(
     outputs = {"--html": html, "--json": json, "--csv": csv}
     _check_outputs([*files, labels, *(temperature or [])], outputs)
     loaded = _read(files, labels, label_column, columns, logits, temperature)
-    with _waiting(f"comparing {len(files)} models"):
+    with _waiting(f"comparing {len(files)} models") as progress:
         result = tc.compare(
             loaded.y_true,
             loaded.models,
-            n_bins=counts,
+            n_bins=counts or "auto",
             errors=loaded.errors,
             resamples=resamples,
             seed=seed,
             level=level,
+            progress=progress,
         ).with_notes(loaded.notes)
-    render.comparison(result)
+    render.comparison(result, details=details)
     _write(result, outputs, loaded.classes)
 
 
@@ -290,7 +298,7 @@ def run_calibration_test(
         )
     counts = _bins(bins)
     loaded = _read([file], labels, label_column, columns, logits, temperature)
-    with _waiting("drawing labels from the reports"):
+    with _waiting("drawing labels from the predictions"):
         result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed)
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
@@ -302,20 +310,23 @@ def run_calibration_test(
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo"),
 ) -> None:
-    """Train small models on the bundled Letter data, compare them, and write a report."""
-    from truecal.lab.datasets import letter
-    from truecal.lab.demo import MODELS, run_demo
+    """Ten honest models and a cheat that knows nothing, on the bundled Letter data: who wins by ECE, and who by score?
 
-    source = f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}"
-    with _waiting(f"training {len(MODELS)} models on Letter Recognition"):
-        result = run_demo(out).with_notes([source])
-    render.comparison(result, every_flip=True)
+    Trains, compares and writes a report page, in about a minute.
+    """
+    from truecal.lab.datasets import letter
+    from truecal.lab.demo import TITLE, run_demo, story
+
+    with _waiting("training and comparing eleven models of Letter Recognition") as progress:
+        result = run_demo(out, progress)
+    result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}"])
+    render.comparison(result, story=story(result))
     outputs: dict[str, Path | None] = {
         "--html": out / "report.html",
         "--json": out / "results.json",
         "--csv": out / "results.csv",
     }
-    _write(result, outputs, letter().classes)
+    _write(result, outputs, letter().classes, title=TITLE, intro=story(result))
 
 
 @app.command(

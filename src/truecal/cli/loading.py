@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truecal.core.data import row_blocks
-from truecal.evaluation.inputs import Inputs, TopPredictions, default_bins, read_inputs
+from truecal.evaluation.inputs import TopPredictions
 from truecal.io import FileError, Predictions, check_same_samples, distinct_names, read_predictions
 from truecal.io.failures import failure, path_text
 from truecal.io.predictions import Floats, names_classes
@@ -35,28 +35,15 @@ class Loaded:
     classes: tuple[str, ...] | None = None
 
     def test(self, error: str | None, *, n_bins: Any = None, **options: Any) -> CalibrationTest:
-        """The calibration test of the only model, by the error that fits it unless one is named, in evaluate's bins."""
+        """The calibration test of the only model: of several forms, or on U of the named error."""
         import truecal as tc
 
         model = next(iter(self.models.values()))
-        fitting = "classwise" if self.errors is None else "confidence"
-        chosen = error or ("top_label" if isinstance(model, TopPredictions) else fitting)
-        if n_bins is None:
-            n_bins = _default_bins(chosen, read_inputs(self.y_true, model))
-        y, reports = (model.correct, model.confidence) if isinstance(model, TopPredictions) else (self.y_true, model)
-        return tc.calibration_test(y, reports, error=chosen, n_bins=n_bins, **options)
-
-
-def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
-    """The bin counts that `evaluate` takes when none are given; None where the error has no bin count."""
-    from truecal.core.errors import ERRORS
-    from truecal.core.rules import ArgmaxQuantile
-    from truecal.evaluation.measuring import vector_bins
-
-    counts = default_bins(inputs.n_samples)
-    if error not in ERRORS or ERRORS[error].binning.counts is None:
-        return None
-    return vector_bins(counts, inputs) if isinstance(ERRORS[error].binning, ArgmaxQuantile) else counts
+        top = isinstance(model, TopPredictions)
+        if error is None and (n_bins is not None or self.errors is not None):
+            error = "top_label" if top else "classwise" if self.errors is None else "confidence"
+        y, predicted = (model.correct, model.confidence) if top else (self.y_true, model)
+        return tc.calibration_test(y, predicted, error=error, n_bins=n_bins, **options)
 
 
 def load(
