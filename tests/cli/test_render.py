@@ -11,7 +11,7 @@ from rich.console import Console
 
 import truecal as tc
 from truecal.cli import app, render
-from truecal.cli.render import merged
+from truecal.evaluation.verdict import merged_notes
 
 
 def probabilities(rng, n=400, k=4):
@@ -147,8 +147,8 @@ def test_evaluate_and_compare_are_given_the_bar(tmp_path, monkeypatch, capsys):
 
 def test_notes_that_say_the_same_are_one():
     same = [f"{i}.npz: labels from y.npy" for i in range(14)]
-    assert merged([*same, "a sentence: with a colon", "same"]) == [
-        "0.npz, 1.npz, 2.npz and 11 more: labels from y.npy",
+    assert merged_notes([*same, "a sentence: with a colon", "same"]) == [
+        "0.npz, 1.npz, 2.npz, 3.npz and 10 more: labels from y.npy",
         "a sentence: with a colon",
         "same",
     ]

@@ -317,7 +317,7 @@ def demo(
     from truecal.lab.datasets import letter
     from truecal.lab.demo import TITLE, run_demo, story
 
-    with _waiting("training and comparing eleven models of Letter Recognition") as progress:
+    with _waiting("eleven models of letters") as progress:
         result = run_demo(out, progress)
     result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {out}"])
     render.comparison(result, story=story(result))

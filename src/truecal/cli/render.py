@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from truecal.evaluation.model import gap_interval, points_text
+from truecal.evaluation.verdict import merged_notes
 
 if TYPE_CHECKING:
     from truecal.evaluation.comparison import Comparison
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
 _NARROWEST_NAME = 12
+_DIRECTIONS = {"over-confident": "over", "under-confident": "under", "too high": "high", "too low": "low"}
 
 
 class QuietConsole(Console):
@@ -102,15 +104,10 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
         "Brier>": ["" if value is None else f"{value:.{digits}f}" for value in briers],
         "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
         f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
-        "": [_direction(e.direction.word) for e in found],
+        "": [_DIRECTIONS.get(e.direction.word, "") for e in found],
         "calibrated?": [standing.said for _, _, standing in rows],
         "p": [standing.p.removeprefix("= ").replace("0.", ".", 1).replace(" ", "") for _, _, standing in rows],
     }
-
-
-def _direction(word: str) -> str:
-    """over, under, high, low, or nothing."""
-    return word.removesuffix("-confident").removeprefix("too ").replace("no clear direction", "")
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
@@ -181,64 +178,37 @@ def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
 
 def _orders(console: Console, result: Comparison) -> None:
     """Per error and score, who is first at which bin counts, and how many pairs change places."""
-    ways = list(dict.fromkeys((ranking.error, ranking.by, ranking.truthful) for ranking in result.rankings))
-    flips = Counter((flip.error, flip.by) for flip in result.flips)
-    firsts = []
-    for error, by, _ in ways:
-        first: dict[str, list[str]] = {}
-        for ranking in result.rankings:
-            if (ranking.error, ranking.by) == (error, by):
-                first.setdefault(ranking.order[0], []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
-        firsts.append("; ".join(f"{name} ({', '.join(bins)})" for name, bins in first.items()))
+    flips: Counter[tuple[str, str]] = Counter((flip.error, flip.by) for flip in result.flips)
+    first: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
+    for ranking in result.rankings:
+        winners = first.setdefault((ranking.error, ranking.by, ranking.truthful), {})
+        winners.setdefault(ranking.order[0], []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
     columns = {
-        "ranked by": [f"{error}{', score' if by == 'score' else ''}" for error, by, _ in ways],
-        "truthful": ["yes" if truthful else "no" for _, _, truthful in ways],
-        "flips>": [str(flips[error, by]) for error, by, _ in ways],
-        "first (at bins)": firsts,
+        "ranked by": [f"{error}{', score' if by == 'score' else ''}" for error, by, _ in first],
+        "truthful": ["yes" if truthful else "no" for _, _, truthful in first],
+        "flips>": [str(flips[error, by]) for error, by, _ in first],
+        "first (at bins)": ["; ".join(f"{name} ({', '.join(m)})" for name, m in w.items()) for w in first.values()],
     }
     _table(console, "\npairs of models that change places with the number of bins (flips)", columns)
 
 
 def _theorem(result: Comparison) -> list[str]:
     """For how many pairs the order of the headline error is bound to be that of the loss."""
-    counts = {pair.n_bins for pair in result.pairs if pair.error == result.headline}
-    lines = []
-    for m in sorted(counts, key=lambda m: m or 0):
-        pairs = [pair for pair in result.pairs if (pair.error, pair.n_bins) == (result.headline, m)]
-        said = Counter(pair.condition for pair in pairs)
-        words = ", ".join(f"{word} for {said[word]}" for word in ("holds", "plausible", "undecided", "fails"))
-        lines.append(f"theorem (U small against the loss gap) at {m or 'no'} bins, {len(pairs)} pairs: {words}")
-    return lines
-
-
-def merged(notes: Iterable[str]) -> list[str]:
-    """Notes that say the same of several files are one, and so are those about one file.
-
-    >>> from truecal.cli.render import merged
-    >>> merged(["a.npz: labels from y.npy", "a.npz: 3 classes", "too few rows", "b.npz: labels from y.npy"])
-    ['a.npz, b.npz: labels from y.npy', 'a.npz: 3 classes', 'too few rows']
-    >>> merged(["a.npz: labels from y.npy", "a.npz: 3 classes"])
-    ['a.npz: labels from y.npy; 3 classes']
-    """
-    about: dict[str, list[str]] = {}
-    for note in notes:
-        who, colon, what = note.partition(": ")
-        named = colon and " " not in who  # a name and what is said of it, not a sentence with a colon
-        files = about.setdefault(what if named else note, [])
-        files += [who] if named and who not in files else []
-    said: dict[tuple[str, ...], list[str]] = {}
-    for i, (what, files) in enumerate(about.items()):
-        said.setdefault(tuple(files) or ("", str(i)), []).append(what)
-    return [f"{_some(names)}: {'; '.join(words)}" if names[0] else words[0] for names, words in said.items()]
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    found: dict[int | None, Counter[str]] = {}
+    for pair in result.pairs:
+        if pair.error == result.headline:
+            found.setdefault(pair.n_bins, Counter()).update([pair.condition])
+    order = ("holds", "plausible", "undecided", "fails")
+    return [
+        f"theorem (U small against the loss gap), pairs at {m or 'no'} bins: "
+        + ", ".join(f"{word} for {said[word]}" for word in order)
+        for m, said in found.items()
+    ]
 
 
 def _notes(console: Console, notes: Sequence[str]) -> None:
     if notes:
-        _say(console, "", *(f"note: {note}" for note in merged(notes)))
+        _say(console, "", *(f"note: {note}" for note in merged_notes(notes)))
 
 
 def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> None:
@@ -252,14 +222,14 @@ def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> N
 def to_csv(result: Any) -> str:
     """One row per model, subgroup, error and bin count."""
     evaluations = getattr(result, "evaluations", None) or {result.name: result}
+    records = [
+        {"model": name, "subgroup": group, "n_samples": part.n_samples, **asdict(row)}
+        for name, found in evaluations.items()
+        for group, part in ((None, found), *found.subgroups.items())
+        for row in part.errors
+    ]
     out = io.StringIO()
-    writer: Any = None
-    for name, found in evaluations.items():
-        for group, part in ((None, found), *found.subgroups.items()):
-            for row in part.errors:
-                record = {"model": name, "subgroup": group, "n_samples": part.n_samples, **asdict(row)}
-                if writer is None:
-                    writer = csv.DictWriter(out, fieldnames=list(record), lineterminator="\n")
-                    writer.writeheader()
-                writer.writerow(record)
+    writer = csv.DictWriter(out, fieldnames=list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
     return out.getvalue()

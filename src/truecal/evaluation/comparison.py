@@ -432,11 +432,11 @@ def _assemble(
 
 
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
-    """For each error by value, and by score where it has one: its bin counts, and (counts, models), near-ties equal."""
+    """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
     for error in next(iter(evaluations.values())).error_names:
         columns = [e.rows(error) for e in evaluations.values()]
         counts = tuple(row.n_bins for row in columns[0])
-        ways: tuple[By, ...] = ("value",) if columns[0][0].score is None else ("value", "score")
+        ways: tuple[By, ...] = ("value", "score") if columns[0][0].truthful else ("value",)
         for by in ways:
             yield error, by, counts, tied(np.array([[getattr(r, by) for r in rows] for rows in columns]).T)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
@@ -383,6 +383,30 @@ def _place(winner: str, by_score: Sequence[Ranking]) -> str:
     if len(places) > 1:
         where = f"{places[0]} to {places[-1]} of {last}"
     return f", the score puts it {where}" + (" at every one" if len(by_score) > 1 and len(places) == 1 else "")
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+
+def merged_notes(notes: Iterable[str]) -> list[str]:
+    """Notes that say the same of several files are one, and so are those about one file.
+
+    >>> from truecal.evaluation.verdict import merged_notes
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes", "too few rows", "b.npz: labels from y.npy"])
+    ['a.npz and b.npz: labels from y.npy', 'a.npz: 3 classes', 'too few rows']
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes"])
+    ['a.npz: labels from y.npy; 3 classes']
+    """
+    about: dict[str, list[str]] = {}
+    for note in notes:
+        who, colon, what = note.partition(": ")
+        named = colon and " " not in who  # a name and what is said of it, not a sentence with a colon
+        files = about.setdefault(what if named else note, [])
+        files += [who] if named and who not in files else []
+    said: dict[tuple[str, ...], list[str]] = {}
+    for i, (what, files) in enumerate(about.items()):
+        said.setdefault(tuple(files) or ("", str(i)), []).append(what)
+    return [f"{_some(names)}: {'; '.join(words)}" if names[0] else words[0] for names, words in said.items()]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.extras import require
+from ..evaluation.measuring import bins_text
 from ..evaluation.ranking import ranks
 from .smoothing import kernel_regression
 
@@ -170,10 +171,6 @@ def _sum(row: ErrorValue, U: float | None) -> float:
     return (row.loss or 0.0) + (U or 0.0)
 
 
-def _bins(m: int | None) -> str:
-    return "no bins" if m is None else f"{m} bins"
-
-
 def _legend(ax: Any, entries: int) -> None:
     """Inside for a few models, beside the axes for many."""
     if entries <= _FEW:
@@ -193,7 +190,7 @@ def ranking_bump(
     for i, name in enumerate(comparison.names):
         ax.plot(x, place[:, i], linewidth=2, markersize=7, **_style(i))
         ax.annotate(_plain(name), (x[-1], place[-1, i]), xytext=(8, 0), textcoords="offset points", va="center")
-    ax.set_xticks(x, [_bins(m) for m in counts])
+    ax.set_xticks(x, [bins_text(m) for m in counts])
     ax.set_yticks(np.arange(1, len(comparison.names) + 1))
     ax.set(ylim=(len(comparison.names) + 0.5, 0.5), xlim=(-0.2, len(counts) - 0.2), ylabel="rank")
     what = f"{'score of ' if by == 'score' else ''}{_formula(comparison.symbol(error))}"
@@ -242,7 +239,7 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
     ax = _axes(ax, figsize=(max(4.6, 1.6 + 0.45 * len(chain)), 3.8))
     agreement = {c.n_bins: c.spearman for c in comparison.chain if c.error == error}
     for i, (m, values) in enumerate(zip(counts, table, strict=True)):
-        label = f"{_bins(m)}: ρ = {agreement[m]:.2f}" if m in agreement else _bins(m)
+        label = f"{bins_text(m)}: ρ = {agreement[m]:.2f}" if m in agreement else bins_text(m)
         top = values[chain].max()
         ax.plot(values[chain] / (top if top > 0 else 1.0), label=label, markersize=4, **_style(i))
     ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")
