@@ -107,7 +107,7 @@ def quantile_average(reports, m: int) -> list[list[Fraction]]:
     """The chance over all orders of equal reports that two rows share a quantile bin."""
     n = len(reports)
     order = sorted(range(n), key=lambda i: reports[i])
-    slots = {}
+    slots: dict[float, list[int]] = {}
     for place, i in enumerate(order, start=1):
         slots.setdefault(reports[i], [0] * m)[quantile_bin(place, m, n)] += 1
     chance = [[F(0)] * n for _ in range(n)]

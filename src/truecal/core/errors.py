@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.numpy import DISPATCH, Dispatch
+from .cells import Piece
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
 from .rules import (
@@ -145,29 +147,39 @@ class CalibrationError:
         """How equal reports at a quantile boundary are treated."""
         return resolve_ties(self.binning, self.norm)
 
-    def of(self, sample: Sample, dispatch: Dispatch = DISPATCH) -> Array:
-        """Raw values of a validated sample, one per bin count."""
-        found = self._moments(sample, False, dispatch)
+    def of(self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None) -> Array:
+        """Raw values of a validated sample, one per bin count; cells that are made already are read."""
+        found = self._moments(sample, False, cells, dispatch)
         return np.array([self._error(sums, Totals.of(sample), sample.averaged) for sums in found])
 
-    def parts(self, sample: Sample, dispatch: Dispatch = DISPATCH) -> tuple[Parts, ...]:
-        """Error, loss, U, gap and score of a validated sample, one per bin count."""
+    def parts(
+        self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
+    ) -> tuple[Parts, ...]:
+        """Error, loss, U, gap and score of a validated sample, one per bin count; cells made already are read."""
         rule = self.at(sample).binning
         sizes = rule.sizes(sample.rows, sample.views, sample.bounds)
-        found, totals = self._moments(sample, True, dispatch), Totals.of(sample)
+        found, totals = self._moments(sample, True, cells, dispatch), Totals.of(sample)
         each = zip(found, sizes, strict=True)
         return tuple(
             self._parts(sums, totals, sample.averaged, sample.views, size, sums.own if sample.weights is None else None)
             for sums, size in each
         )
 
-    def _moments(self, sample: Sample, squares: bool, dispatch: Dispatch) -> list[Moments]:
+    def _moments(
+        self, sample: Sample, squares: bool, cells: Iterable[Piece] | None, dispatch: Dispatch
+    ) -> list[Moments]:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain
         pieces = map_tables(
-            sample, rule, self.ties, lambda tables: [reading(t) for t in tables], squares=squares, dispatch=dispatch
+            sample,
+            rule,
+            self.ties,
+            lambda tables: [reading(t) for t in tables],
+            squares=squares,
+            cells=cells,
+            dispatch=dispatch,
         )
         return [Moments(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +49,9 @@ def tabulate(
     return whole_tables(sample, binning, resolve_ties(binning, norm))
 
 
-def whole_tables(sample: Sample, rule: BinningRule, ties: str, dispatch: Dispatch = DISPATCH) -> Tables:
+def whole_tables(
+    sample: Sample, rule: BinningRule, ties: str, cells: Iterable[Piece] | None = None, dispatch: Dispatch = DISPATCH
+) -> Tables:
     """Tables of all views of a validated sample, one per bin count, in the unit of the weights as given."""
     if isinstance(rule, (AveragedRule, Halfspaces)):
         raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
@@ -57,7 +59,7 @@ def whole_tables(sample: Sample, rule: BinningRule, ties: str, dispatch: Dispatc
     most = max(rule.counts or (1,)) if isinstance(rule, EqualWidth) else 1
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
-    parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, dispatch=dispatch)
+    parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
     return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
 
 
@@ -109,24 +111,32 @@ def map_tables(
     reduce: Callable[[Tables], Reduced],
     *,
     squares: bool = False,
+    cells: Iterable[Piece] | None = None,
     dispatch: Dispatch = DISPATCH,
 ) -> list[Reduced]:
     """Build the tables of a sample a few views at a time and reduce each piece at once, so that memory stays small.
 
     Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views. Without `squares` the
-    tables hold what an error needs, and no more.
+    tables hold what an error needs, and no more. `cells` of the same rule, where they are made already, are read.
     """
     refuse_misfit(sample, rule)
     build = _Builder(sample, rule, ties, squares, dispatch)
+    if cells is not None:
+        return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
-    make = build.plain_tables if build.plain and ties != "row" else build.general_tables
+    make = build.general_tables if needs_cells(sample, ties) else build.plain_tables
     tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, dispatch))
     if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
         return [reduce(tables) for tile in tiles for tables in make(tile)]
     with ThreadPoolExecutor(dispatch.threads) as pool:
         done = pool.map(lambda tile: [reduce(tables) for tables in make(tile)], tiles)
         return [item for items in done for item in items]
+
+
+def needs_cells(sample: Sample, ties: str) -> bool:
+    """Whether tables need the order of the rows: weights, real outcomes, vectors, ties by row; else values will do."""
+    return sample.marks is None or sample.weights is not None or sample.joint or ties == "row"
 
 
 def _tiles(sample: Sample, dispatch: Dispatch) -> Iterator[slice]:
@@ -166,10 +176,6 @@ class _Builder:
     # -- 0/1 outcomes without weights: values are enough, their order is not needed -----------------------------------
 
     @property
-    def plain(self) -> bool:
-        return self.sample.marks is not None and self.sample.weights is None and not self.sample.joint
-
-    @property
     def few_edges(self) -> bool:
         """Whether the edges of fixed intervals can be listed."""
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
@@ -177,7 +183,7 @@ class _Builder:
     @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
-        if not self.plain or not isinstance(self.rule, FixedRule) or not self.few_edges:
+        if needs_cells(self.sample, self.ties) or not isinstance(self.rule, FixedRule) or not self.few_edges:
             return False
         edges, views = sum(len(e) for e in self._edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells

@@ -11,9 +11,12 @@ FEWEST_DRAWS = 99
 """A p-value from fewer draws could not reach 1%, and a 95% band would rest on the two most extreme draws."""
 
 MOST_REPORTS = 1 << 23
-"""With more predictions than this, diagrams of single classes have no bands."""
+"""With more predictions than this, the costliest errors wait to be named."""
+MOST_DIAGRAMS = 500
+"""With more classes than this, diagrams of single classes have no bands."""
 
-_LABEL, _COIN = 2e-7, 7e-8  # seconds per draw and row: several classes, one probability
+_LABEL, _COIN = 2e-7, 7e-8  # seconds per draw and row of the test: several classes, one probability
+_SUM = 2e-7  # and of a null band
 _EXACT, _BAND = 2e-6, 2e-8  # per prediction of a diagram: the exact distribution of its bins, and one draw
 _PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is
 
@@ -48,8 +51,8 @@ class Plan:
         """Draws for the null band of an l1 error of one view, 0 where even the fewest cost too much."""
         if self.draws is not None:
             return self.draws
-        cost = sample.rows * _COIN
-        return 0 if cost * FEWEST_DRAWS > _PATIENCE * self.seconds else self._affordable(cost)
+        cost = sample.rows * _SUM
+        return 0 if cost * FEWEST_DRAWS > 2 * self.seconds else self._affordable(cost)
 
     def _affordable(self, cost: float) -> int:
         return int(min(MOST_DRAWS, max(FEWEST_DRAWS, self.seconds / cost)))
@@ -62,6 +65,6 @@ class Plan:
         if self.draws is not None:
             return self.draws
         reports = sample.rows * sample.views
-        if _EXACT * reports > _PATIENCE * self.seconds or reports > MOST_REPORTS:
+        if _EXACT * reports > _PATIENCE * self.seconds or sample.views > MOST_DIAGRAMS:
             return 0
         return self._affordable(_BAND * reports)

@@ -29,8 +29,8 @@ Progress = Callable[[float], None]
 
 NOTIONS = ("classwise", "binary", "confidence", "top_label")
 """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
-MOST_SPREAD = 1 << 27
-"""With more predictions than this, the gap of single classes has no interval."""
+MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
+"""With more predictions or classes than this, the gap of single classes has no interval."""
 
 
 def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
@@ -269,7 +269,7 @@ def _spreads(
     if units < 3:
         found.note("fewer than three rows or clusters with weight: no intervals")
         return {}
-    if sample.reports.size > MOST_SPREAD:
+    if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS:
         found.note(f"the gap of {name} has no interval: too many rows and classes")
         return {}
     wanted = (headline,) if settings.n_bins is None else settings.n_bins
@@ -342,7 +342,7 @@ def _absolute(
     from ..inference.options import fewest_draws
 
     metric = frozen.error
-    values = metric.of(frozen.sample).tolist()
+    values = frozen.values.tolist()
     draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
     bands: list[Any] = [None] * len(values)
     if draws:
@@ -376,14 +376,13 @@ def _test(sample: Sample, settings: Settings, found: Measured) -> CalibrationTes
 
 def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool, found: Measured) -> Reliability:
     """Quantile bins of the error, one table for all views, with bands where the plan allows."""
-    from ..core.tabulate import whole_tables
     from ..inference.bands import bands_of
     from ..inference.options import fewest_draws
 
     sample = frozen.sample
     m = min(settings.diagram_bins, sample.rows)
     place = frozen.counts.index(m)
-    (table,) = whole_tables(sample, ERRORS[name].with_bins(m).binning, frozen.error.ties)
+    table = frozen.table(place)
     draws = 0 if clustered else settings.plan.bands(sample)
     if not draws:
         if not clustered:

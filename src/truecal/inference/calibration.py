@@ -14,7 +14,7 @@ from ..core.properties import Binary, Classwise, TopLabel
 from ..core.result import Result
 from ..core.rules import BinCounts
 from ..core.sample import Sample
-from .forms import ClassForms, ScalarForms, combined, words
+from .forms import ClassForms, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .null import (
     BERNOULLI,
@@ -202,7 +202,7 @@ def omnibus_test(sample: Sample, draws: int, seed: int) -> CalibrationTest:
     values, signs = np.concatenate([v for v, _ in found]), found[0][1][0]
     loud = combined(values, forms.forms)
     largest = loud.max(axis=1)
-    best = int(np.argmax(loud[0]))
+    best = farthest(loud[0], forms.forms)
     named = [form for form in forms.forms if form.signed]
     sign = float(signs[named.index(forms.forms[best])]) if forms.forms[best] in named else 0.0
     details = tuple(

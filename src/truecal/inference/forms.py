@@ -22,6 +22,8 @@ Array = NDArray[Any]
 _CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
 _GRID = 128  # cells for the Poisson kernels
 _MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
+_CELLS_PER_ROW = 100  # with more cells than this a row, single classes hold nothing that meets
+_CERTAIN = 18.0  # −log of a smooth p-value below which there is no telling which form is farther off: 1e-8
 _RANK_ONE, _RATES, _CLASSES, _BINS = 4.0, 2.0, 1.0, 0.5
 
 
@@ -136,11 +138,11 @@ class ClassForms:
         one = np.ones(n) if weights is None else weights
         top = p.argmax(axis=1)
         scalar = ScalarForms.of(p[np.arange(n), top], weights, "confidence: ")
-        m = auto_bins(n, k)
+        m = min(auto_bins(n, k), _CELLS_PER_ROW * n // k)
         forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class rates", _RATES)]
         code: Array | None = None
         base: Array = np.empty(0)
-        if p.size <= _MOST_CODES:
+        if p.size <= _MOST_CODES and m > 1:
             forms.append(Form(f"single classes, {m} bins", _CLASSES))
             code = np.empty((n, k), dtype=np.int32)
             for j in range(k):
@@ -180,17 +182,28 @@ class ClassForms:
 def combined(values: Array, forms: tuple[Form, ...]) -> Array:
     """(rows, forms): how loudly each form speaks, −log of its smooth p-value plus the log of its share.
 
-    The p-value is that of a shifted gamma distribution with the column's mean, sd and skewness (Pearson III) over
-    observed and drawn rows together: all rows are treated alike, so the largest over forms has an exact test.
+    The p-value of a row is that under a shifted gamma distribution (Pearson III) with mean, sd and skewness of the
+    other rows, observed and drawn: all rows are treated alike, so the largest over forms has an exact test, and a row
+    far from all others does not hide behind moments that it has made itself.
     """
+    others = len(values) - 1
     centred = values - values.mean(axis=0)
-    sd = np.sqrt(np.square(centred).mean(axis=0))
-    moves = sd > 1e-10 * np.maximum(np.abs(values).max(axis=0), 1e-300)
-    x = np.where(moves, centred / np.where(moves, sd, 1.0), 0.0)
-    shape = 4 / np.square(np.clip((x**3).mean(axis=0), 0.05, None))
-    tail = gammaincc(shape, np.maximum(shape + x * np.sqrt(shape), 0.0))
+    least = 1e-10 * np.maximum(np.abs(values).max(axis=0), 1e-300)
+    moves = np.sqrt(np.square(centred).mean(axis=0)) > least
+    scaled = np.where(moves, centred / np.where(moves, np.abs(centred).max(axis=0), 1.0), 0.0)
+    mean, second, third = ((np.sum(scaled**r, axis=0) - scaled**r) / others for r in (1, 2, 3))
+    variance = np.maximum(second - mean**2, 1e-20)
+    skew = (third - 3 * mean * second + 2 * mean**3) / variance**1.5
+    shape = 4 / np.square(np.clip(skew, 0.05, None))
+    tail = gammaincc(shape, np.maximum(shape + (scaled - mean) / np.sqrt(variance) * np.sqrt(shape), 0.0))
     small = np.where(moves, np.maximum(tail, 1e-300), 1.0)
     return np.asarray(-np.log(small) + np.log([form.share for form in forms]))
+
+
+def farthest(loud: Array, forms: tuple[Form, ...]) -> int:
+    """Which form spoke: the loudest; of those beyond all doubt the one with the largest share, the simplest to say."""
+    share = np.log([form.share for form in forms])
+    return int(np.lexsort((loud, np.minimum(loud - share, _CERTAIN) + share))[-1])
 
 
 def words(name: str, sign: float) -> str:
@@ -202,7 +215,7 @@ def words(name: str, sign: float) -> str:
     if name == "slope":
         return "probabilities are too extreme" if sign > 0 else "probabilities are not extreme enough"
     if name == "temperature":
-        return f"{over}: one temperature would repair much of it"
+        return f"{over}, most like a wrong temperature"
     if name == "confidence: overall":
         return f"{over}: the confidence is too {high} overall"
     if name == "confidence: slope":

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ..core.cells import Piece, pieces
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
+from ..core.table import BinTable
+from ..core.tabulate import needs_cells, whole_tables
 from .options import counts_of
+
+Array = NDArray[Any]
 
 MOST_KEPT = 1 << 23
 """Cells hold an order of the rows per view; with more reports than this they are made anew for each use."""
@@ -28,10 +35,18 @@ class FrozenCells:
     def _kept(self) -> list[Piece]:
         return list(pieces(self.sample, self.rule, self.ties))
 
+    @property
+    def _large(self) -> bool:
+        return self.sample.views > 1 and self.sample.reports.size > MOST_KEPT
+
     def __iter__(self) -> Iterator[Piece]:
-        if self.sample.views > 1 and self.sample.reports.size > MOST_KEPT:
-            return pieces(self.sample, self.rule, self.ties)
-        return iter(self._kept)
+        return pieces(self.sample, self.rule, self.ties) if self._large else iter(self._kept)
+
+    @property
+    def for_tables(self) -> list[Piece] | None:
+        """The cells where tables should read them: they are made, or tables would have to make the same."""
+        made = "_kept" in vars(self) or needs_cells(self.sample, self.ties)
+        return self._kept if made and not self._large else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +69,19 @@ class Frozen:
     @cached_property
     def parts(self) -> tuple[Parts, ...]:
         """Error, loss, U, gap and score at each bin count."""
-        return self.error.parts(self.sample)
+        return self.error.parts(self.sample, cells=self.cells.for_tables)
+
+    @cached_property
+    def values(self) -> Array:
+        """The raw error at each bin count."""
+        return self.error.of(self.sample, cells=self.cells.for_tables)
+
+    def table(self, place: int) -> BinTable:
+        """The table of bins at one of the bin counts."""
+        rule, ties, cells = self.error.binning, self.error.ties, self.cells.for_tables
+        if cells is None:
+            return whole_tables(self.sample, rule.each()[place], ties)[0]
+        return whole_tables(self.sample, rule, ties, cells)[place]
 
     @property
     def counts(self) -> tuple[int | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final, overload
+from typing import Any, Unpack, final, overload
 
 from numpy.typing import NDArray
 
@@ -12,9 +12,10 @@ from ..core.functions import Counts, OneCount
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.rules import BinCounts
+from ..core.sample import Sample
 from .direction import MeanGap, gap_of
 from .frozen import Frozen
-from .options import bins_text, check_groups, check_level, read_error
+from .options import Options, bins_text, check_groups, check_level, read_error
 from .spread import Groups, Spread, spreads
 
 Array = NDArray[Any]
@@ -50,29 +51,9 @@ class Gap(Result):
 
 
 @overload
-def gap(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "confidence",
-    n_bins: OneCount = "auto",
-    level: float = 0.95,
-    groups: Any = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Gap: ...
+def gap(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[Options]) -> Gap: ...
 @overload
-def gap(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "confidence",
-    n_bins: Counts,
-    level: float = 0.95,
-    groups: Any = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> tuple[Gap, ...]: ...
+def gap(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[Options]) -> tuple[Gap, ...]: ...
 def gap(
     y_true: Any,
     y_proba: Any,
@@ -103,13 +84,19 @@ def gap(
         raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     clusters = check_groups(groups, sample.rows)
+    found = gaps_of(metric, sample, level, clusters)
+    return found if metric.binning.several else found[0]
+
+
+def gaps_of(metric: CalibrationError, sample: Sample, level: float, clusters: Groups | None) -> tuple[Gap, ...]:
+    """The gap of a validated sample at each bin count."""
     frozen = Frozen.of(metric, sample)
-    word = _direction(metric, y_true, y_proba, sample_weight, labels, clusters)
-    found = tuple(
+    direction = direction_of(metric, sample, clusters)
+    word = "no direction" if direction is None else direction.word
+    return tuple(
         gap_from(spread, word, level, m, sample.rows, metric.symbol)
         for spread, m in zip(spreads(frozen, clusters), frozen.counts, strict=True)
     )
-    return found if metric.binning.several else found[0]
 
 
 def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samples: int, name: str) -> Gap:
@@ -119,18 +106,9 @@ def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samp
     return Gap(points, low, high, word, level, n_bins, n_samples, name, spread.note)
 
 
-def _direction(
-    metric: CalibrationError, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any, groups: Groups | None
-) -> str:
-    found = direction_of(metric, y_true, y_proba, sample_weight, labels, groups)
-    return "no direction" if found is None else found.word
-
-
-def direction_of(
-    metric: CalibrationError, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any, groups: Groups | None
-) -> MeanGap | None:
+def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None) -> MeanGap | None:
     """Too high or too low: one prediction per row as it is, classes by their confidence, vectors not at all."""
-    scalar = isinstance(metric.property, (Binary, TopLabel, Confidence, Outcomes))
-    property = metric.property if scalar else Confidence()
-    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    if not isinstance(metric.property, (Binary, TopLabel, Confidence, Outcomes)):
+        assert sample.labels is not None and sample.distributions is not None
+        sample = Confidence().sample(sample.labels, sample.distributions, sample.weights)
     return None if sample.views > 1 else gap_of(sample, groups)

@@ -2,15 +2,17 @@
 
 Where nearly every row is predicted right, the losses seen hardly vary, and a t interval is far too short. But given the
 predictions, row i's value d_i(y) is known for every label y that could have come. As Agresti and Coull do for a
-proportion, z²/2 rows are added at `hi` and z²/2 at `lo`, the means over rows of max_y d_i(y) and min_y d_i(y), weighted
-by how much each row can surprise: (1 − Σ_r p̄_ir²)·(max − min), p̄ the mean of the predictions. Mean and variance of the
-n + z² rows then give the interval, z of the joint level.
+proportion, z²/2 rows are added at `hi` and z²/2 at `lo`, z of the joint level; mean and variance of the n + z² rows
+give the interval. With q the mean of the predictions, row i's own range is mean ± sd of d_i(y) over labels in
+proportion to q_y(1 − q_y): for two classes exactly its two values; for many, labels that nobody believes in do not
+decide. hi and lo are means over rows by how much each can surprise, Σ_y q_y(1 − q_y) times that sd.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,9 @@ Groups = tuple[Array, int]
 _BLOCK = 1 << 21
 
 INFINITE = "a loss is infinite: what came had probability 0"
-UNBOUNDED = "what one model calls possible has probability 0 in another, so nothing bounds what it would cost"
+UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
+FEW_ROWS = 10.0
+SCARCE = "fewer than ten rows carry the spread of a loss that has no bound of its own"
 NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in the sample"
 
 
@@ -68,32 +72,46 @@ LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class Values:
-    """Per row: a loss or a difference of two, the largest and smallest that any label would have given, and how much
-    the row can surprise. `high` is None where nothing bounds the outcomes."""
+    """Per row: a loss or a difference of two, where it would lie if its label surprised, and how much it can surprise.
+
+    `high` is None where nothing bounds the outcomes.
+    """
 
     value: Array
     high: Array | None = None
     low: Array | None = None
     surprise: Array | None = None
+    ends: tuple[float, float] = (-np.inf, np.inf)
+    """What a mean of them can be: of one model's losses, from 0 to the largest that a label could have given."""
+    unbounded: bool = False
 
-    @property
-    def trouble(self) -> str:
+    def take(self, rows: Array) -> Values:
+        """Some of the rows."""
+        high, low, surprise = (None if x is None else x[rows] for x in (self.high, self.low, self.surprise))
+        return replace(self, value=self.value[rows], high=high, low=low, surprise=surprise)
+
+    def trouble(self, w: Array) -> str:
         """Why there is no interval, or what it rests on; nothing where all is well."""
         if not np.isfinite(self.value).all():
             return INFINITE
-        if self.high is None or self.low is None:
+        if self.high is None or self.low is None or self.surprise is None:
             return NO_BOUND
-        return "" if np.isfinite(self.high).all() and np.isfinite(self.low).all() else UNBOUNDED
+        if not (np.isfinite(self.high).all() and np.isfinite(self.low).all()):
+            return UNBOUNDED
+        carried = w * self.surprise * (self.high - self.low)
+        few = self.unbounded and carried.sum() ** 2 < FEW_ROWS * np.square(carried).sum()
+        return SCARCE if few else ""
 
 
 def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callable[[Array], Array]) -> Values:
     """Losses of one model, or first minus second, with their ranges, in blocks of rows.
 
-    Classes to which all predictions give probability 0 are left out of the range.
+    Labels to which both of two models give probability 0 are left out of the range.
     """
     table = LOSS_TABLES[loss] if isinstance(loss, str) else loss
     n, k = first.shape
     value, high, low, surprise = (np.empty(n) for _ in range(4))
+    most = 0.0
     step = max(1, _BLOCK // k)
     for start in range(0, n, step):
         rows = slice(start, start + step)
@@ -105,11 +123,24 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
                 each = each - table(b)
             mean = (a + b) / 2
         value[rows] = each[np.arange(len(a)), y[rows]]
-        possible = mean > 0
-        high[rows] = np.where(possible, each, -np.inf).max(axis=1)
-        low[rows] = np.where(possible, each, np.inf).min(axis=1)
-        surprise[rows] = np.maximum(1 - np.einsum("ij,ij->i", mean, mean), 0.0)
-    return Values(value, high, low, _by_range(surprise, high, low))
+        most = max(most, float(each.max()))
+        high[rows], low[rows], surprise[rows] = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
+    ends = (0.0, most) if second is None else (-np.inf, np.inf)
+    return Values(value, high, low, _by_range(surprise, high, low), ends, loss == "cross_entropy")
+
+
+def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
+    """Mean + sd and mean − sd of each row's values over labels in proportion to q(1 − q), and Σ q(1 − q)."""
+    share = np.maximum(mean * (1 - mean), 0.0)
+    surprise = share.sum(axis=1)
+    share[surprise <= 0] = 1.0  # predictions of exactly 0 and 1: every label alike
+    share /= share.sum(axis=1, keepdims=True)
+    endless = np.isinf(each).any(axis=1)
+    finite = np.where(np.isinf(each), 0.0, each)
+    centre = np.einsum("ij,ij->i", share, finite)
+    sd = np.sqrt(np.einsum("ij,ij->i", share, np.square(finite - centre[:, None])))
+    sd[endless] = np.inf
+    return centre + sd, centre - sd, surprise
 
 
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Values:
@@ -151,12 +182,12 @@ def mean_interval(
     w = np.ones(len(values.value)) if weights is None else weights
     counted = w > 0
     if not counted.all():  # a row that does not count may have an infinite loss
-        values = Values(*(None if x is None else x[counted] for x in vars(values).values()))  # type: ignore[arg-type]
+        values = values.take(counted)
         groups = None if groups is None else (groups[0][counted], groups[1])
         w = w[counted]
-    trouble = values.trouble
+    trouble = values.trouble(w)
     estimate = float(w @ values.value / w.sum())
-    if trouble in (INFINITE, UNBOUNDED):
+    if trouble in (INFINITE, UNBOUNDED, SCARCE):
         return MeanInterval(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
     units = _Units.of(values, w, groups)
     alpha = (1 - level) / comparisons
@@ -164,7 +195,9 @@ def mean_interval(
         return _t_interval(units, estimate, alpha, comparisons, trouble)
     z = float(-ndtri(alpha / 2))
     centre, se = units.ends(z * z)
-    low, high = min(centre - z * se, estimate), max(centre + z * se, estimate)
+    half = units.factor(z) * se
+    low, high = max(centre - half, values.ends[0]), min(centre + half, values.ends[1])
+    low, high = min(low, estimate), max(high, estimate)
     return MeanInterval(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
@@ -209,6 +242,15 @@ class _Units:
             size = float(np.square(weight).sum() / np.square(w).sum())
         return _Units(total, weight, float(np.square(w).sum() / w.sum()), size, own, hi, lo)
 
+    @cached_property
+    def freedom(self) -> float:
+        """Effective units, (Σ W)²/Σ W², less one."""
+        return max(float(self.weight.sum() ** 2 / np.square(self.weight).sum()) - 1, 1.0)
+
+    def factor(self, z: float) -> float:
+        """The t quantile at the level of the normal quantile z."""
+        return float(-stdtrit(self.freedom, float(ndtr(-z))))
+
     def ends(self, zz: float) -> tuple[float, float]:
         """Centre and standard error after z²/2 pseudo-rows at hi and at lo."""
         v = self.pseudo
@@ -231,7 +273,7 @@ class _Units:
 
         def beyond(z: float) -> bool:
             centre, se = self.ends(z * z)
-            return abs(centre) > z * se
+            return abs(centre) > self.factor(z) * se
 
         grid = np.linspace(0.02, 8, 200).tolist()
         inside = next((i for i, z in enumerate(grid) if not beyond(z)), None)

@@ -14,7 +14,8 @@ from ..core.properties import Binary, Classwise
 from ..core.result import Result
 from ..core.rules import Quantile
 from ..core.sample import Sample
-from .gaps import Gap, gap
+from .gaps import Gap, gaps_of
+from .options import check_level
 
 Array = NDArray[Any]
 
@@ -61,8 +62,8 @@ def refinement(
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     means = np.mean([_split(sample, j) for j in range(sample.views)], axis=0)
     loss, calibrated, base = means.tolist()
-    error = CalibrationError(property, Quantile())
-    about = gap(y_true, y_proba, error=error, level=level, sample_weight=sample_weight, labels=labels)
+    error = CalibrationError(property, Quantile("auto"))
+    (about,) = gaps_of(error, sample, check_level(level), None)
     return Refinement(loss, loss - calibrated, base - calibrated, base, about, sample.rows)
 
 

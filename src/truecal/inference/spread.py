@@ -119,6 +119,8 @@ def _jackknife(h: Array, theta: float, weight: Array) -> float:
 def _interaction(H: Array) -> float:
     """v from the pairs between blocks: H_ab = mean + α_a + α_b + e_ab, and v is what the e add to θ."""
     blocks = len(H)
+    if blocks < 2:
+        return 0.0
     row = H.sum(axis=1)
     half = row.sum() / 2
     grow = blocks / (blocks - 1)  # pairs inside blocks are missing
@@ -211,7 +213,8 @@ class _Sums:
     def __post_init__(self) -> None:
         units = len(self.weights) if self.groups is None else self.groups[1]
         self.unit_weight = self.weights if self.groups is None else _grouped(self.weights, self.groups)
-        self.block = np.arange(units) % min(BLOCKS, units)
+        counted = self.unit_weight > 0  # units without weight are none
+        self.block = np.maximum(np.cumsum(counted) - 1, 0) % min(BLOCKS, max(1, int(counted.sum())))
         self.h = np.zeros(units)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
 
@@ -278,6 +281,8 @@ class _Sums:
         assert isinstance(cells, KernelCells)
         w = self.weights
         mass = float(w @ cells.others(w[None])[0])
+        if self.groups is not None:
+            mass -= float(cells.within(w[None], *self.groups).sum())
         scale = piece.weight / (mass if self.of == "gap" else float(np.square(w).sum()))
         one = sample.views == 1 and self.groups is None
         blocks = len(self.H) if one else min(FEW_BLOCKS, len(self.H))

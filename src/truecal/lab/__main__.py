@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from truecal.lab.presets import PRESETS
-from truecal.lab.run import EXPERIMENTS, print_progress, reproduce
+from truecal.lab.run import print_progress, reproduce
+from truecal.lab.traces import KINDS
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -17,6 +18,10 @@ def _texts(text: str) -> tuple[str, ...]:
 
 def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in _texts(text))
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _texts(text))
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
@@ -34,8 +39,10 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--quick", action="store_true")
     run.add_argument("--keep-logits", action="store_true")
     run.add_argument("--seed", type=int)
-    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(EXPERIMENTS)}")
+    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(KINDS)}")
+    run.add_argument("--pieces", type=_integers, help="comma-separated: only these pieces of the preset's traces")
     run.add_argument("--processes", type=int, help="traces trained at a time")
+    run.add_argument("--scorers", type=int, help="processes that measure behind the training, for each that trains")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
     run.add_argument("--no-summary", dest="summary", action="store_false", help="leave figures and tables for later")
     run.add_argument("--quiet", action="store_true")

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 import truecal as tc
-from lab_tables import N_CLASSES, N_TEST, made_up_table
+from lab_tables import N_CLASSES, N_TEST, made_up_table, overfitting_table
 from truecal.evaluation.ranking import spearman
-from truecal.lab.evaluation import BINS, LOSSES, error_column, u_column
+from truecal.lab.checkpoints import BINS, LOSSES, error_column, u_column
+from truecal.lab.correlations import ALL_PAIRS, beside_paper, rank_correlations, spearman_table, threshold_table
+from truecal.lab.mechanism import ALL, mechanism_table
 from truecal.lab.results_text import _reason, overturned_pairs, results_text, u_part
-from truecal.lab.tables import ALL_PAIRS, PAPER_PAIRS, beside_paper, spearman_table, threshold_table
 
 pytest.importorskip("matplotlib")
 
@@ -37,8 +38,8 @@ class TestFigures:
         experiment, table = case
         figure = figures.figure_1(table, experiment)
         panels = [axis for axis in figure.axes if axis.get_xlabel() == "classification error"]
-        assert len(panels) == 6
-        expected = [("ConfECE", "fix"), ("ConfCE_corr", "qua"), ("LinCE_cw", "qua")]
+        assert len(panels) == 8
+        expected = [("ConfECE", "fix"), ("ConfCE_corr", "qua"), ("LinCE_cw", "qua"), ("score_ConfCE_corr", "qua")]
         columns = [error_column(*name, bins) for bins in (2000, 5) for name in expected]
         for axis, column in zip(panels, columns, strict=True):
             assert len(axis.collections) == table["trace"].nunique()
@@ -48,7 +49,7 @@ class TestFigures:
             np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], wanted[np.lexsort(wanted.T)])
             bins = column.rsplit("_", 1)[1]
             assert f"{bins} " in axis.get_title() and "truthful" in axis.get_title()
-        assert ["not truthful" in axis.get_title() for axis in panels] == [True, False, False] * 2
+        assert ["not truthful" in axis.get_title() for axis in panels] == [True, False, False, False] * 2
 
     def test_assumption_has_three_clouds_and_the_calibrated_line(self, case: tuple[str, pd.DataFrame]) -> None:
         experiment, table = case
@@ -80,7 +81,8 @@ class TestFigures:
         experiment, table = case
         figure = figures.trends(table, experiment)
         families = [("ConfECE", "fix"), ("ConfCE", "qua"), ("ConfCE_corr", "qua"), ("LinCE_cw", "qua")]
-        assert len(figure.axes) == 4
+        families += [("score_ConfCE_corr", "qua"), ("score_LinCE_cw", "qua")]
+        assert len(figure.axes) == 6
         for axis, name in zip(figure.axes, families, strict=True):
             assert len(axis.collections) == len(axis.get_lines()) == 3
             assert len(points(axis)) == 3 * len(table)
@@ -95,6 +97,47 @@ class TestFigures:
         assert sorted(path.name for path in tmp_path.glob("figures/*")) == sorted(path.name for path in written)
         assert len(written) == 4
         assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+
+
+class TestMechanism:
+    def test_one_line_per_trace_and_one_for_all(self) -> None:
+        table = overfitting_table()
+        lines = mechanism_table({"within-lr0.02": table}).set_index(["recalibration", "trace"])
+        for prefix, name in (("", "temperature"), ("none_", "none"), ("top_", "top")):
+            assert set(lines.loc[name].index) == {ALL, "trace-0", "trace-1", "trace-2"}
+            for trace in ("trace-0", ALL):
+                part = table if trace == ALL else table[table["trace"] == trace]
+                gap = f"{prefix}gap_ConfCE_corr_qua_auto"
+                expected = rank_correlations(part[["classification_error", gap]].to_numpy(dtype=float))[0, 1]
+                assert lines.loc[(name, trace), "r_gap"] == pytest.approx(expected)
+                assert lines.loc[(name, trace), "gap_last"] == part[gap].iloc[-1]
+        assert lines.loc[("temperature", ALL), "r_gap"] == pytest.approx(-1)
+        assert lines.loc[("top", ALL), "r_ConfECE_fix_5"] == pytest.approx(1)
+        assert "vector" not in lines.index  # nothing was measured under it
+
+    def test_checkpoints_without_a_recalibration_are_left_out_of_it(self) -> None:
+        table = overfitting_table()
+        columns = [column for column in table if column.startswith("top_")]
+        table.loc[table["trace"] == "trace-1", columns] = np.nan
+        lines = mechanism_table({"within": table})
+        assert set(lines[lines["recalibration"] == "top"]["trace"]) == {ALL, "trace-0", "trace-2"}
+        assert set(lines[lines["recalibration"] == "none"]["trace"]) == {ALL, "trace-0", "trace-1", "trace-2"}
+
+    def test_figures(self, tmp_path: Path) -> None:
+        tables = {"within-lr0.001": made_up_table(3, 15), "within-lr0.02": overfitting_table()}
+        mechanism = mechanism_table(tables)
+        figure = figures.along_traces(tables)
+        gap = next(axis for axis in figure.axes[::-1] if axis.get_ylabel() == "gap (points)")
+        drawn = gap.get_lines()[:3]
+        wanted = [part["gap_ConfCE_corr_qua_auto"] for _, part in tables["within-lr0.02"].groupby("fraction")]
+        for line, values in zip(drawn, wanted, strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), values)
+        clouds = figures.recalibrated(mechanism, list(tables)).axes[0].collections
+        assert [len(cloud.get_offsets()) for cloud in clouds] == [3, 9]
+        names = [path.name for path in figures.draw_mechanism(tables, mechanism, tmp_path, ("png",))]
+        assert names == ["along_traces.png", "recalibrated.png"]
+        plain = {"within": tables["within-lr0.001"], "cross": made_up_table(models=3)}
+        assert len(figures.draw_mechanism(plain, mechanism_table(plain), tmp_path, ("png",))) == 1
 
 
 class TestU:
@@ -140,15 +183,15 @@ class TestU:
 class TestWords:
     def write(self, within: pd.DataFrame, paper: bool = False) -> str:
         tables = {"within": within, "cross": made_up_table(models=3, seed=1)}
-        main = spearman_table(tables, PAPER_PAIRS, repeats=5)
+        main = spearman_table(tables, repeats=5)
         run = {
             "title": "A title", "notes": ["A note."], "preset": "x", "settings": {"seed": 1}, "warm_up": 1.0,
             "beside_paper": paper, "traces": {"within": ["a"] * 7, "cross": []},
         }  # fmt: skip
         combinations = spearman_table(tables, ALL_PAIRS, repeats=2)
-        return results_text(
-            run, tables, tables, beside_paper(main) if paper else main, combinations, threshold_table(tables)
-        )
+        main = beside_paper(main) if paper else main
+        grid, mechanism = threshold_table(tables), mechanism_table(tables)
+        return results_text(run, tables, tables, main, combinations, grid, mechanism)
 
     def test_claims_follow_the_numbers(self) -> None:
         quiet = made_up_table(noise=0.0)
@@ -172,6 +215,15 @@ class TestWords:
         assert "whatever the bins: does not hold throughout" in text
         assert "flip with the number of bins: holds for ConfECE" in text
         assert "the theorem's condition" in text
+
+    def test_the_first_lines_tell_the_story(self) -> None:
+        top = self.write(overfitting_table()).split("## What was run")[0]
+        assert "**The usual ConfECE** changes sign with the number of bins (within)" in top
+        assert "within: the gap of the confidence grows as the error falls (median r(gap, error) -1.00;" in top
+        assert "temperature scaling -1.00, no recalibration -1.00, temperature scaling, then isotonic" in top
+        assert "isotonic regression of the confidence +1.00" in top
+        plain = self.write(made_up_table(traces=3, epochs=15, noise=0.0)).split("## What was run")[0]
+        assert "**The usual ConfECE** keeps its sign" in plain and "Repaired?" not in plain
 
     def test_missing_traces_and_the_paper_are_named(self) -> None:
         text = self.write(made_up_table(), paper=True)

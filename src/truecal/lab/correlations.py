@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from truecal.lab.evaluation import BINNINGS, BINS, FAMILIES, PAPER_BINNING, error_column
+from truecal.lab.checkpoints import (
+    BINNINGS,
+    BINS,
+    EVERY_FAMILY,
+    FAMILIES,
+    PAPER_BINNING,
+    SCORES,
+    TABLE_BINNING,
+    error_column,
+)
+from truecal.lab.traces import kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +64,8 @@ def pairs_of(family: str, binning: str) -> list[Pair]:
 
 
 PAPER_PAIRS = tuple(pair for family, binning in PAPER_BINNING.items() for pair in pairs_of(family, binning))
+TABLE_PAIRS = tuple(pair for family, binning in TABLE_BINNING.items() for pair in pairs_of(family, binning))
+RANKING_PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family in PAPER_BINNING or pair.family in SCORES)
 ALL_PAIRS = tuple(pair for family in FAMILIES for binning in BINNINGS for pair in pairs_of(family, binning))
 
 
@@ -107,7 +119,7 @@ def cluster_bootstrap(values: Matrix, clusters: Sequence[Any], repeats: int = RE
 
 
 def spearman_table(
-    tables: Mapping[str, pd.DataFrame], pairs: Sequence[Pair] = PAPER_PAIRS, *, repeats: int = REPEATS
+    tables: Mapping[str, pd.DataFrame], pairs: Sequence[Pair] = TABLE_PAIRS, *, repeats: int = REPEATS
 ) -> pd.DataFrame:
     """One line per pair: for each experiment r, the paper's ±, the cluster bootstrap's limits and, where every
     checkpoint has a calibrated twin, the r of the twins."""
@@ -141,14 +153,14 @@ def _twin_r(table: pd.DataFrame, pairs: Sequence[Pair]) -> list[float]:
 
 
 def threshold_table(tables: Mapping[str, pd.DataFrame], thresholds: Sequence[float] = THRESHOLDS) -> pd.DataFrame:
-    """The paper's pairs under every warm-up threshold: tidy, one line per experiment, threshold and pair."""
+    """The errors and scores under every warm-up threshold: tidy, one line per experiment, threshold and pair."""
     import pandas as pd
 
     lines = []
     for experiment, table in tables.items():
         for threshold in thresholds:
             kept = after_warm_up(table, threshold)
-            for pair in PAPER_PAIRS:
+            for pair in RANKING_PAIRS:
                 r = float(rank_correlations(kept[list(pair.columns)].to_numpy(dtype=np.float64))[0, 1])
                 lines.append((experiment, threshold, len(kept), pair.family, *pair.items, r))
     return pd.DataFrame(lines, columns=["experiment", "threshold", "n", "error", "item1", "item2", "r"])
@@ -162,13 +174,13 @@ def paper_table() -> list[dict[str, Any]]:
 
 
 def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the paper's figures in columns of their own."""
+    """The table with the paper's figures in columns of their own; it has none for scores and gaps."""
     published = {(row["error"], row["item1"], row["item2"]): row for row in paper_table()}
     result = table.copy()
     lines = [published.get(key, {}) for key in zip(table["error"], table["item1"], table["item2"], strict=True)]
-    for column in ("within_r", "within_pm", "cross_r", "cross_pm"):
-        if column in table:
-            result[f"paper_{column}"] = [line.get(column, math.nan) for line in lines]
+    for name in [column.removesuffix("_twin_r") for column in map(str, table) if column.endswith("_twin_r")]:
+        for what in ("r", "pm"):
+            result[f"paper_{name}_{what}"] = [line.get(f"{kind(name)}_{what}", math.nan) for line in lines]
     return result
 
 
@@ -214,7 +226,8 @@ def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
             cells.append(f"{_r(row[f'{name}_r'])} ± {_r(row[f'{name}_pm'])}")
             cells.append(f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]")
             if name in with_paper:
-                cells.append(f"{_r(row[f'paper_{name}_r'])} ± {_r(row[f'paper_{name}_pm'])}")
+                published = f"{_r(row[f'paper_{name}_r'])} ± {_r(row[f'paper_{name}_pm'])}"
+                cells.append(published if str(row["error"]) in PAPER_BINNING else "–")
             cells.append(_r(row[f"{name}_twin_r"]))
         lines.append(cells)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -225,7 +238,7 @@ def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
     head = ["Calibration Error", "Item 1", "Item 2", *(f"{name.title()}-Model Spearman" for name in experiments)]
     lines = [r"\begin{tabular}{" + "l" * len(head) + "}", r"\toprule", " & ".join(head) + r" \\"]
     for family, part in table.groupby("error", sort=False):
-        latex = FAMILIES[str(family)].latex
+        latex = EVERY_FAMILY[str(family)].latex
         lines.append(r"\midrule")
         first = f"\\multirow{{{len(part)}}}{{*}}{{${latex}$}}"
         for i, (_, row) in enumerate(part.iterrows()):

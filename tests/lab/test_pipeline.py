@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,26 @@ import pytest
 
 import truecal as tc
 from truecal.lab.__main__ import main
+from truecal.lab.checkpoints import (
+    BINS,
+    FAMILIES,
+    LOSSES,
+    PAPER_BINNING,
+    RECALIBRATIONS,
+    error_column,
+    gap_column,
+    score_column,
+    score_logits,
+    u_column,
+    with_scores,
+)
 from truecal.lab.datasets import letter
-from truecal.lab.evaluation import BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, score_logits, u_column
 from truecal.lab.letter_trainer import MLPTrainer, hidden_layers
-from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, make_preset
+from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, Preset, make_preset, tiny
 from truecal.lab.run import print_progress, reproduce
+from truecal.lab.running import Progress
 from truecal.lab.summary import summarise
-from truecal.lab.traces import Progress, Trace
+from truecal.lab.traces import Trace
 
 COMMAND = [sys.executable, "-m", "truecal.lab", "tiny", "--experiments", "within", "--no-summary", "--quiet"]
 
@@ -86,6 +100,15 @@ class TestEndToEnd:
         both = pd.read_csv(whole / "tables" / "spearman.csv")
         pd.testing.assert_frame_equal(spearman, both[list(spearman)])
 
+    def test_notes_added_to_a_run_stay(self, whole: Path) -> None:
+        path = whole / "run.json"
+        before = path.read_bytes()
+        run = json.loads(before)
+        path.write_text(json.dumps({**run, "notes": [*run["notes"], "The second half was trained a week later."]}))
+        reproduce("tiny", out=whole, summary=False)
+        assert json.loads(path.read_bytes())["notes"] == [*run["notes"], "The second half was trained a week later."]
+        path.write_bytes(before)
+
     def test_a_different_run_is_refused(self, whole: Path) -> None:
         before = (whole / "run.json").read_bytes()
         with pytest.raises(ValueError, match=r"holds another run \(its settings differ\)"):
@@ -111,6 +134,21 @@ def test_killed_at_any_moment_the_next_run_ends_with_the_same_bytes(
     assert (tmp_path / "within" / "checkpoints.csv").read_bytes() == (whole / "within" / "checkpoints.csv").read_bytes()
     for name, stamp in finished.items():
         assert (tmp_path / "within" / "traces" / name).stat().st_mtime_ns == stamp  # not trained again
+
+
+def plain_gap_and_u(reports: np.ndarray, outcomes: np.ndarray, m: int) -> tuple[float, float]:
+    """Squared gap and U of one scalar view over m quantile bins, pair by pair; reports without ties."""
+    n, order = len(reports), np.argsort(reports)
+    residual = (reports - outcomes)[order]
+    cells = [[i for i in range(n) if ((i + 1) * m - 1) // n == j] for j in range(m)]
+    gap = rows = u = 0.0
+    for cell in cells:
+        pairs = sum(residual[i] * residual[j] for i in cell for j in cell if i != j)
+        u += pairs / n
+        if len(cell) >= 2:
+            gap += len(cell) * pairs / (len(cell) * (len(cell) - 1))
+            rows += len(cell)
+    return gap / rows, u
 
 
 class TestScores:
@@ -146,6 +184,65 @@ class TestScores:
         np.testing.assert_allclose([row[u_column(family, "qua", m)] for m in BINS], parts.U, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose([row[error_column(family, "qua", m)] for m in BINS], parts.error, rtol=1e-12)
 
+    def test_gap_and_score_against_plain_loops(self, case: tuple[np.ndarray, ...]) -> None:
+        validation, y_validation, test, y = case
+        row = score_logits(validation, y_validation, test, y)
+        p = tc.TemperatureScaling().fit(validation, y_validation).predict_proba(test)
+        top = p.argmax(axis=1)
+        views = {
+            "ConfCE_corr": ([(p.max(axis=1), top == y)], row["confidence_loss"], {"auto": 10}),  # 300 ** .4 = 9.8
+            "LinCE_cw": ([(p[:, j], y == j) for j in range(4)], row["brier"] / 4, {"auto": 17}),  # 1200 ** .4 = 17.04
+        }
+        for family, (pairs, loss, automatic) in views.items():
+            for count in (5, 20, "auto"):
+                m = automatic.get(count, count)
+                gaps, us = zip(*(plain_gap_and_u(*view, m) for view in pairs), strict=True)
+                squared = np.mean(gaps)
+                assert row[gap_column(family, count)] == pytest.approx(100 * np.sign(squared) * abs(squared) ** 0.5)
+                assert row[score_column(family, count)] == pytest.approx(loss + m / 300 * np.mean(us))
+        assert row[score_column("LinCE_cw", 2000)] == pytest.approx(row["brier"] / 4)  # a bin for every row: no pairs
+        assert np.isnan(row[gap_column("LinCE_cw", 2000)])  # and no gap to be seen
+
+    def test_older_tables_get_what_follows_from_their_u(self, case: tuple[np.ndarray, ...]) -> None:
+        row = score_logits(*case)
+        table = pd.DataFrame([row])
+        older = table[[column for column in table if not column.startswith(("gap_", "score_"))]]
+        again = with_scores(older)
+        for family in ("ConfCE_corr", "LinCE_cw"):
+            for bins in (5, 20):
+                for column in (gap_column(family, bins), score_column(family, bins)):
+                    assert again[column].item() == pytest.approx(row[column], rel=1e-9)
+            assert np.isnan(again[gap_column(family, 2000)].item())
+        pd.testing.assert_series_equal(with_scores(table)[gap_column("LinCE_cw", 2000)], table["gap_LinCE_cw_qua_2000"])
+        twin = 300 * row["twin_ConfCE_corr_qua_5"] - row["twin_confidence_loss"]
+        assert again["twin_score_ConfCE_corr_qua_5"].item() == pytest.approx(
+            row["twin_confidence_loss"] + 5 / 300 * twin
+        )
+
+    def test_other_recalibrations_in_columns_of_their_own(self, case: tuple[np.ndarray, ...]) -> None:
+        validation, y_validation, test, y = case
+        plain = score_logits(*case)
+        row = score_logits(*case, recalibrations=tuple(RECALIBRATIONS))
+        np.testing.assert_equal({name: row[name] for name in plain}, plain)
+        for name, estimator in (("none", tc.Identity()), ("vector", tc.VectorScaling()),
+                                ("isotonic", tc.IsotonicOneVsRest())):  # fmt: skip
+            p = estimator.fit(validation, y_validation).predict_proba(test)
+            assert row[f"{name}_brier"] == pytest.approx(tc.brier(y, p), rel=1e-8)
+            assert row[f"{name}_LinCE_cw_qua_20"] == pytest.approx(tc.classwise_error(y, p, n_bins=20), rel=1e-8)
+            assert row[f"{name}_ConfECE_fix_5"] == pytest.approx(
+                tc.confidence_error(y, p, n_bins=5, norm="l1", strategy="uniform"), rel=1e-8
+            )
+
+    def test_repairing_the_confidence_maps_it_to_the_frequency_of_being_right(self) -> None:
+        """Two confidences, one right half as often as the other claims: afterwards each says how often it was right."""
+        y = np.repeat([0, 0, 1, 0, 1], 20)  # at .9: right 2 in 3; at .6: right 1 in 2
+        logits = np.log(np.where(np.arange(100)[:, None] < 60, [0.9, 0.1], [0.6, 0.4]))
+        row = score_logits(logits, y, logits, y, ("top",))
+        assert row["top_ConfECE_fix_20"] == pytest.approx(0, abs=1e-9)
+        assert row["top_confidence_loss"] == pytest.approx(0.4 + (60 * 2 / 9 + 40 / 4) / 100)
+        assert row["top_classification_error"] == pytest.approx(0.4)
+        assert row["ConfECE_fix_20"] > 0.01  # one temperature cannot do that
+
     def test_twins_are_calibrated_where_the_checkpoint_is_not(self) -> None:
         """Labels unrelated to confident reports: U is far from zero, the U of labels drawn from the reports is not."""
         rng = np.random.default_rng(1)
@@ -159,7 +256,7 @@ class TestScores:
 
     def test_untrained_logits_get_a_row_without_warnings(self) -> None:
         row = score_logits(np.zeros((30, 3)), np.arange(30) % 3, np.zeros((30, 3)), np.arange(30) % 3)
-        assert all(np.isfinite(value) for value in row.values())
+        assert all(np.isfinite(value) for name, value in row.items() if not name.endswith("_2000"))
 
 
 class TestLetter:
@@ -227,6 +324,22 @@ class TestPresets:
         assert "SUBSTITUTE" in " ".join(preset.notes)
         assert preset.settings["epochs"] == 12 and preset.settings["learning_rate"] == 0.01
 
+    def test_long_arms_differ_in_the_learning_rate_alone(self) -> None:
+        pytest.importorskip("torch")
+        preset = make_preset("cifar100-long", data="somewhere")
+        low, high, cross = preset.experiments.values()
+        assert list(preset.experiments) == ["within-lr0.001", "within-lr0.02", "cross"]
+        assert [t.fraction for t in low] == pytest.approx([i / 12 for i in range(1, 13)])
+        assert [replace(trace, learning_rate=0.02) for trace in low] == list(high)
+        assert [trace.name for trace in low] == [trace.name for trace in high]  # the name is the seed
+        assert {(t.learning_rate, t.epochs) for t in low} == {(0.001, 100)}
+        assert [i for i, trace in enumerate(low, start=1) if trace.piece == 0] == [1, 3, 5, 7, 9, 11]
+        assert len({trace.piece for trace in low}) == 7
+        assert len(cross) == 40 and {t.epochs for t in cross} == {10} and min(t.piece for t in cross) == 7
+        assert preset.warm_up == 0.7 and preset.settings["image_size"] == 64
+        with pytest.raises(ValueError, match="has no option learning_rate"):
+            make_preset("cifar100-long", data="somewhere", learning_rate=0.1)
+
     def test_quick_is_smaller(self) -> None:
         quick, full = make_preset("letter", quick=True), make_preset("letter")
         for name in ("within", "cross"):
@@ -239,7 +352,7 @@ class TestPresets:
             make_preset("letter", image_size=3)
         with pytest.raises(ValueError, match="needs data"):
             make_preset("cifar100")
-        assert set(PRESETS) == {"letter", "cifar100", "cifar100-lite0", "tiny"}
+        assert set(PRESETS) == {"letter", "cifar100", "cifar100-lite0", "cifar100-long", "tiny"}
 
 
 class TestCommand:
@@ -250,7 +363,21 @@ class TestCommand:
         assert main(arguments) == 0
         written = capsys.readouterr()
         assert "12 checkpoints of 4 traces, complete" in written.out
-        assert "4/4 traces: mlp-" in written.err and "epoch 3/3, about 0 s left" in written.err
+        assert "4/4 traces: cross/mlp-" in written.err and "epoch 3/3, about 0 s left" in written.err
+
+    def test_pieces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        def in_pieces(*, seed: int = 42, quick: bool = False) -> Preset:
+            preset = tiny()
+            later = tuple(replace(trace, piece=1) for trace in preset.experiments["cross"])
+            return replace(preset, experiments={**preset.experiments, "cross": later})
+
+        monkeypatch.setitem(PRESETS, "tiny", in_pieces)
+        arguments = ["tiny", "--no-summary", "--quiet", "--out", str(tmp_path)]
+        assert main([*arguments, "--pieces", "1"]) == 0
+        assert "12 checkpoints of 4 traces, complete" in capsys.readouterr().out
+        assert not (tmp_path / "within").exists()
+        assert main(arguments) == 0
+        assert "21 checkpoints of 7 traces, complete" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -9,24 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from truecal.lab.traces import (
-    Checkpoint,
-    Job,
-    Progress,
-    Stopped,
-    Store,
-    Trace,
-    choose,
-    read_rows,
-    run_traces,
-    write_rows,
-)
+from truecal.lab.running import Job, Progress, Stopped, choose, run_traces
+from truecal.lab.traces import Checkpoint, Store, Trace, read_rows, write_rows
 
 TRACES = [Trace(model, fraction, 3, cost=fraction) for model in ("a", "b") for fraction in (0.5, 1.0)]
 
@@ -52,7 +43,7 @@ class Counting:
             yield Checkpoint(epoch, logits, logits + len(trace.model))
 
 
-def score(checkpoint: Checkpoint, trainer: object) -> dict[str, float]:
+def score(checkpoint: Checkpoint, y_validation: object, y_test: object) -> dict[str, float]:
     return {"third": float(checkpoint.test.sum()) / 3, "epoch_again": checkpoint.epoch}
 
 
@@ -124,6 +115,38 @@ def test_processes_give_the_same_table(tmp_path: Path) -> None:
     assert all(a.share < b.share for a, b in itertools.pairwise(seen))
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_measuring_behind_the_training_gives_the_same_table(tmp_path: Path, processes: int) -> None:
+    alone = run_traces(Job(Counting, score, Store(tmp_path / "one")), TRACES)
+    job = Job(partial(Counting, None, True), score, Store(tmp_path / "behind"), scorers=2)
+    assert run_traces(job, TRACES, processes=processes) == alone
+    assert not (tmp_path / "behind" / "partial").exists()  # nothing is saved in between
+
+
+def test_finished_traces_outlive_a_failure_while_they_are_measured(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(OSError, match="disk is full"):
+        run_traces(Job(partial(Counting, ("b-050.0", 2)), score, store, scorers=1), TRACES)
+    assert set(store.finished(TRACES)) == {"a-050.0", "a-100.0", "b-100.0"}
+
+
+def test_experiments_have_folders_of_their_own(tmp_path: Path) -> None:
+    arms = [replace(trace, experiment=arm) for arm in ("within-x", "within-y") for trace in TRACES]
+    rows = run_traces(Job(Counting, score, Store(tmp_path)), arms)
+    assert len(rows) == 24
+    assert read_rows(tmp_path / "within-x" / "checkpoints.csv") == rows[:12] == rows[12:]
+    (tmp_path / "within-y" / "traces" / "a-050.0.csv").unlink()
+    (tmp_path / "within-y" / "checkpoints.csv").unlink()
+    assert {key for key in Store(tmp_path).finished(arms) if key.startswith("within-y")} == {
+        "within-y/a-100.0", "within-y/b-050.0", "within-y/b-100.0",
+    }  # fmt: skip
+
+
+def test_rows_that_lack_a_column_leave_it_empty(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.csv", [{"epoch": 1}, {"epoch": 2, "new": 0.5}])
+    assert read_rows(tmp_path / "rows.csv") == [{"epoch": 1, "new": None}, {"epoch": 2, "new": 0.5}]
+
+
 def test_a_workers_error_reaches_the_caller(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the disk is full"):
         run_traces(Job(partial(Counting, ("a-100.0", 2)), score, Store(tmp_path)), TRACES, processes=2)
@@ -171,14 +194,17 @@ def test_choice_of_the_next_trace() -> None:
     assert choose([small, half, large], "small", []) == small  # its kernels are tuned
     assert choose([small, half], None, ["large"]) == small  # nobody holds it yet
     assert choose([half], "small", ["large"]) == half  # better to help than to wait
+    later = replace(large, piece=1)
+    assert choose([later, small], "large", []) == small  # the first piece first
 
 
 WATCHED = """
 import os, sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from test_lab_traces import Counting, score, TRACES
-from truecal.lab.traces import Job, Store, run_traces
+from test_traces import Counting, score, TRACES
+from truecal.lab.running import Job, run_traces
+from truecal.lab.traces import Store
 class Slow(Counting):
     def train(self, trace, state=None):
         Path({folder!r}, f"pid-{{os.getpid()}}").touch()

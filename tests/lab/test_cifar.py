@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import pickle
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from truecal.lab.datasets import Split, Splits, cifar100, nested_subset
-from truecal.lab.traces import Job, Stopped, Store, Trace, run_traces
+from truecal.lab.running import Job, Stopped, run_traces
+from truecal.lab.traces import Store, Trace
 
 torch = pytest.importorskip("torch")
 
 from truecal.lab import cifar_trainer  # noqa: E402  # after importorskip
-from truecal.lab.cifar_models import Built, FullPrecisionLinear  # noqa: E402  # after importorskip
+from truecal.lab.cifar_models import Built, FullPrecisionLinear, _load_without_head  # noqa: E402  # after importorskip
 from truecal.lab.cifar_trainer import CifarSettings, CifarTrainer, Variant, crop_and_flip, resize  # noqa: E402  # after importorskip
 
 CLASSES = 5
@@ -241,6 +243,28 @@ class TestTrainer:
         assert not np.array_equal(a.test, a.test.astype(np.float16))  # more digits than a 16-bit head would leave
         assert 0 < np.abs(a.test - b.test).max() < 0.3
 
+    def test_a_traces_own_learning_rate(self, tmp_path: Path, trainer: CifarTrainer, settings: CifarSettings) -> None:
+        """Two arms see the same images from the same start: the rate in the trace is the rate in the settings."""
+        slow = open_stand_in(str(tmp_path / "data"), replace(settings, learning_rate=0.01))
+        own = list(trainer.train(Trace("net", 0.5, 2, learning_rate=0.01)))
+        assert all(np.array_equal(a.test, b.test) for a, b in zip(own, slow.train(Trace("net", 0.5, 2)), strict=True))
+        assert not np.array_equal(own[0].test, next(iter(trainer.train(Trace("net", 0.5, 2)))).test)
+
+    def test_train_loss_is_that_of_the_batches_before_their_steps(self, trainer: CifarTrainer) -> None:
+        (checkpoint,) = trainer.train(Trace("net", 0.2, 1, learning_rate=1e-30))  # twelve images, one batch of 16
+        assert trainer._session is not None
+        session = trainer._session[1]
+        rng = np.random.default_rng([42, zlib.crc32(b"net-020.0"), 1])
+        order, shift = np.resize(rng.permutation(12), 16), rng.integers(0, 9, size=(2, 16))
+        flip, rows = rng.random(16) < 0.5, nested_subset(60, 0.2, 42)
+        images = [one_image(trainer.images[rows[i]], 16, *where) for i, *where in zip(order, *shift, flip, strict=True)]
+        session.reset()
+        session.model.train()
+        with torch.no_grad():
+            logits = session.model(session._normalise(torch.stack(images)))
+        expected = torch.nn.functional.cross_entropy(logits, trainer.labels[rows[order]])
+        assert checkpoint.train_loss == pytest.approx(float(expected), rel=1e-5)
+
     def test_divergence_is_reported(self, tmp_path: Path, trainer: CifarTrainer) -> None:
         wild = CifarSettings(image_size=16, learning_rate=1e30, batch_size=16, precision="fp32", device="cpu")
         with pytest.raises(FloatingPointError, match=r"net-100\.0: training diverged by epoch"):
@@ -296,6 +320,36 @@ def test_crop_and_flip_against_one_image_at_a_time() -> None:
         assert torch.equal(result[i], one_image(images[i], 20, int(top[i]), int(left[i]), bool(flip[i])))
 
 
+class TestWeights:
+    """Stored weights may lack the head, which is replaced, and nothing else."""
+
+    def model(self) -> torch.nn.Module:
+        torch.manual_seed(1)
+        return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, CLASSES))
+
+    @pytest.mark.parametrize("with_head", [False, True])
+    def test_with_and_without_a_head(self, tmp_path: Path, with_head: bool) -> None:
+        state = {key: torch.full_like(value, 2) for key, value in self.model().state_dict().items() if key[0] != "2"}
+        if with_head:
+            state |= {"2.weight": torch.zeros(1000, 4), "2.bias": torch.zeros(1000)}  # of other classes: dropped
+        torch.save(state, tmp_path / "net.pth")
+        model, fresh = self.model(), self.model()
+        _load_without_head(model, tmp_path / "net.pth", "2")
+        assert torch.equal(model[0].weight, torch.full_like(model[0].weight, 2))
+        assert torch.equal(model[2].weight, fresh[2].weight)
+
+    @pytest.mark.parametrize("change", ["missing", "unexpected"])
+    def test_other_weights_are_refused(self, tmp_path: Path, change: str) -> None:
+        state = self.model().state_dict()
+        if change == "missing":
+            del state["1.running_mean"]
+        else:
+            state["7.weight"] = torch.zeros(1)
+        torch.save(state, tmp_path / "net.pth")
+        with pytest.raises(ValueError, match=f"not this model's weights: .*{change} \\['?(1.running_mean|7.weight)"):
+            _load_without_head(self.model(), tmp_path / "net.pth", "2")
+
+
 def test_variants() -> None:
     assert Variant.parse("resnet18", 224) == Variant("resnet18", 224, None)
     assert Variant.parse("net@64", 224) == Variant("net", 64, None)
@@ -316,12 +370,12 @@ def test_time_limit_stops_and_a_later_run_ends_alike(
 ) -> None:
     traces = [Trace("net", f, 4, cost=f) for f in (0.5, 1.0)]
 
-    def score(checkpoint: object, trainer: object) -> dict[str, float]:
+    def score(checkpoint: object, y_validation: object, y_test: object) -> dict[str, float]:
         return {"sum": float(checkpoint.test.astype(np.float64).sum())}
 
     expected = run_traces(Job(lambda: trainer, score, Store(tmp_path / "a")), traces)
     clock = iter([0.0, 0.0, 0.0, 0.0, 0.0, 100.0])
-    monkeypatch.setattr("truecal.lab.traces.time.time", lambda: next(clock, 0.0))
+    monkeypatch.setattr("truecal.lab.running.time.time", lambda: next(clock, 0.0))
     store = Store(tmp_path / "b")
     with pytest.raises(Stopped):
         run_traces(Job(lambda: trainer, score, store, deadline=50.0), traces)

@@ -1,0 +1,78 @@
+"""Consistency bands of diagrams and null bands of errors, with the exact law of the number of ones."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import truecal as tc
+from inference_cases import rows_of
+from truecal.core.errors import get_error
+from truecal.inference import consistency_bands, null_band
+from truecal.inference.null_band import null_quantiles
+from truecal.inference.poisson_binomial import poisson_binomial
+
+
+def test_bands_of_equal_predictions_are_binomial_quantiles():
+    n = 60
+    bands = consistency_bands([0, 1] * 30, [0.3] * n, error="binary", n_bins=1)
+    low, high = np.asarray(stats.binom.ppf([0.025, 0.975], n, 0.3)) / n
+    assert (bands.low[0, 0], bands.high[0, 0]) == pytest.approx((low, high))
+    assert bands.mean_outcome[0, 0] == 0.5 and bands.outside.all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 10])
+def test_the_law_of_a_bin_count_is_that_of_all_outcomes(n):
+    u = np.random.default_rng(n).random(n)
+    law = np.zeros(n + 1)
+    for y in product((0, 1), repeat=n):
+        law[sum(y)] += np.prod(np.where(y, u, 1 - u))
+    np.testing.assert_allclose(poisson_binomial(u), law, atol=1e-14)
+
+
+def test_drawn_bands_agree_with_exact_ones():
+    """Equal weights change nothing but the method: the drawn quantiles lie within one outcome of the exact ones."""
+    y, u = rows_of(2, 90, 3, tied=False)
+    exact = consistency_bands(y, u[:, 1], error="binary", n_bins=3)
+    drawn = consistency_bands(y, u[:, 1], error="binary", n_bins=3, sample_weight=np.full(90, 2.0), resamples=9999)
+    assert np.abs(exact.low - drawn.low).max() <= 1.01 / 30 and np.abs(exact.high - drawn.high).max() <= 1.01 / 30
+    np.testing.assert_allclose(exact.mean_outcome, drawn.mean_outcome)
+
+
+def test_bands_share_the_bins_of_the_error():
+    y, p = rows_of(3, 50, 6)
+    bands = consistency_bands(y, p, error="classwise", n_bins=4)
+    (table,) = get_error("classwise", 4).tables(y, p)
+    np.testing.assert_allclose(bands.mean_report, table.mean_report)
+    np.testing.assert_allclose(bands.mean_outcome, table.mean_outcome, atol=1e-12)
+    assert bands.classes == (0, 1, 2) and (bands.low <= bands.mean_report + 1e-12).all()
+    fixed = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(9))  # its low bins are empty
+    shared = consistency_bands(y, p, error=fixed)
+    np.testing.assert_allclose(shared.mean_report, fixed.tables(y, p)[0].mean_report)
+    np.testing.assert_allclose(shared.count, fixed.tables(y, p)[0].count)
+    one = consistency_bands(y, p, error="classwise", n_bins=4, classes=[2])
+    np.testing.assert_allclose(one.mean_report[0], table.mean_report[2])
+    assert one.classes == (2,)
+
+
+def test_null_band_of_the_usual_ece():
+    y, p = rows_of(3, 80, 6, tied=False)
+    band = null_band(y, p, error="confidence_l1", n_bins=(5, 10), resamples=99)
+    np.testing.assert_allclose(band.estimate, tc.confidence_error(y, p, n_bins=(5, 10), norm="l1", strategy="uniform"))
+    assert np.all(np.asarray(band.low) > 0)  # a calibrated predictor never shows an ECE of 0
+    assert "if calibrated" in repr(band)
+    alone = null_band(y, p, error="confidence_l1", n_bins=10, resamples=99)
+    assert band.each()[1].to_dict() == alone.to_dict()
+
+
+@pytest.mark.parametrize("draws", [39, 59, 99, 199])
+@pytest.mark.parametrize("level", [0.95, 0.9])
+def test_bands_of_draws_keep_their_level(draws, level):
+    """One more value of the same law lies strictly between the ends with chance 1 − 2r/(B + 1) at least."""
+    low, high = null_quantiles(np.arange(draws, dtype=float)[::-1], level)
+    rank = int(low) + 1
+    assert high == draws - rank
+    assert 1 - 2 * rank / (draws + 1) >= level - 1e-12 > 1 - 2 * (rank + 1) / (draws + 1)

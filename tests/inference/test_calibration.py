@@ -1,0 +1,262 @@
+"""The calibration test on U: one statistic everywhere, draws from the predictions, every outcome listed."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from inference_cases import arguments, rows_of, us_of
+from truecal.core.errors import get_error
+from truecal.inference import calibration_test, mean_gap, noise_of_U
+from truecal.inference import null as null_module
+from truecal.inference.frozen import Frozen
+from truecal.inference.null import calibrated_world, draw_labels, simulate
+
+confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
+SQUARED = [name for name, error in tc.ERRORS.items() if error.norm == "l2"]
+
+
+def world_of(error, y, p, w=None, sampler=None):
+    return calibrated_world(Frozen.of(error, error.read(y, p, sample_weight=w)), sampler)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", SQUARED)
+def test_test_interval_and_decomposition_share_one_U(name, weighted):
+    error = get_error(name) if tc.ERRORS[name].binning.counts is None else get_error(name, (2, 6, 50))
+    y, p, sampler = arguments(name)
+    if name == "linear":
+        error = tc.CalibrationError(tc.Outcomes((0.0, 1.0)), error.binning)
+    w = np.random.default_rng(0).random(40) if weighted else None
+    expected = error.decompose(y, p, sample_weight=w)
+    test = calibration_test(y, p, error=error, resamples=19, sampler=sampler, sample_weight=w)
+    assert [d.U for d in test.details] == pytest.approx(np.atleast_1d(expected.U).tolist(), abs=1e-12)
+    for what, value in (("U", expected.U), ("score", expected.score), ("error", expected.error)):
+        found = confidence_interval(y, p, error=error, what=what, sample_weight=w)
+        found = found if isinstance(found, tuple) else (found,)
+        np.testing.assert_allclose([ci.estimate for ci in found], np.broadcast_to(value, len(found)), atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("name", [n for n in tc.ERRORS if not n.startswith("linear")])
+def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weighted):
+    """The fast path, which only counts labels in cells, against the error itself on each drawn outcome."""
+    error = get_error(name) if tc.ERRORS[name].binning.counts is None else get_error(name, (1, 3, 9))
+    y, p, _ = arguments(name, tied)
+    w = np.random.default_rng(0).random(40) if weighted else None
+    world = world_of(error, y, p, w)
+    drawn = simulate(world, 6, seed=3).drawn
+    outcomes = world.draw(np.random.default_rng(3), 6)
+    for values, outcome in zip(drawn, outcomes, strict=True):
+        if isinstance(error.property, tc.Confidence):
+            top = p.argmax(axis=1)
+            outcome = np.where(outcome, top, (top + 1) % 4)
+        sample = error.read(outcome.astype(int), p, sample_weight=w)
+        expected = error.of(sample) if error.norm == "l1" else us_of(error, sample)
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("prop", "rule"),
+    [
+        (tc.Classwise(), tc.Poisson(0.2)),
+        (tc.Classwise(), tc.Exact()),
+        (tc.Classwise(), tc.Quantile((2, 5), ties="together")),
+        (tc.Classwise(), tc.Quantile((2, 5), ties="row")),
+        (tc.Confidence(), tc.Poisson(0.2)),
+        (tc.Full(), tc.KdTree((2, 4))),
+        (tc.Full(), tc.Exact()),
+    ],
+    ids=repr,
+)
+def test_draws_under_other_rules(prop, rule, weighted):
+    error = tc.CalibrationError(prop, rule)
+    y, p = rows_of(4, 30, 8)
+    w = np.random.default_rng(0).random(30) if weighted else None
+    world = world_of(error, y, p, w)
+    drawn = simulate(world, 4, seed=3).drawn
+    for values, outcome in zip(drawn, world.draw(np.random.default_rng(3), 4), strict=True):
+        top = p.argmax(axis=1)
+        labels = np.where(outcome, top, (top + 1) % 4) if isinstance(prop, tc.Confidence) else outcome
+        expected = us_of(error, error.read(labels, p, sample_weight=w))
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("phi", [[0.0, 1.0, 3.0, -1.0], [[0, 1], [1, 1], [2, 0], [0, 0]]], ids=["scalar", "vector"])
+def test_linear_properties_draw_whole_labels(phi):
+    y, p = rows_of(4, 30, 5)
+    rule = tc.KdTree(4) if np.ndim(phi) == 2 else tc.Quantile(4)
+    error = tc.CalibrationError(tc.Linear(phi), rule)
+    drawn = simulate(world_of(error, y, p), 5, seed=1).drawn
+    labels = draw_labels(np.random.default_rng(1), p, 5)
+    expected = [us_of(error, error.read(label, p)) for label in labels]
+    np.testing.assert_allclose(drawn, expected, atol=1e-12)
+    test = calibration_test(y, p, error=error, resamples=99)
+    assert (test.details[0].closed_form_sd is None) == (np.ndim(phi) == 2)
+
+
+def test_blocks_do_not_change_the_draws(monkeypatch):
+    y, p, _ = arguments("binary")
+    whole = calibration_test(y, p, error="binary", resamples=50)
+    monkeypatch.setattr(null_module, "_BLOCK", 130)
+    pieces = calibration_test(y, p, error="binary", resamples=50)
+    assert pieces.pvalue == whole.pvalue
+    assert pieces.details[0].null_sd == pytest.approx(whole.details[0].null_sd, rel=1e-12)
+
+
+def test_label_blocks_give_the_same_law(monkeypatch):
+    y, p = rows_of(3, 60, 3)
+    whole = noise_of_U(y, p, n_bins=3, resamples=2000)
+    monkeypatch.setattr(null_module, "_BLOCK", 500)
+    monkeypatch.setattr(null_module, "_CDF_ENTRIES", 16)
+    pieces = noise_of_U(y, p, n_bins=3, resamples=2000)
+    assert pieces.sd == pytest.approx(whole.sd, rel=0.12)  # each sd has a relative error of about 2-3%
+
+
+def test_labels_are_drawn_from_the_rows():
+    p = np.array([[0.0, 0.2, 0.8, 0.0], [1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]], dtype=np.float32)
+    labels = draw_labels(np.random.default_rng(0), p, 20_000)
+    share = np.stack([(labels == r).mean(axis=0) for r in range(4)], axis=1)
+    assert np.abs(share - p).max() < 5 * 0.5 / np.sqrt(20_000)
+    assert (share[p == 0] == 0).all()
+
+
+def test_a_class_without_chance_is_not_drawn_even_at_the_edge():
+    class Zeros(np.random.Generator):
+        def random(self, shape):  # type: ignore[override]
+            return np.zeros(shape)
+
+    p = np.array([[0.0, 0.0, 1.0], [0.0, 0.4, 0.6]])
+    assert draw_labels(Zeros(np.random.PCG64(0)), p, 1).tolist() == [[2, 1]]
+
+
+# -- null moments: every outcome listed -------------------------------------------------------------------------------
+
+
+def enumerate_null(error, p, k):
+    """Chance and (U per count, loss) of every outcome vector, each label drawn from its row."""
+    n = len(p)
+    chances, us, losses = [], [], []
+    for y in product(range(k), repeat=n):
+        rows = p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
+        chances.append(np.prod(rows[np.arange(n), list(y)]))
+        parts = error.decompose(list(y), p)
+        us.append(np.atleast_1d(parts.U))
+        losses.append(parts.loss)
+    return np.array(chances), np.array(us), np.array(losses)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [tc.Quantile((1, 2, 3, 4, 9)), tc.Quantile(2, ties="row"), tc.EqualWidth(3), tc.TwoBin(), tc.Poisson(0.3)],
+    ids=repr,
+)
+@pytest.mark.parametrize("reports", [[0.2, 0.5, 0.5, 0.5, 0.7, 0.7, 0.9], [0.1, 0.25, 0.4, 0.55, 0.7, 0.9]], ids=str)
+def test_closed_form_moments_are_those_of_all_outcomes(rule, reports):
+    error = tc.CalibrationError(tc.Binary(), rule)
+    p = np.array(reports)
+    chance, us, losses = enumerate_null(error, p, 2)
+    noise = noise_of_U([0] * len(p), p, error=error)
+    np.testing.assert_allclose(chance @ us, 0.0, atol=1e-13)
+    np.testing.assert_allclose(np.atleast_1d(noise.sd), np.sqrt(chance @ us**2), atol=1e-12)
+    assert noise.loss == pytest.approx(chance @ losses, abs=1e-13)
+    assert noise.method == "exact"
+    # n·LinCE = loss + U: its variance is n⁻² Σ s(1 − 4s) plus that of U, which the loss does not correlate with
+    s = p * (1 - p)
+    both = losses[:, None] + us
+    variance = chance @ both**2 - (chance @ both) ** 2
+    np.testing.assert_allclose(
+        variance, (s * (1 - 4 * s)).sum() / len(p) ** 2 + np.atleast_1d(noise.sd) ** 2, atol=1e-12
+    )
+
+
+def test_closed_form_moments_of_the_corrected_confidence_error():
+    p = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.5, 0.25, 0.25], [0.1, 0.0, 0.9], [0.34, 0.33, 0.33]])
+    error = get_error("confidence", (1, 2))
+    chance, us, losses = enumerate_null(error, p, 3)
+    noise = noise_of_U([0] * 5, p, error=error)
+    np.testing.assert_allclose(noise.sd, np.sqrt(chance @ us**2), atol=1e-12)
+    assert noise.loss == pytest.approx(chance @ losses)
+    c = p.max(axis=1)
+    assert noise.loss == pytest.approx((1 - c**2).mean())
+    assert chance @ losses**2 - noise.loss**2 == pytest.approx((4 * c**3 * (1 - c)).sum() / 25)
+
+
+@pytest.mark.parametrize("name", ["classwise", "full", "classwise_two_bin"])
+def test_resampled_moments_and_pvalue_are_near_those_of_all_outcomes(name):
+    y = [2, 2, 0, 1, 2]
+    p = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.5, 0.25, 0.25], [0.1, 0.0, 0.9], [0.34, 0.33, 0.33]])
+    error = get_error(name) if name.endswith("two_bin") else get_error(name, 2)
+    chance, us, losses = enumerate_null(error, p, 3)
+    draws = 5000
+    test = calibration_test(y, p, error=error, resamples=draws)
+    sd = float(np.sqrt(chance @ us[:, 0] ** 2))
+    assert test.details[0].null_sd == pytest.approx(sd, rel=0.1)
+    exact = chance @ (us[:, 0] >= error.decompose(y, p).U - 1e-12)
+    assert test.pvalue == pytest.approx(exact, abs=5 * 0.5 / np.sqrt(draws))
+    noise = noise_of_U(y, p, error=error)
+    assert noise.loss == pytest.approx(chance @ losses)
+    assert test.details[0].closed_form_sd is None and noise.method == "999 resamples"
+
+
+def test_equal_values_count_as_at_least_as_large():
+    """All reports 1/2 and one bin: U depends on the number of ones only, so that draws often tie with the observed."""
+    n = 8
+    test = calibration_test([1] * 3 + [0] * 5, [0.5] * n, error="binary", n_bins=1, resamples=4999)
+    exact = 1 - comb(n, 4) / 2**n  # |ones − 4| >= 1
+    assert test.pvalue == pytest.approx(exact, abs=5 * 0.5 / np.sqrt(5000))
+
+
+def test_certain_predictions_that_came_true_have_pvalue_one():
+    y, p = np.array([0, 1, 1, 0]), np.array([0.0, 1.0, 1.0, 0.0])
+    both = np.stack([1 - p, p], axis=1)
+    assert calibration_test(y, p, error="binary", n_bins=2).pvalue == 1.0
+    assert calibration_test(y, both, n_bins=(1, 2)).pvalue == 1.0
+    assert calibration_test(y, p).pvalue == calibration_test(y, both).pvalue == 1.0
+    assert calibration_test([0, 1, 2], np.eye(3)).pvalue == 1.0
+
+
+def test_as_many_bins_as_rows_have_no_pairs_and_say_nothing():
+    y, p = rows_of(3, 12, 0)
+    test = calibration_test(y, p, n_bins=(3, 12, 400))
+    assert [d.U for d in test.details[1:]] == [0.0, 0.0] and test.details[1].null_sd == 0.0
+    assert calibration_test(y, p, n_bins=(12, 400)).pvalue == 1.0
+    assert test.pvalue == test.details[0].pvalue == calibration_test(y, p, n_bins=3).pvalue  # silent counts add nothing
+    found = confidence_interval(y, p, n_bins=400)
+    assert abs(found.estimate) < 1e-15 and "not to be trusted" in found.note
+
+
+def test_a_single_row_with_weight_has_no_pairs_and_pvalue_one():
+    y, p = rows_of(3, 20, 0)
+    w = np.eye(1, 20)[0]
+    for n_bins in (4, (2, 4)):
+        assert calibration_test(y, p, n_bins=n_bins, sample_weight=w, resamples=19).pvalue == 1.0
+    assert calibration_test([1], [[0.2, 0.8]], error="classwise", resamples=19).pvalue == 1.0
+    assert mean_gap([1], [[0.2, 0.8]]).word == "no clear direction"
+
+
+def test_several_bin_counts_are_one_test():
+    y, p = rows_of(3, 50, 1)
+    test = calibration_test(y, p, n_bins=(2, 5, 10), resamples=199)
+    assert test.n_bins == (2, 5, 10) and [d.n_bins for d in test.details] == [2, 5, 10]
+    assert test.pvalue >= min(d.pvalue for d in test.details) and test.spoke in ("2 bins", "5 bins", "10 bins")
+    alone = calibration_test(y, p, n_bins=5, resamples=199)
+    assert alone.pvalue == test.details[1].pvalue and pytest.approx(test.details[1].U) == alone.details[0].U
+
+
+def test_the_test_says_which_null_it_tests():
+    y, p = rows_of(3, 30, 1)
+    for error in (None, "classwise"):
+        null = calibration_test(y, p, resamples=9, error=error).null
+        assert "full conditional calibration given the reports" in null
+    assert "top class" in calibration_test(y, p, error="confidence", resamples=9).null
+    assert "u_i" in calibration_test(y == 0, p[:, 0], error="binary", resamples=9).null
+    assert "u_i" in calibration_test((y == 0).astype(int), p[:, 0], resamples=9).null
+    assert "null:" in repr(calibration_test(y, p, resamples=9))

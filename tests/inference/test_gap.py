@@ -1,0 +1,176 @@
+"""gap and refinement: miscalibration in points with its interval, and the CORP split beside it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from inference_cases import draw_labels, rows_of, softmax, world
+from truecal.core.errors import signed_root
+from truecal.core.rules import auto_bins
+from truecal.inference import gap, refinement
+
+
+@pytest.mark.parametrize("name", [n for n, e in tc.ERRORS.items() if e.norm == "l2" and not n.startswith("linear")])
+def test_points_are_the_root_of_the_gap_of_the_decomposition(name):
+    y, p = rows_of(4, 120, 7)
+    if name.startswith(("binary", "top_label")):
+        y, p = (y == 0).astype(int), p[:, 0]
+    found = gap(y, p, error=name)
+    counted = tc.ERRORS[name].binning.has_counts
+    parts = tc.decompose(y, p, error=name, n_bins="auto" if counted else None)
+    assert found.points == pytest.approx(parts.gap)
+    assert found.low <= found.points <= found.high and found.n_samples == 120
+    ci = tc.confidence_interval(y, p, error=name, n_bins="auto" if counted else None, what="gap_sq")
+    assert ci.low is not None and ci.high is not None
+    assert (found.low, found.high) == pytest.approx((100 * signed_root(ci.low), 100 * signed_root(ci.high)))
+
+
+def test_the_number_of_bins_is_chosen_from_rows_and_classes_alone():
+    y, p = rows_of(3, 300, 1, tied=False)
+    assert gap(y, p).n_bins == auto_bins(300) == 10
+    assert gap(y, p, error="classwise").n_bins == auto_bins(300, 3) == 15
+    assert gap((y + 1) % 3, softmax(3 * p), error="classwise").n_bins == 15
+    several = gap(y, p, n_bins=(5, 20))
+    assert [found.n_bins for found in several] == [5, 20]
+    assert gap(y, p, error="confidence_two_bin").n_bins is None
+
+
+def test_a_shift_of_ten_points_is_ten_points_at_every_number_of_rows_and_bins():
+    """U grows with n, the gap does not: at 500, 5,000 and 50,000 rows each interval holds 10 points."""
+    us = []
+    for n in (500, 5000, 50_000):
+        rng = np.random.default_rng(n)
+        chances = rng.uniform(0.1, 0.8, n)
+        y = (rng.random(n) < chances).astype(int)
+        for found in gap(y, chances + 0.1, error="binary", n_bins=(5, 15, 60)):
+            assert found.low < 10 < found.high and found.direction == "too high" and found.note == ""
+        us.append(tc.decompose(y, chances + 0.1, error="binary").U)
+    assert us[1] / us[0] == pytest.approx(10, rel=0.5) and us[2] / us[1] == pytest.approx(10, rel=0.2)
+
+
+def test_a_constant_base_rate_has_no_gap_so_the_gap_is_no_score():
+    rng = np.random.default_rng(0)
+    chances = rng.random(2000)
+    y = (rng.random(2000) < chances).astype(int)
+    constant = np.full(2000, y.mean())
+    found = gap(y, constant, error="binary")
+    assert found.points < 1 and found.low < 0
+    assert tc.score(y, constant, error="binary") > tc.score(y, np.clip(chances + 0.05, 0, 1), error="binary")
+
+
+def test_directions_by_kind_of_prediction():
+    z, y = world(n=2000)
+    assert gap(y, softmax(2 * z)).direction == "over-confident"
+    assert gap(y, softmax(0.5 * z), error="classwise").direction == "under-confident"
+    assert gap(y, softmax(z), error="full").direction == "no clear direction"
+    assert (
+        gap(y, softmax(2 * z), error=tc.CalibrationError(tc.Linear([0.0, 1, 2, 3]), tc.Quantile())).direction
+        == "over-confident"
+    )
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(50, 2))
+    error = tc.CalibrationError(tc.Outcomes(None, True), tc.KdTree(4))
+    assert gap(vectors + 0.1, vectors, error=error, n_bins=None).direction == "no direction"
+
+
+def test_one_large_cluster_names_no_direction_and_carries_a_note():
+    """Half of the rows are one case: four effective clusters, whatever the outcomes say."""
+    rng = np.random.default_rng(0)
+    groups = np.r_[np.zeros(200, int), 1 + np.arange(200) // 10]
+    u = np.full(400, 0.7)
+    y = np.r_[np.zeros(200), rng.random(200) < 0.7].astype(int)
+    found = gap(y, u, error="binary", groups=groups)
+    assert found.direction == "no clear direction" and "too few rows or clusters" in found.note
+    assert "too few" in repr(found)
+    apart = gap(y, u, error="binary", groups=np.arange(400) // 4)
+    assert apart.direction == "too high" and apart.note == ""
+
+
+def test_copies_in_clusters_are_no_miscalibration():
+    """Four copies of every row: without groups a calibrated model seems miscalibrated; with groups it does not."""
+    rng = np.random.default_rng(3)
+    u = rng.beta(0.5, 0.5, 300)
+    y = (rng.random(300) < u).astype(int)
+    copies = (np.repeat(y, 4), np.repeat(u, 4))
+    grouped = gap(*copies, error="binary", n_bins=60, groups=np.repeat(np.arange(300), 4))
+    assert gap(*copies, error="binary", n_bins=60).low > 5 and grouped.low < 0 < grouped.high
+    once = gap(y, u, error="binary", n_bins=60)
+    assert grouped.points == pytest.approx(once.points, abs=1.0)
+
+
+def test_weights_of_one_are_no_weights_and_their_unit_does_not_matter():
+    y, p = rows_of(3, 200, 4, tied=False)
+    plain = gap(y, p, error="classwise")
+    for unit in (1.0, 1e-150, 1e150):
+        found = gap(y, p, error="classwise", sample_weight=np.full(200, unit))
+        assert (found.points, found.low, found.high) == pytest.approx((plain.points, plain.low, plain.high))
+
+
+def test_text_json_and_refusals():
+    y, p = rows_of(3, 200, 4, tied=False)
+    found = gap(y, p, n_bins=5)
+    assert repr(found).startswith("gap of ") and "5 bins, 200 samples, 95% interval" in repr(found)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["points"] == found.points
+    with pytest.raises(ValueError, match="norm='l1' errors have none"):
+        gap(y, p, error="confidence_l1")
+    with pytest.raises(ValueError, match="at least three clusters"):
+        gap(y, p, groups=np.arange(200) % 2)
+    with pytest.raises(ValueError, match="different counts, got 5 twice"):
+        gap(y, p, n_bins=(5, 5))
+
+
+# -- the CORP split ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_refinement_is_isotonic_regression_class_by_class(tied, weighted):
+    isotonic = pytest.importorskip("sklearn.isotonic")
+    y, p = rows_of(3, 150, 2, tied)
+    w = np.random.default_rng(0).uniform(0.1, 3.0, 150) if weighted else np.ones(150)
+    parts = []
+    for r in range(3):
+        outcome = (y == r).astype(float)
+        fitted = isotonic.IsotonicRegression().fit_transform(p[:, r], outcome, sample_weight=w)
+        base = np.full(150, np.average(outcome, weights=w))
+        parts.append([np.average((x - outcome) ** 2, weights=w) for x in (p[:, r], fitted, base)])
+    loss, calibrated, base = np.mean(parts, axis=0)
+    found = refinement(y, p, sample_weight=w if weighted else None)
+    assert found.loss == pytest.approx(loss)
+    assert found.miscalibration == pytest.approx(loss - calibrated)
+    assert found.discrimination == pytest.approx(base - calibrated)
+    assert found.uncertainty == pytest.approx(base)
+    assert found.loss == pytest.approx(found.miscalibration - found.discrimination + found.uncertainty)
+    assert found.gap == gap(y, p, error="classwise", sample_weight=w if weighted else None)
+
+
+def test_refinement_of_one_probability_and_of_named_outcomes():
+    rng = np.random.default_rng(1)
+    u = rng.random(500)
+    y = rng.random(500) < u
+    found = refinement(y.astype(int), u)
+    assert 0 < found.miscalibration < found.discrimination < found.uncertainty  # fitted to the outcomes: never negative
+    assert found.loss == pytest.approx(tc.linear_loss(y.astype(float), u))
+    assert refinement(np.where(y, "yes", "no"), u, pos_label="yes").loss == found.loss
+    assert "miscalibration" in repr(found) and "gap of" in repr(found)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gap"]["n_bins"] == auto_bins(500)
+
+
+def test_rows_without_weight_do_not_count_in_refinement():
+    y, p = rows_of(3, 60, 2, tied=False)
+    w = np.r_[np.ones(40), np.zeros(20)]
+    whole, alone = refinement(y, p, sample_weight=w), refinement(y[:40], p[:40])
+    assert (whole.loss, whole.miscalibration) == pytest.approx((alone.loss, alone.miscalibration))
+
+
+def test_a_temperature_moves_miscalibration_and_not_discrimination():
+    rng = np.random.default_rng(2)
+    z = 1.5 * rng.normal(size=(3000, 2))
+    y = draw_labels(rng, softmax(z))
+    true, sharp = (refinement(y, softmax(t * z)[:, 1]) for t in (1.0, 2.0))
+    assert sharp.discrimination == pytest.approx(true.discrimination) and sharp.uncertainty == true.uncertainty
+    assert sharp.miscalibration > 3 * true.miscalibration and sharp.gap.low > true.gap.high

@@ -1,0 +1,108 @@
+"""Results are plain numbers and escaped text; one seed gives one answer; bad input gets one clear error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from inference_cases import rows_of
+from truecal.inference import (
+    calibration_test,
+    consistency_bands,
+    gap,
+    mean_gap,
+    noise_of_U,
+    null_band,
+    refinement,
+)
+
+confidence_interval: Any = tc.confidence_interval  # wrong options are the point
+paired_difference: Any = tc.paired_difference
+
+
+def test_results_are_plain_numbers_and_escaped_text():
+    y, p = rows_of(3, 40, 0)
+    results = [
+        calibration_test(y, p, resamples=9),
+        calibration_test(y, p, n_bins=(3, 5), resamples=9),
+        confidence_interval(y, p),
+        confidence_interval(y, p, error="confidence_l1", resamples=39),
+        paired_difference(y, p, p, names=("<a>", "b")),
+        paired_difference([1] * 3, [0.9] * 3, [0.4] * 3, error="binary"),
+        noise_of_U(y, p, n_bins=(3, 5), resamples=9),
+        null_band(y, p, resamples=39),
+        consistency_bands(y, p, resamples=39),
+        consistency_bands(y, p, error=tc.CalibrationError(tc.Confidence(), tc.EqualWidth(9))),  # empty bins
+        calibration_test([1], [[0.2, 0.8]], resamples=9),
+        mean_gap(y, p),
+        mean_gap([1], [[0.2, 0.8]]),
+        gap(y, p),
+        refinement(y, p),
+    ]
+    for result in results:
+        assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
+        assert result._repr_html_().startswith("<pre>") and "<a>" not in result._repr_html_()
+
+
+def test_same_seed_same_answer_other_seed_other_draws():
+    y, p = rows_of(3, 40, 0)
+    for call in (
+        lambda seed: noise_of_U(y, p, n_bins=(3, 5), resamples=9, seed=seed),
+        lambda seed: null_band(y, p, n_bins=(3, 5), resamples=39, seed=seed),
+        lambda seed: confidence_interval(y, p, error="confidence_l1", resamples=39, seed=seed),
+        lambda seed: consistency_bands(y, p, error="classwise", sample_weight=np.arange(1, 41), seed=seed),
+        lambda seed: calibration_test(y, p, n_bins=5, seed=seed),
+        lambda seed: calibration_test(y, p, seed=seed),
+    ):
+        assert call(4) == call(4) != call(5) and len({call(4), call(4)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda y, p: calibration_test(y, p, resamples=0), "resamples must be at least 1"),
+        (lambda y, p: calibration_test(y, p, seed=-1), "seed must be a whole number"),
+        (lambda y, p: calibration_test(y, p, sampler=lambda rng: y), "sampler cannot apply"),
+        (lambda y, p: calibration_test(p[:, 0], p[:, 1], error="linear"), "pass sampler="),
+        (
+            lambda y, p: calibration_test(p[:, 0], p[:, 1], error="linear", sampler=lambda rng: [1.0]),
+            "finite outcomes of shape",
+        ),
+        (lambda y, p: calibration_test(y, p, error="nonsense"), "error must be one of"),
+        (lambda y, p: confidence_interval(y, p, level=95), "level must lie strictly between"),
+        (lambda y, p: confidence_interval(y, p, what="V"), "what must be"),
+        (lambda y, p: confidence_interval(y, p, groups=[1, 2]), "groups must give each of the 12 rows"),
+        (lambda y, p: confidence_interval(y, p, groups=np.arange(12) % 2), "at least three clusters"),
+        (lambda y, p: paired_difference(y, p, p, names=("a",)), "names must be two strings"),
+        (lambda y, p: paired_difference(y, p, p[:5]), "numbers of rows disagree"),
+        (lambda y, p: consistency_bands(y, p, error="classwise_two_bin"), "averages over cuts"),
+        (lambda y, p: consistency_bands(y, p, error="classwise", classes=7), "classes must be columns in 0..2"),
+        (lambda y, p: consistency_bands(y, p, error="confidence", classes=0), "classes cannot apply"),
+        (lambda y, p: consistency_bands(p[:, 0], p[:, 1], error="linear"), "needs 0/1 outcomes"),
+        (lambda y, p: confidence_interval(y, p, error="confidence_l1", groups=np.arange(12)), "groups cannot apply"),
+        (lambda y, p: confidence_interval(y, p, what="within"), "pass groups"),
+        (lambda y, p: noise_of_U(y, p, sampler=lambda rng: y), "sampler cannot apply"),
+        (lambda y, p: calibration_test(y, p, n_bins=(5, 3, 5)), "different counts, got 5 twice"),
+        (lambda y, p: confidence_interval(y, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: paired_difference(y, p, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: noise_of_U(y, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: null_band(y, p, n_bins=(5, 5)), "different counts"),
+        (lambda y, p: null_band(y, p, resamples=1), "at least resamples=39, got 1"),
+        (lambda y, p: null_band(y, p, resamples=18, level=0.9), "at least resamples=19, got 18"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(call, words):
+    y, p = rows_of(3, 12, 0)
+    with pytest.raises((ValueError, TypeError), match=words):
+        call(y, p)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_or_two_rows_have_an_answer_and_a_note(n):
+    y, p = rows_of(3, n, 0)
+    assert "not to be trusted" in confidence_interval(y, p, n_bins=5).note
+    assert "not to be trusted" in gap(y, p).note
