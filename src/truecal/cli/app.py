@@ -6,14 +6,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from truecal.io import write_atomic
 from truecal.io.failures import need_extra, one_line, path_text
@@ -40,19 +40,23 @@ Files = Annotated[
     typer.Argument(help="Prediction files, one per model; folders; FILE:logits or FILE:probs.", show_default=False),
 ]
 File = Annotated[Path, typer.Argument(help="A prediction file; FILE:logits or FILE:probs.", show_default=False)]
+Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
 
 
 @contextmanager
-def _waiting(text: str) -> Iterator[None]:
-    """What is being done and for how long, while a person waits; nothing at all in a pipe."""
+def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
+    """A bar with the share done and the time left while a person waits; nothing at all in a pipe.
+
+    What it yields takes the share done; until it is called the bar only shows that something goes on.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        bar.add_task(text)
-        yield
+        task = bar.add_task(text, total=None)
+        yield lambda share: bar.update(task, total=1.0, completed=share)
 
 
 def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
@@ -94,7 +98,7 @@ def _read(files: Sequence[Path], reading: Reading) -> Loaded:
         return load(files, reading)
 
 
-def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None) -> None:
+def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, **words: str) -> None:
     """Everything is made first and written last, and each file appears whole or not at all."""
     made: dict[Path, str] = {}
     if outputs.json is not None:
@@ -104,7 +108,7 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None) 
     if outputs.html is not None:
         from truecal.report import render_report
 
-        made[outputs.html] = render_report(result, classes=classes)
+        made[outputs.html] = render_report(result, classes=classes, **words)
     for path, text in made.items():
         write_atomic(path, text)
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
@@ -112,8 +116,8 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None) 
 
 @app.command()
 @with_options
-def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Outputs) -> None:
-    """Measure one model: losses, every error as loss + U with intervals, the calibration test, the direction.
+def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Outputs, details: Details = False) -> None:
+    """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
 
     Examples:
 
@@ -126,20 +130,21 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
     settings = measuring.settings()
     _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
     loaded = _read([file], reading)
-    with _waiting("measuring"):
+    with _waiting("measuring") as progress:
         name, model = next(iter(loaded.models.items()))
-        result = tc.evaluate(loaded.y_true, model, name=name, **settings, **loaded.arguments(measuring))
+        arguments = settings | loaded.arguments(measuring)
+        result = tc.evaluate(loaded.y_true, model, name=name, progress=progress, **arguments)
     result = result.with_notes(loaded.notes)
-    render.evaluation(result)
+    render.evaluation(result, details=details)
     _write(result, outputs, loaded.classes)
 
 
 @app.command()
 @with_options
-def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outputs) -> None:
+def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outputs, details: Details = False) -> None:
     """Compare models on the same samples: who predicts better, who is miscalibrated, and how sure that is.
 
-    The last lines are the verdict in words. Examples:
+    One line a model, best score first, then what it means in three sentences. Examples:
 
     - `truecal compare a.npz b.npz c.csv --labels y.npy`
 
@@ -157,10 +162,11 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
     settings = measuring.settings()
     _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
     loaded = _read(files, reading)
-    with _waiting(f"comparing {len(files)} models"):
-        result = tc.compare(loaded.y_true, loaded.models, **settings, **loaded.arguments(measuring))
+    with _waiting(f"comparing {len(files)} models") as progress:
+        arguments = settings | loaded.arguments(measuring)
+        result = tc.compare(loaded.y_true, loaded.models, progress=progress, **arguments)
     result = result.with_notes(loaded.notes)
-    render.comparison(result)
+    render.comparison(result, details=details)
     _write(result, outputs, loaded.classes)
 
 
@@ -208,19 +214,22 @@ def run_calibration_test(
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo"),
 ) -> None:
-    """Train small models on the bundled Letter data, compare them, and write a report."""
+    """Ten honest models and a cheat that knows nothing, on the bundled Letter data: who wins by ECE, and who by score?
+
+    Trains, compares and writes a report page, in about a minute.
+    """
     need_extra("demo", "recalibration", "report")
     from truecal.lab.datasets import letter
-    from truecal.lab.demo import MODELS, run_demo
+    from truecal.lab.demo import TITLE, run_demo, story
 
     outputs = Outputs(out / "report.html", out / "results.json", out / "results.csv")
     out.mkdir(parents=True, exist_ok=True)
     _check_outputs([], outputs)
-    source = f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"
-    with _waiting(f"training {len(MODELS)} models on Letter Recognition"):
-        result = run_demo(out).with_notes([source])
-    render.comparison(result, every_flip=True)
-    _write(result, outputs, letter().classes)
+    with _waiting("eleven models of letters") as progress:
+        result = run_demo(out, progress)
+    result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"])
+    render.comparison(result, story=story(result))
+    _write(result, outputs, letter().classes, title=TITLE, intro=story(result))
 
 
 @app.command(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truecal.core.data import row_blocks
-from truecal.evaluation.inputs import Inputs, TopPredictions, check_errors, default_bins, read_inputs
+from truecal.evaluation.inputs import TopPredictions, check_errors, read_inputs
 from truecal.io import FileError, FileKind, Predictions, check_same_samples, distinct_names, read_predictions
 from truecal.io.agreement import names_classes
 from truecal.io.columns import suggest_label
@@ -72,29 +72,20 @@ class Loaded:
         return values if self.first.rows is None else values[self.first.rows]
 
     def test(self, error: str | None, *, n_bins: Any = None, **options: Any) -> CalibrationTest:
-        """The calibration test of the only model, by the error that fits it unless one is named, in evaluate's bins."""
+        """The calibration test of the only model: of several forms, or on U of the named error."""
         import truecal as tc
 
         model = next(iter(self.models.values()))
-        inputs = read_inputs(self.y_true, model)
-        fitting = {"top_label": "top_label", "binary": "binary"}.get(inputs.kind, "classwise")
-        chosen = error or (fitting if self.errors is None else "confidence")
-        check_errors([chosen], inputs)
-        if n_bins is None:
-            n_bins = _default_bins(chosen, inputs)
-        return tc.calibration_test(*inputs.arguments(chosen), error=chosen, n_bins=n_bins, **options)
-
-
-def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
-    """The bin counts that `evaluate` takes when none are given; None where the error has no bin count."""
-    from truecal.core.errors import ERRORS
-    from truecal.core.rules import ArgmaxQuantile
-    from truecal.evaluation.measuring import vector_bins
-
-    counts = default_bins(inputs.n_samples)
-    if error not in ERRORS or ERRORS[error].binning.counts is None:
-        return None
-    return vector_bins(counts, inputs) if isinstance(ERRORS[error].binning, ArgmaxQuantile) else counts
+        top = isinstance(model, TopPredictions)
+        binary = not top and np.ndim(model) == 1
+        if error is not None:
+            check_errors([error], read_inputs(self.y_true, model))
+        elif n_bins is not None or self.errors is not None or top:
+            error = "top_label" if top else "binary" if binary else "classwise" if self.errors is None else "confidence"
+        y, predicted = (model.correct, model.confidence) if top else (self.y_true, model)
+        if binary and error is not None and error.startswith("confidence"):
+            predicted = np.column_stack([1 - predicted, predicted])
+        return tc.calibration_test(y, predicted, error=error, n_bins=n_bins, **options)
 
 
 def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:

@@ -101,7 +101,7 @@ class Measuring:
     def settings(self) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
         level = fraction(self.level, "--level")
-        return {"n_bins": self.counts, "resamples": self.resamples, "seed": self.seed, "level": level}
+        return {"n_bins": self.counts or "auto", "resamples": self.resamples, "seed": self.seed, "level": level}
 
     @property
     def files(self) -> tuple[Path | None, ...]:

@@ -21,19 +21,31 @@ _EXACT, _BAND = 2e-6, 2e-8  # per prediction of a diagram: the exact distributio
 _PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is
 
 
+def fewest_draws(models: int, level: float) -> int:
+    """Draws with which a p-value, corrected for so many models, can fall to half of what rejects.
+
+    >>> from truecal.evaluation.budget import fewest_draws
+    >>> fewest_draws(1, .95), fewest_draws(11, .95)
+    (99, 440)
+    """
+    return max(FEWEST_DRAWS, min(10 * MOST_DRAWS, round(2 * models / (1 - level))))
+
+
 @dataclass(frozen=True)
 class Plan:
     """What one model may spend: exactly `draws` on everything, or about `seconds` on each part when draws is None."""
 
     draws: int | None = None
     seconds: float = 1.0
+    fewest: int = FEWEST_DRAWS
+    """Draws of the test below which it could not decide."""
 
     def test(self, sample: Sample, most_rows: int) -> int:
         """Draws for the calibration test, which looks at no more than `most_rows` rows."""
         if self.draws is not None:
             return self.draws
         rows = min(sample.rows, most_rows)
-        return self._affordable(rows * (_COIN if sample.views == 1 else _LABEL))
+        return max(self.fewest, self._affordable(rows * (_COIN if sample.views == 1 else _LABEL)))
 
     def null_band(self, sample: Sample) -> int:
         """Draws for the null band of an l1 error of one view, 0 where even the fewest cost too much."""

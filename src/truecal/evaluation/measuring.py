@@ -141,6 +141,8 @@ class Measured:
     direction: MeanGap | None = None
     reliability: dict[str, Reliability] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    copies: int = 0
+    """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
 
@@ -181,11 +183,18 @@ def cluster_numbers(groups: Array) -> Clusters:
 def _say_about_rows(inputs: Inputs, clusters: Clusters | None, found: Measured) -> None:
     if clusters is not None:
         found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
-    elif (copies := inputs.copies()) > 0:
-        found.note(
-            f"{copies} of {inputs.n_samples} rows are exact copies of others (same predictions, same label); "
-            "if they are one case each, pass groups, or they pass for miscalibration"
-        )
+    else:
+        found.copies = inputs.copies()
+        if found.copies:
+            found.note(copies_text(found.copies, inputs.n_samples))
+
+
+def copies_text(copies: int, n: int) -> str:
+    """The note about rows that repeat others."""
+    return (
+        f"{copies} of {n} rows are exact copies of others (same predictions, same label); "
+        "if they are one case each, pass groups, or they pass for miscalibration"
+    )
 
 
 def _measure_error(
