@@ -114,12 +114,12 @@ def test_equal_models_are_rarely_told_apart_when_few_outcomes_surprise(n, models
 
 
 def test_a_t_interval_would_tell_them_apart():
-    """Why: the t interval of the same differences calls one of two equal models better in a quarter of samples or more."""
+    """Why: the t interval of the same differences calls one of two equal models better in a quarter or more."""
     rng = np.random.default_rng(0)
     false = 0
     for _ in range(300):
         y, (a, b) = equal_models(100, 2, 0.01, rng)
-        false += stats.ttest_1samp(loss_values(y, a, b, "brier").value, 0.0).pvalue <= 0.05
+        false += bool(stats.ttest_1samp(loss_values(y, a, b, "brier").value, 0.0).pvalue <= 0.05)
     assert false >= 75
 
 
