@@ -12,7 +12,7 @@ import truecal as tc
 from inference_cases import draw_labels, softmax, world
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
-from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, standings
+from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, standings
 from truecal.inference import paired_difference
 
 
@@ -212,17 +212,44 @@ def test_untested_models_are_never_called_better_calibrated():
     assert result.verdict.better_calibrated == ()
 
 
+def measured(
+    confidence: tuple[float, float], classwise: tuple[float, float], word="no clear direction", mean=0.0
+) -> Any:
+    """An evaluation that holds gaps (points, low) and a direction."""
+    gaps = {
+        name: SimpleNamespace(points=p, low=low)
+        for name, (p, low) in zip(("c", "k"), (confidence, classwise), strict=True)
+    }
+    return SimpleNamespace(gap=gaps["c"], gaps=gaps, direction=SimpleNamespace(word=word, gap=mean))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (measured((7.0, 5.0), (3.0, 2.0), "over-confident", 0.06), ("over-confident", 7.0)),
+        (
+            measured((-1.0, -4.0), (3.0, 2.0), "under-confident", -0.02),
+            ("under-confident", 2.0),
+        ),  # the mean gap is seen
+        (measured((7.0, 5.0), (3.0, 2.0)), ("off", 7.0)),
+        (measured((1.0, -2.0), (3.0, 2.0)), ("off per class", 3.0)),
+        (measured((1.0, -2.0), (3.0, -2.0)), ("what the test said", 0.0)),
+    ],
+)
+def test_a_rejected_model_is_off_in_the_way_its_gaps_show(found, expected):
+    assert _size(found, "what the test said") == expected
+
+
 def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
-    """Two classes change places in a third of the rows with near-equal chances: rates are off, gaps are small."""
+    """Every other class comes too seldom by a little: the rates show it, the gaps of many bins do not."""
     rng = np.random.default_rng(0)
-    n, k = 4000, 30
-    z = rng.normal(size=(n, k))
-    y = draw_labels(rng, softmax(z + 0.3 * (np.arange(k) % 2)))
-    result = compare(y, {"model": softmax(z)}, errors=["classwise", "confidence"], n_bins=200, resamples=199)
-    found = result.evaluations["model"]
-    if found.gap is not None and found.gap.low <= 0 and found.gaps["classwise"].low <= 0:
-        assert result.verdict.calibration == f"Not calibrated: {found.test.spoke}." if found.test else ""
-    assert result.verdict.rejected == ("model",) and "0.0 points" not in result.verdict.calibration
+    z = rng.normal(size=(3000, 30))
+    y = draw_labels(rng, softmax(z + 0.3 * (np.arange(30) % 2)))
+    models = {"model": softmax(z), "other": softmax(z)}
+    result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, resamples=199)
+    assert result.verdict.rejected == ("model", "other")
+    words = "some classes are predicted too often, others too seldom (other, model)."
+    assert result.verdict.calibration == f"Nobody is calibrated: {words}"
 
 
 # -- ECE, many models, one model --------------------------------------------------------------------------------------

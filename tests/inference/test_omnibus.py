@@ -13,9 +13,10 @@ from inference_cases import draw_labels, rows_of, softmax
 from truecal.core.rules import auto_bins
 from truecal.inference import calibration_test
 from truecal.inference import forms as forms_module
-from truecal.inference.calibration import omnibus_test, p_text
+from truecal.inference.calibration import omnibus_test
 from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, farthest, words
 from truecal.inference.null import pvalue
+from truecal.inference.options import p_text
 
 
 def outcomes_of(u, w):
@@ -224,8 +225,11 @@ def test_blocks_of_draws_do_not_change_the_test(monkeypatch):
 
 
 def test_pvalues_at_the_floor_are_bounds():
-    assert p_text(0.005, True) == "p ≤ 0.005" and p_text(0.032, False) == "p = 0.032"
+    assert p_text(0.005, 199) == "p ≤ 0.005" and p_text(0.032, 999) == "p = 0.032"
     found = calibration_test(*sampled(lambda u: u**3), resamples=199)
     assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005;" in repr(found)
+    assert "overall; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)
+    band = tc.null_band(*sampled(lambda u: u**3), error="binary_l1", resamples=199)
+    assert "(p ≤ 0.005)" in repr(band)
     fine = calibration_test(*sampled(lambda u: u), resamples=199)
     assert not fine.at_floor and fine.pvalue_text.startswith("p = ")

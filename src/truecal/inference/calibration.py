@@ -28,7 +28,7 @@ from .null import (
     simulate,
 )
 from .null import pvalue as draws_pvalue
-from .options import bins_text, check_draws, read_error, shown_bins
+from .options import at_floor, bins_text, check_draws, p_text, read_error, shown_bins
 
 Array = NDArray[Any]
 
@@ -49,11 +49,16 @@ class FormDetail(Result):
     null_sd: float | None = None
     closed_form_sd: float | None = None
 
-    def __repr__(self) -> str:
-        if self.U is None:
-            return f"{self.name}: p = {self.pvalue:.3g}"
+    @property
+    def text(self) -> str:
+        """The name of the form, with U and its noise where it has one."""
         exact = "" if self.closed_form_sd is None else f", closed form ± {self.closed_form_sd:.4g}"
-        return f"{self.name}: U {self.U:+.4g}; if calibrated ± {self.null_sd:.4g}{exact}; p = {self.pvalue:.3g}"
+        return (
+            self.name if self.U is None else f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.text}; p = {self.pvalue:.3g}"
 
 
 @final
@@ -78,25 +83,20 @@ class CalibrationTest(Result):
     @property
     def at_floor(self) -> bool:
         """Whether no draw was as extreme: the p-value is then a bound, not a value."""
-        return self.pvalue <= 1.0000001 / (1 + self.resamples)
+        return at_floor(self.pvalue, self.resamples)
 
     @property
     def pvalue_text(self) -> str:
         """ "p = .032", or "p ≤ .001" where no draw was as extreme."""
-        return p_text(self.pvalue, self.at_floor)
+        return p_text(self.pvalue, self.resamples)
 
     def __repr__(self) -> str:
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"
         lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.resamples} resamples"]
         lines.append(f"  {self.pvalue_text}; farthest from calibrated: {self.spoke}")
-        lines += [f"  {detail!r}" for detail in self.details]
+        lines += [f"  {detail.text}; {p_text(detail.pvalue, self.resamples)}" for detail in self.details]
         lines.append(f"  null: {self.null}")
         return "\n".join(lines)
-
-
-def p_text(pvalue: float, at_floor: bool) -> str:
-    """A p-value in words, with "≤" where it is only a bound."""
-    return f"p {'≤' if at_floor else '='} {pvalue:.2g}"
 
 
 def calibration_test(

@@ -23,7 +23,7 @@ _CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so 
 _GRID = 128  # cells for the Poisson kernels
 _MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
 _CELLS_PER_ROW = 100  # with more cells than this a row, single classes hold nothing that meets
-_CERTAIN = 18.0  # −log of a smooth p-value below which there is no telling which form is farther off: 1e-8
+_CERTAIN = 11.5  # −log of 1e-5: of smooth p-values below it there is no telling which form is farther off
 _RANK_ONE, _RATES, _CLASSES, _BINS = 4.0, 2.0, 1.0, 0.5
 
 

@@ -44,9 +44,8 @@ class FrozenCells:
 
     @property
     def for_tables(self) -> list[Piece] | None:
-        """The cells where tables should read them: they are made, or tables would have to make the same."""
-        made = "_kept" in vars(self) or needs_cells(self.sample, self.ties)
-        return self._kept if made and not self._large else None
+        """The cells where tables would have to make the same; else tables have a faster way of their own."""
+        return self._kept if needs_cells(self.sample, self.ties) and not self._large else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -199,8 +199,8 @@ def mean_interval(
     if trouble:
         return _t_interval(units, estimate, alpha, comparisons, trouble)
     z = float(-ndtri(alpha / 2))
-    centre, se = units.ends(z * z)
-    half = units.factor(z) * se
+    centre, se = map(float, units.ends(z * z))
+    half = float(units.factor(z)) * se
     low, high = max(centre - half, values.ends[0]), min(centre + half, values.ends[1])
     low, high = min(low, estimate), max(high, estimate)
     return MeanInterval(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
@@ -248,44 +248,46 @@ class _Units:
         return _Units(total, weight, float(np.square(w).sum() / w.sum()), size, own, hi, lo)
 
     @cached_property
-    def freedom(self) -> float:
-        """Effective units, (Σ W)²/Σ W², less one."""
-        return max(float(self.weight.sum() ** 2 / np.square(self.weight).sum()) - 1, 1.0)
+    def mean(self) -> float:
+        return float(self.total.sum() / self.weight.sum())
 
-    def factor(self, z: float) -> float:
-        """The t quantile at the level of the normal quantile z."""
-        return float(-stdtrit(self.freedom, float(ndtr(-z))))
+    @cached_property
+    def moments(self) -> tuple[float, float, float]:
+        """Σ of squares about the mean, Σ of their products with the weights, and Σ of squared weights."""
+        deviation = self.total - self.weight * self.mean
+        return float(deviation @ deviation), float(deviation @ self.weight), float(self.weight @ self.weight)
 
-    def ends(self, zz: float) -> tuple[float, float]:
+    def factor(self, z: Any) -> Any:
+        """The t quantile at the level of the normal quantile z, with as many degrees as effective units, less one."""
+        freedom = max(float(self.weight.sum() ** 2 / self.moments[2]) - 1, 1.0)
+        return -stdtrit(freedom, ndtr(-z))
+
+    def ends(self, zz: Any) -> tuple[Any, Any]:
         """Centre and standard error after z²/2 pseudo-rows at hi and at lo."""
-        v = self.pseudo
+        v: Any = self.pseudo
+        seen, product, squared = self.moments
         if self.size > 1:  # design effect, drawn towards clusters that go together by z² pseudo-surprises
-            mean = self.total.sum() / self.weight.sum()
             prior = zz * (v * (self.hi - self.lo) / 2) ** 2
-            seen = float(np.square(self.total - self.weight * mean).sum())
-            effect = (seen + self.size * prior) / (self.own + prior) if self.own + prior > 0 else 1.0
-            v *= min(max(effect, 1.0), self.size)
+            effect = (seen + self.size * prior) / np.maximum(self.own + prior, 1e-300)
+            v = v * np.clip(effect, 1.0, self.size)
         whole = self.weight.sum() + v * zz
         centre = (self.total.sum() + v * zz * (self.hi + self.lo) / 2) / whole
-        squares = np.square(self.total - self.weight * centre).sum()
+        moved = centre - self.mean
+        squares = np.maximum(seen - 2 * moved * product + moved**2 * squared, 0.0)
         squares += v * v * zz / 2 * ((self.hi - centre) ** 2 + (self.lo - centre) ** 2)
-        return float(centre), float(np.sqrt(squares) / whole)
+        return centre, np.sqrt(squares) / whole
 
     def pvalue(self) -> float:
         """2(1 − Φ(z)) at the least z whose interval touches 0; the pseudo-rows grow with z."""
         if not np.any(self.total) and self.hi == self.lo == 0:
             return 1.0
-
-        def beyond(z: float) -> bool:
-            centre, se = self.ends(z * z)
-            return abs(centre) > self.factor(z) * se
-
-        grid = np.linspace(0.02, 8, 200).tolist()
-        inside = next((i for i, z in enumerate(grid) if not beyond(z)), None)
-        if inside is None:
-            return float(2 * ndtr(-grid[-1]))
-        low, high = (grid[inside - 1] if inside else 0.0), grid[inside]
-        for _ in range(40):
-            middle = (low + high) / 2
-            low, high = (middle, high) if beyond(middle) else (low, middle)
+        low, high = 0.0, 8.0
+        for _ in range(5):  # a grid of a hundred, and a finer one between the two neighbours of the crossing
+            grid = np.linspace(low, high, 101)[1:]
+            centre, se = self.ends(grid * grid)
+            inside = np.flatnonzero(np.abs(centre) <= self.factor(grid) * se)
+            if not len(inside):
+                break
+            place = int(inside[0])
+            low, high = float(grid[place - 1]) if place else low, float(grid[place])
         return float(2 * ndtr(-high))

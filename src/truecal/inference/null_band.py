@@ -13,7 +13,7 @@ from ..core.result import Result
 from ..core.rules import BinCounts
 from .frozen import Frozen
 from .null import Sampler, calibrated_world, pvalue, simulate
-from .options import bins_text, check_band_draws, check_draws, check_level, read_error, shown_bins
+from .options import bins_text, check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
 
 Array = NDArray[Any]
 
@@ -50,7 +50,7 @@ class NullBand(Result):
             where = "" if one.n_bins is None else f"{bins_text(one.n_bins)}: "
             lines.append(
                 f"  {where}{self.statistic} {one.estimate:.4g}; if calibrated, {self.level:.0%} of values lie in "
-                f"[{one.low:.4g}, {one.high:.4g}] (p = {one.pvalue:.3g})"
+                f"[{one.low:.4g}, {one.high:.4g}] ({p_text(float(one.pvalue), self.resamples)})"
             )
         lines.append(f"  null: {self.null}")
         return "\n".join(lines)

@@ -74,6 +74,16 @@ def fewest_draws(level: float) -> int:
     return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
 
 
+def at_floor(pvalue: float, draws: int) -> bool:
+    """Whether no draw was as extreme: the p-value is then a bound, not a value."""
+    return pvalue <= 1.0000001 / (1 + draws)
+
+
+def p_text(pvalue: float, draws: int) -> str:
+    """A p-value from draws in words, "p = 0.032", or "p ≤ 0.001" where no draw was as extreme."""
+    return f"p {'≤' if at_floor(pvalue, draws) else '='} {pvalue:.2g}"
+
+
 def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | None:
     """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
     if groups is None:
