@@ -15,8 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from prediction_files import LABELS, PROBA, log, npz, refusal, sample, write
-from truecal.io import check_same_samples, read_labels, read_predictions
-from truecal.io.reading import read_column
+from truecal.io import check_same_samples, read_column, read_labels, read_predictions
 
 ROWS = "0.25,0.75\n0.5,0.5\n1,0\n"
 
@@ -64,6 +63,7 @@ def test_a_first_line_that_could_be_either_is_asked_about(tmp_path: Path) -> Non
         ("0\n0\n1\n1\n", [0, 1, 1]),  # as pandas writes a series without a name
         ("y\n0\n1\n1\n", [0, 1, 1]),
         ("1\n0\n1\n", [1, 0, 1]),
+        (",0\n0,1\n1,0\n2,1\n", [1, 0, 1]),  # and with its index
     ],
 )
 def test_labels_alone_are_counted_against_the_rows(tmp_path: Path, text: str, labels: list[int]) -> None:
@@ -342,6 +342,9 @@ def test_choices_normalized_by_length_as_the_harness_does(tmp_path: Path) -> Non
     assert "to agree with 'acc_norm' of the log" in refusal(contrary, length_normalized=True)
     bare = log(tmp_path / "c.jsonl", sample(0, 1, [-2, -6]))
     assert "expected the texts of the choices in 'arguments' on line 1" in refusal(bare, length_normalized=True)
+    assert "expected no normalize and no percent for a sample log" in refusal(path, percent=True)
+    elsewhere = read_predictions(path, labels=[2], label_base=1)
+    assert elsewhere.y_true is not None and elsewhere.y_true.tolist() == [1]
     table = write(tmp_path / "d.csv", "label,prob\n1,0.5\n")
     assert "expected a .jsonl sample log" in refusal(table, length_normalized=True)
 

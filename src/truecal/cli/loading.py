@@ -16,12 +16,20 @@ import numpy as np
 
 from truecal.core.data import row_blocks
 from truecal.evaluation.inputs import Inputs, TopPredictions, check_errors, default_bins, read_inputs
-from truecal.io import FileError, FileKind, Predictions, check_same_samples, distinct_names, read_predictions
+from truecal.io import (
+    FileError,
+    FileKind,
+    Predictions,
+    check_same_samples,
+    distinct_names,
+    read_column,
+    read_predictions,
+)
 from truecal.io.agreement import names_classes
 from truecal.io.columns import suggest_label
 from truecal.io.failures import failure, listing, path_text
 from truecal.io.predictions import Floats
-from truecal.io.reading import is_known, read_column
+from truecal.io.reading import is_known
 
 from .options import Measuring, Reading, file_of, split
 

@@ -363,9 +363,13 @@ def _present(request: Request, wanted: str, names: Collection[str], what: str) -
 
 
 def _plain(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that no other rule speaks of, and that are no index column of pandas."""
-    reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES, ""}
-    return tuple(n for n in names if n.lower() not in reserved and not n.startswith(("__index_level_", "Unnamed: ")))
+    """The names that no other rule speaks of."""
+    reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES}
+    return tuple(n for n in names if n.lower() not in reserved and not is_pandas_index(n))
+
+
+def is_pandas_index(name: str) -> bool:
+    return name == "" or name.startswith(("__index_level_", "Unnamed: "))
 
 
 def _called(names: Iterable[str], wanted: Collection[str]) -> list[str]:
