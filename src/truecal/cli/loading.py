@@ -148,9 +148,9 @@ def load(files: Sequence[Path], reading: Reading) -> Loaded:
             models[name], scaling = _scaled(predictions, reading.temperature[i], options)
             notes += [f"{name}: {note}" for note in scaling]
         else:
-            models[name] = _model(predictions)
-        if one_number:
-            models[name] = models[name][:, 1]
+            models[name] = _model(predictions, one_number)
+        if models[name] is not predictions.proba and one_number:
+            models[name] = models[name][:, 1].copy()
     ragged = any(p.n_choices is not None and "classwise" not in p.supports for p in read)
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
@@ -188,9 +188,10 @@ def _no_labels(predictions: Predictions) -> FileError:
     return failure(predictions.path, f"expected labels, {found}: {how}")
 
 
-def _model(predictions: Predictions) -> Any:
+def _model(predictions: Predictions, one_number: bool) -> Any:
     if predictions.kind != "top_label":
-        return predictions.probabilities()
+        as_given = one_number and predictions.proba is not None
+        return predictions.proba if as_given else predictions.probabilities()
     if predictions.correct is None:
         raise _no_labels(predictions)
     return TopPredictions(predictions.correct, predictions.confidence)
