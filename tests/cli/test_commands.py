@@ -34,6 +34,7 @@ def test_compare_ends_with_the_verdict_in_two_sentences(folder: Path, truecal: R
     assert lines[-1].startswith("ECE would have put")
 
 
+@pytest.mark.slow
 def test_results_are_written_whole(folder: Path, truecal: Run) -> None:
     names = ("--json", "out.json", "--csv", "out.csv")
     code, _, err = truecal("compare", "good.npz", "sharp.csv", *FAST, *names)
@@ -93,6 +94,7 @@ def test_top_label_files_allow_confidence_errors_only(folder: Path, truecal: Run
     assert code == 0 and "ECE would" in out
 
 
+@pytest.mark.slow
 def test_one_probability_per_row_is_binary_here_as_in_python(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("evaluate", "binary.csv", "--json", "o.json", *FAST)
     frame = pd.read_csv("binary.csv")
@@ -175,7 +177,9 @@ def test_what_was_read_reaches_every_output(folder: Path, truecal: Run) -> None:
     assert "fitted on 300 samples" in (folder / "o.html").read_text()
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize(
+    "width", [60, pytest.param(80, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
+)
 def test_nothing_is_cut_off_in_a_terminal(
     folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
@@ -197,6 +201,7 @@ def test_nothing_is_cut_off_in_a_terminal(
         assert word in shown
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_changes_no_exit_code(folder: Path) -> None:
     """`truecal test ... | true` still says 3, without a traceback."""
     with child("test", "sharp.csv", "--resamples", "99") as running:
@@ -252,6 +257,7 @@ truecal.compare = begin
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_nothing_broken(folder: Path) -> None:
     """Ctrl-C in the middle of the work: no output file, no temporary file, one line, exit code 130."""
     before = set(os.listdir(folder))

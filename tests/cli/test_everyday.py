@@ -33,6 +33,7 @@ def test_files_of_different_kinds(folder: Path, truecal: Run) -> None:
     assert split_kind(Path("b.npy:probs")) == (Path("b.npy"), "probabilities")
 
 
+@pytest.mark.slow
 def test_folders_and_patterns(folder: Path, truecal: Run) -> None:
     os.mkdir("runs")
     for name in ("good.npz", "sharp.csv", "y.npy"):
@@ -49,6 +50,7 @@ def test_folders_and_patterns(folder: Path, truecal: Run) -> None:
         assert code == 1 and f"{nothing}: expected prediction files, found none" in err
 
 
+@pytest.mark.slow
 def test_columns_beside_the_predictions_are_as_in_python(folder: Path, truecal: Run) -> None:
     frame = pd.read_csv("sharp.csv")
     frame["patient"], frame["weight"], frame["ward"] = np.arange(300) // 3, 1 + np.arange(300) % 2, np.arange(300) % 2

@@ -32,6 +32,7 @@ def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> N
         assert (running.returncode, out, err) == (130, "", "interrupted\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_writing_leaves_nothing(folder: Path) -> None:
     files = set(os.listdir(folder))
     before = "import os, signal\nos.fsync = lambda handle: os.kill(os.getpid(), signal.SIGINT)"

@@ -14,8 +14,9 @@ import truecal as tc
 
 with warnings.catch_warnings():  # what these packages say on import is not ours to fix
     warnings.simplefilter("ignore")
-    import calibration as uncertainty_calibration
     from netcal.metrics import ECE
+
+    import calibration as uncertainty_calibration
 
 
 @pytest.fixture

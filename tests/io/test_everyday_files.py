@@ -15,8 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from prediction_files import LABELS, PROBA, log, npz, refusal, sample, write
-from truecal.io import check_same_samples, read_labels, read_predictions
-from truecal.io.reading import read_column
+from truecal.io import check_same_samples, read_column, read_labels, read_predictions
 
 ROWS = "0.25,0.75\n0.5,0.5\n1,0\n"
 
@@ -64,6 +63,7 @@ def test_a_first_line_that_could_be_either_is_asked_about(tmp_path: Path) -> Non
         ("0\n0\n1\n1\n", [0, 1, 1]),  # as pandas writes a series without a name
         ("y\n0\n1\n1\n", [0, 1, 1]),
         ("1\n0\n1\n", [1, 0, 1]),
+        (",0\n0,1\n1,0\n2,1\n", [1, 0, 1]),  # and with its index
     ],
 )
 def test_labels_alone_are_counted_against_the_rows(tmp_path: Path, text: str, labels: list[int]) -> None:
@@ -86,6 +86,8 @@ def test_names_alone_are_counted_against_the_rows(tmp_path: Path) -> None:
 def test_columns_without_names_go_by_their_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "1,0.25,0.75\n0,0.5,0.5\n")
     assert "row 0 sums to 2" in refusal(path)
+    text = write(tmp_path / "b.csv", "cat,0.25,0.75\ndog,0.5,0.5\n")
+    assert "in 0, got values of type string: if it holds the labels, name it with label_column" in refusal(text)
     read = read_predictions(path, label_column="0")
     assert read.y_true is not None and read.y_true.tolist() == [1, 0] and read.n_classes == 2 and read.classes is None
 
@@ -243,6 +245,9 @@ def test_files_with_gaps_are_compared_on_the_rows_of_all(tmp_path: Path) -> None
         assert read.y_true is not None and read.y_true.tolist() == [1, 1]
     assert several[1].probabilities().tolist() == [[0.2, 0.8], [0.3, 0.7]]
     assert "2 rows dropped, for which other files have no prediction" in several[2].notes
+    rest = write(tmp_path / "e.csv", "label,prob_a,prob_b\n0,0.9,0.1\n1,,\n0,,\n1,,\n")
+    with pytest.raises(ValueError, match="for which every file has a prediction, there is none"):
+        check_same_samples([read_predictions(path, drop_incomplete=True) for path in (one, rest)])
     short = npz(tmp_path / "d.npz", probs=np.full((3, 2), 0.5), labels=np.array([0, 1, 0]))
     with pytest.raises(ValueError, match=r"expected 4 rows as in .*, got 3"):
         check_same_samples([several[0], read_predictions(short)])
@@ -337,6 +342,9 @@ def test_choices_normalized_by_length_as_the_harness_does(tmp_path: Path) -> Non
     assert "to agree with 'acc_norm' of the log" in refusal(contrary, length_normalized=True)
     bare = log(tmp_path / "c.jsonl", sample(0, 1, [-2, -6]))
     assert "expected the texts of the choices in 'arguments' on line 1" in refusal(bare, length_normalized=True)
+    assert "expected no normalize and no percent for a sample log" in refusal(path, percent=True)
+    elsewhere = read_predictions(path, labels=[2], label_base=1)
+    assert elsewhere.y_true is not None and elsewhere.y_true.tolist() == [1]
     table = write(tmp_path / "d.csv", "label,prob\n1,0.5\n")
     assert "expected a .jsonl sample log" in refusal(table, length_normalized=True)
 

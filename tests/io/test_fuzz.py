@@ -27,7 +27,7 @@ def test_files_that_were_trouble(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("kind", fuzz.READERS)
 def test_hostile_files(folder: Path, kind: str) -> None:
-    fuzz.fuzz(fuzz.READERS[kind], 30, folder)
+    fuzz.fuzz(fuzz.READERS[kind], 8, folder)
 
 
 @pytest.mark.slow

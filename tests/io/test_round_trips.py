@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_what_is_written_is_read(folder: Path, name: str) -> None:
-    @settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(data=labelled(), key=st.sampled_from(["probs", "logits"]))
     def run(data: tuple[Array, Array, Array], key: str) -> None:
         logits, proba, labels = data
@@ -68,7 +68,7 @@ def test_what_is_written_is_read(folder: Path, name: str) -> None:
     run()
 
 
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(data=labelled(), fortran=st.booleans())
 def test_arrays_without_names_round_trip(folder: Path, data: tuple[Array, Array, Array], fortran: bool) -> None:
     logits, proba, labels = data
@@ -81,7 +81,7 @@ def test_arrays_without_names_round_trip(folder: Path, data: tuple[Array, Array,
     assert np.array_equal(read_predictions(folder / "z.npy", logits=True, labels=labels).logit_matrix(), logits)
 
 
-@settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.lists(st.floats(-60, 0), min_size=2, max_size=5), min_size=1, max_size=6),
     style=st.sampled_from(["filtered", "nested", "numbers", "both"]),

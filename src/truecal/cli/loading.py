@@ -16,12 +16,20 @@ import numpy as np
 
 from truecal.core.data import row_blocks
 from truecal.evaluation.inputs import TopPredictions, check_errors, read_inputs
-from truecal.io import FileError, FileKind, Predictions, check_same_samples, distinct_names, read_predictions
+from truecal.io import (
+    FileError,
+    FileKind,
+    Predictions,
+    check_same_samples,
+    distinct_names,
+    read_column,
+    read_predictions,
+)
 from truecal.io.agreement import names_classes
 from truecal.io.columns import suggest_label
 from truecal.io.failures import failure, listing, path_text
 from truecal.io.predictions import Floats
-from truecal.io.reading import is_known, read_column
+from truecal.io.reading import is_known
 
 from .options import Measuring, Reading, file_of, split
 
@@ -131,9 +139,9 @@ def load(files: Sequence[Path], reading: Reading) -> Loaded:
             models[name], scaling = _scaled(predictions, reading.temperature[i], options)
             notes += [f"{name}: {note}" for note in scaling]
         else:
-            models[name] = _model(predictions)
-        if one_number:
-            models[name] = models[name][:, 1]
+            models[name] = _model(predictions, one_number)
+        if models[name] is not predictions.proba and one_number:
+            models[name] = models[name][:, 1].copy()
     ragged = any(p.n_choices is not None and "classwise" not in p.supports for p in read)
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
@@ -171,9 +179,10 @@ def _no_labels(predictions: Predictions) -> FileError:
     return failure(predictions.path, f"expected labels, {found}: {how}")
 
 
-def _model(predictions: Predictions) -> Any:
+def _model(predictions: Predictions, one_number: bool) -> Any:
     if predictions.kind != "top_label":
-        return predictions.probabilities()
+        as_given = one_number and predictions.proba is not None
+        return predictions.proba if as_given else predictions.probabilities()
     if predictions.correct is None:
         raise _no_labels(predictions)
     return TopPredictions(predictions.correct, predictions.confidence)

@@ -3,7 +3,7 @@
 from truecal.io.agreement import check_same_samples, distinct_names
 from truecal.io.failures import FileError
 from truecal.io.predictions import FileKind, Predictions
-from truecal.io.reading import read_labels, read_predictions
+from truecal.io.reading import read_column, read_labels, read_predictions
 from truecal.io.writing import atomic_path, write_atomic
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "atomic_path",
     "check_same_samples",
     "distinct_names",
+    "read_column",
     "read_labels",
     "read_predictions",
     "write_atomic",

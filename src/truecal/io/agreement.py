@@ -65,6 +65,8 @@ def _rows_of_all(predictions: Sequence[Predictions]) -> Sequence[Predictions]:
     if not kept:
         return predictions
     common = reduce(np.intersect1d, kept)
+    if len(common) == 0:
+        raise failure(predictions[0].path, "expected rows for which every file has a prediction, there is none")
     result = []
     for p in predictions:
         if p.n > len(common):

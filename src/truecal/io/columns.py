@@ -33,7 +33,7 @@ PERCENT_OPTION = "percent=True (--percent)"
 NORMALIZE_OPTION = "normalize=True (--normalize)"
 INCOMPLETE_OPTION = "drop_incomplete=True (--drop-incomplete)"
 BASE_OPTION = "label_base=1 (--label-base 1)"
-HEADER_OPTION = "header=True or header=False (--header or --no-header)"
+HEADER_OPTION = "say header=True or header=False (--header or --no-header)"
 MOST_LISTED = 12  # names of columns in a note
 
 NUMBER, WHOLE, VECTOR = "a number per row", "a whole number per row", "a vector per row"
@@ -162,10 +162,10 @@ def unnamed_layout(request: Request, forms: Forms, label: str | None, what: str)
     for name in columns:
         _present(request, name, forms, what)
         if forms[name] not in (NUMBER, VECTOR):
-            raise request.refuse(
-                f"expected predictions (floating-point numbers) in {name}, got {forms[name]}: labels go to "
-                "labels= (--labels)"
-            )
+            how = "labels go to labels= (--labels)"
+            if what == "column":
+                how = f"if it holds the labels, name it with {LABEL_OPTION}; if a header is missed, {HEADER_OPTION}"
+            raise request.refuse(f"expected predictions (floating-point numbers) in {name}, got {forms[name]}: {how}")
     scale, sure = settle(request, None, "")
     why = "without a name" if what == "key" else "there is no header"
     return Layout(scale, columns, sure=sure, note=f"{scale} from {_shown(columns, what)} ({why})")
@@ -363,9 +363,13 @@ def _present(request: Request, wanted: str, names: Collection[str], what: str) -
 
 
 def _plain(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that no other rule speaks of, and that are no index column of pandas."""
-    reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES, ""}
-    return tuple(n for n in names if n.lower() not in reserved and not n.startswith(("__index_level_", "Unnamed: ")))
+    """The names that no other rule speaks of."""
+    reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES}
+    return tuple(n for n in names if n.lower() not in reserved and not is_pandas_index(n))
+
+
+def is_pandas_index(name: str) -> bool:
+    return name == "" or name.startswith(("__index_level_", "Unnamed: "))
 
 
 def _called(names: Iterable[str], wanted: Collection[str]) -> list[str]:

@@ -112,7 +112,7 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
     if len(texts) == 1 and texts[0] != "0":
         return not texts[0].isdecimal()
     shown = quote(delimiter.join(texts))
-    raise request.refuse(f"expected to know whether the first line, {shown}, is a header or a row: say {HEADER_OPTION}")
+    raise request.refuse(f"expected to know whether the first line, {shown}, is a header or a row: {HEADER_OPTION}")
 
 
 def _delimiter(path: str) -> str:

@@ -147,8 +147,10 @@ def read_predictions(
     else:
         found = _OPENERS[form](request)
     if isinstance(found, Predictions):
+        if normalize or percent:
+            raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
         given = _given_labels(labels, request, label_column, found.n)
-        return found if given is None else _label_choices(found, *given)
+        return found if given is None else _label_choices(found, request, *given)
     parts = extract(request, found, labels is not None)
     given = _given_labels(labels, request, label_column, parts.n_rows)
     if given is not None and parts.rows is not None and len(given[0]) == parts.n_rows:
@@ -361,12 +363,12 @@ def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given
     )
 
 
-def _label_choices(read: Predictions, values: Values, where: str) -> Predictions:
+def _label_choices(read: Predictions, request: Request, values: Values, where: str) -> Predictions:
     """Labels from elsewhere for a sample log, in the order of doc_id."""
     counts = read.n_choices
     if counts is None:
         raise TypeError("choices need n_choices")
-    indices = _indices(Request(read.path), values, (read.n, int(counts.max())), None, where)
+    indices = _indices(request, values, (read.n, int(counts.max())), None, where)
     if indices.ndim == 2:
         raise failure(read.path, f"expected the index of the right choice in every row, {where} has shares of each")
     beyond = np.flatnonzero(indices >= counts)

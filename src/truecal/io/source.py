@@ -23,6 +23,7 @@ from truecal.io.columns import (
     check_names,
     find_label,
     find_layout,
+    is_pandas_index,
     unnamed_layout,
 )
 from truecal.io.failures import failure, listing, quote
@@ -138,8 +139,9 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
 def only_column(request: Request, source: Source, numbers: bool = False) -> Values:
     """The labels (or groups, or weights as numbers) of a file that may hold nothing else."""
     name: str | None
-    if len(source.forms) == 1 and request.label_column is None:
-        name = next(iter(source.forms))
+    names = [name for name in source.forms if not is_pandas_index(name)]
+    if len(names) == 1 and request.label_column is None:
+        name = names[0]
     else:
         name, _ = find_label(request, source.forms, source.what)
     if name is None:
