@@ -10,43 +10,33 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer import Option
 
 
 @dataclass(frozen=True)
 class Reading:
     """What the files hold, and where the labels are."""
 
-    labels: Annotated[Path | None, typer.Option("--labels", help="Labels, when they are in a file of their own.")] = (
-        None
+    labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in a file of their own.")] = None
+    label_column: Annotated[str | None, Option("--label-column", help="The column or key of the labels.")] = None
+    columns: Annotated[str | None, Option("--columns", help="Columns or keys of predictions, comma-separated.")] = None
+    logits: Annotated[bool, Option("--logits", help="The numbers are logits; softmax is applied.")] = False
+    label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
+    normalize: Annotated[bool, Option("--normalize", help="Divide rounded rows by their sums.")] = False
+    percent: Annotated[bool, Option("--percent", help="The probabilities run from 0 to 100.")] = False
+    drop_incomplete: Annotated[bool, Option("--drop-incomplete", help="Drop and count rows without a prediction.")] = (
+        False
     )
-    label_column: Annotated[
-        str | None, typer.Option("--label-column", help="The column or key that holds the labels.")
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Columns or keys of the probabilities, comma-separated.")
-    ] = None
-    logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits; softmax is applied.")] = False
-    label_base: Annotated[int, typer.Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
-    normalize: Annotated[
-        bool, typer.Option("--normalize", help="Divide rows of rounded probabilities by their sums.")
-    ] = False
-    percent: Annotated[
-        bool, typer.Option("--percent", help="Probabilities or confidences run from 0 to 100, not to 1.")
-    ] = False
-    drop_incomplete: Annotated[
-        bool, typer.Option("--drop-incomplete", help="Drop, and count, rows without a prediction.")
-    ] = False
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
+        Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
     ] = None
     length_normalized: Annotated[
-        bool,
-        typer.Option("--length-normalized", help="Log-likelihoods of a sample log per character of the choice."),
+        bool, Option("--length-normalized", help="Log-likelihoods per character of a choice.")
     ] = False
     temperature: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--temperature",
             help="Validation logits to fit a temperature on, one file per model, in order. Never the test labels.",
         ),
@@ -69,20 +59,14 @@ class Reading:
 class Measuring:
     """How `evaluate` and `compare` measure."""
 
-    errors: Annotated[str | None, typer.Option("--errors", help="Errors to measure, comma-separated.")] = None
-    by: Annotated[
-        str | None, typer.Option("--by", help="Subgroups to measure one by one: a column, FILE or FILE:COLUMN.")
-    ] = None
-    groups: Annotated[
-        str | None, typer.Option("--groups", help="Clusters of dependent rows: a column, FILE or FILE:COLUMN.")
-    ] = None
-    weights: Annotated[
-        str | None, typer.Option("--weights", help="A weight per row: a column, FILE or FILE:COLUMN.")
-    ] = None
-    bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None
-    resamples: Annotated[int | None, typer.Option("--resamples", help="Draws of the calibration test.", min=1)] = None
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0
-    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.95
+    errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated.")] = None
+    by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
+    groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
+    weights: Annotated[str | None, Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None
+    bins: Annotated[str | None, Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None
+    resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
+    seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
+    level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
 
     @property
     def counts(self) -> tuple[int, ...] | None:
@@ -114,9 +98,9 @@ class Measuring:
 class Outputs:
     """Files to write."""
 
-    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained report page.")] = None
-    json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None
-    csv: Annotated[Path | None, typer.Option("--csv", help="Write a row per model, error and bin count.")] = None
+    html: Annotated[Path | None, Option("--html", help="Write a self-contained report page.")] = None
+    json: Annotated[Path | None, Option("--json", help="Write all results as JSON.")] = None
+    csv: Annotated[Path | None, Option("--csv", help="Write a row per model, error and bin count.")] = None
 
     @property
     def wanted(self) -> dict[str, Path]:
