@@ -17,21 +17,20 @@ from command_line import FAST, Run, child
 from truecal.cli import app
 
 
-def test_evaluate_prints_loss_and_U(folder: Path, truecal: Run) -> None:
+def test_evaluate_says_how_far_off_and_details_are_loss_and_U(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("evaluate", "sharp.parquet", *FAST)
     assert code == 0
-    assert "n·error = loss + U" in out and "over-confident" in out
+    assert "n·error" not in out and "over-confident by" in out
+    assert "n·error = loss + U" in truecal("evaluate", "sharp.parquet", "--details", *FAST)[1]
     assert "probabilities from 4 columns" in out  # which columns were used, and by which rule
 
 
 @pytest.mark.slow
-def test_compare_ends_with_the_verdict_in_two_sentences(folder: Path, truecal: Run) -> None:
+def test_compare_says_the_verdict_in_three_sentences(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5", "--resamples", "199")
     assert code == 0
-    lines = [line for line in out.splitlines() if line.strip()]
-    assert lines[-3].startswith("Predictive value: good predicts better than sharp")
-    assert lines[-2].startswith("Calibration:") and "better calibrated" in lines[-2]
-    assert lines[-1].startswith("ECE would have put")
+    assert "Best predictions: good (Brier" in out and "next sharp" in out
+    assert "Not calibrated: over-confident by" in out and "ECE would have put" in out
 
 
 @pytest.mark.slow
@@ -106,7 +105,7 @@ def test_one_probability_per_row_is_binary_here_as_in_python(folder: Path, truec
     code, out, _ = truecal("evaluate", "two.npz", "--json", "two.json", *FAST)
     assert json.loads((folder / "two.json").read_text())["kind"] == "multiclass"
     code, out, _ = truecal("compare", "binary.csv", "two.npz", *FAST)
-    assert code == 0 and "classwise" in out  # of two kinds the one that both have
+    assert code == 0 and "2 models" in out  # of two kinds the one that both have
 
 
 def test_every_error_that_test_offers_can_be_tested(folder: Path, truecal: Run) -> None:
@@ -123,7 +122,7 @@ def test_every_error_that_test_offers_can_be_tested(folder: Path, truecal: Run) 
 def test_subgroups(folder: Path, truecal: Run) -> None:
     np.save("group.npy", np.arange(300) % 2)
     code, out, _ = truecal("evaluate", "good.npz", "--by", "group.npy", *FAST)
-    assert code == 0 and "subgroup 0: 150 samples" in out
+    assert code == 0 and out.count(" 150 ") == 2
 
 
 @pytest.mark.parametrize(
@@ -175,30 +174,6 @@ def test_what_was_read_reaches_every_output(folder: Path, truecal: Run) -> None:
     assert code == 0 and "temperature" in out
     assert "fitted on 300 samples" in (folder / "o.json").read_text()
     assert "fitted on 300 samples" in (folder / "o.html").read_text()
-
-
-@pytest.mark.parametrize(
-    "width", [60, pytest.param(80, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
-)
-def test_nothing_is_cut_off_in_a_terminal(
-    folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    """Names, losses, p-values and whole intervals at any width: a table where it fits, lines where it does not."""
-    import io
-
-    from rich.console import Console
-
-    from truecal.cli import render
-
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=True, width=width, color_system=None, highlight=False)
-    monkeypatch.setattr(render, "_console", lambda: console)
-    code, _, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5,20", "--resamples", "19")
-    shown = text.getvalue()
-    assert code == 0 and "…" not in shown
-    assert max(len(line.rstrip()) for line in shown.splitlines()) <= width
-    for word in ("good", "sharp", "direction", "interval of U", "Predictive value"):
-        assert word in shown
 
 
 @pytest.mark.slow

@@ -18,14 +18,16 @@ def loaded(*files: str, **options: Any) -> Loaded:
     return load([Path(file) for file in files], Reading(**options))
 
 
-@pytest.mark.parametrize(("file", "name"), [("good.npz", "classwise"), ("good.npz", "confidence"), ("top.csv", None)])
+@pytest.mark.parametrize(("file", "name"), [("good.npz", "classwise"), ("good.npz", None), ("top.csv", None)])
 def test_test_decides_as_evaluate_does(folder: Path, file: str, name: str | None) -> None:
     read = loaded(file)
     (model,) = read.models.values()
-    whole = tc.evaluate(read.y_true, model, resamples=49, seed=3)
     alone = read.test(name, resamples=49, seed=3)
-    assert alone.n_bins == whole.n_bins
-    assert alone.pvalue == whole.tests[name or "top_label"].pvalue
+    if name is None:
+        whole = tc.evaluate(read.y_true, model, resamples=49, seed=3)
+        assert whole.test is not None and alone.pvalue == whole.test.pvalue
+    else:
+        assert alone.pvalue == tc.calibration_test(read.y_true, model, error=name, resamples=49, seed=3).pvalue
 
 
 def test_errors_without_bin_counts_can_be_tested(folder: Path) -> None:

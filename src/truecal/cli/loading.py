@@ -82,14 +82,19 @@ class Loaded:
     def test(self, error: str | None, *, n_bins: Any = None, **options: Any) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error."""
         import truecal as tc
+        from truecal.inference.calibration import omnibus_test
 
         model = next(iter(self.models.values()))
         top = isinstance(model, TopPredictions)
         binary = not top and np.ndim(model) == 1
         if error is not None:
             check_errors([error], read_inputs(self.y_true, model))
-        elif n_bins is not None or self.errors is not None or top:
+        elif n_bins is not None or self.errors is not None:
             error = "top_label" if top else "binary" if binary else "classwise" if self.errors is None else "confidence"
+        if error is None:
+            inputs = read_inputs(self.y_true, model)
+            main = {"top_label": "top_label", "binary": "binary"}.get(inputs.kind, "classwise")
+            return omnibus_test(inputs.sample(main), options["resamples"], options["seed"])
         y, predicted = (model.correct, model.confidence) if top else (self.y_true, model)
         if binary and error is not None and error.startswith("confidence"):
             predicted = np.column_stack([1 - predicted, predicted])
