@@ -85,15 +85,10 @@ def test_the_map_of_contributing_is_the_tree():
     assert dict(rows) == {room.name: first_sentence(room) for room in ROOMS}
 
 
-TO_BE_SPLIT = {"test_io.py", "test_recalibration.py"}
-
-
 def test_folders_of_tests_are_rooms_and_files_are_short():
     folders = {path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert {path.name for path in folders} <= {room.name for room in ROOMS}
     for path in (ROOT / "tests").rglob("test_*.py"):
-        if path.name in TO_BE_SPLIT:
-            continue
         assert len(path.read_text().splitlines()) <= 600, path
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-import truecal as tc
+import truecal
 from truecal.core.rules import auto_bins
 from worlds import bounded, expected, variants, worlds_and_lies
+
+tc: Any = truecal  # what a test hands in need not be of the right type
 
 TRUTHFUL = [(i, bounded(m)) for i, m in variants() if m.truthful]
 TINY = 1e-12

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
 
-import truecal as tc
+import truecal
 from worlds import SCALAR_RULES, bounded, expected, is_multiclass, variants, worlds_and_lies
+
+tc: Any = truecal  # what a test hands in need not be of the right type
 
 TRUTHFUL = [(name, bounded(metric)) for name, metric in variants() if metric.truthful]
 UNTRUTHFUL = [name for name, metric in tc.ERRORS.items() if not metric.truthful]
@@ -199,8 +202,8 @@ class Space:
     def expected(self, metric, reports, n: int = 2) -> float:
         """E of the metric over n independent draws of (situation, label)."""
         total = 0.0
-        for x in product(range(len(self.chance)), repeat=n):
-            x = np.array(x)
+        for situations in product(range(len(self.chance)), repeat=n):
+            x = np.array(situations)
             total += np.prod(self.chance[x]) * expected(metric, self.truth[x], reports[x])
         return total
 

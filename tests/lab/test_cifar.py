@@ -7,6 +7,7 @@ import pickle
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from truecal.lab.traces import Store, Trace
 
 torch = pytest.importorskip("torch")
 
-from truecal.lab import cifar_trainer  # noqa: E402  # after importorskip
 from truecal.lab.cifar_models import Built, FullPrecisionLinear, _load_without_head  # noqa: E402  # after importorskip
 from truecal.lab.cifar_trainer import CifarSettings, CifarTrainer, Variant, crop_and_flip, resize  # noqa: E402  # after importorskip
 
@@ -100,7 +100,7 @@ class Calls:
     def __init__(self, function: object, *arguments: object) -> None:
         self.recipe = function, arguments
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> Any:
         return self.recipe
 
 
@@ -117,7 +117,7 @@ class TestHostilePickles:
             lambda target: {b"data": Calls(open, str(target), "w")},
         ],
     )
-    def test_refused_and_nothing_runs(self, tmp_path: Path, make: object, protocol: int) -> None:
+    def test_refused_and_nothing_runs(self, tmp_path: Path, make: Any, protocol: int) -> None:
         target = tmp_path / "made"
         root = write_folder(tmp_path) / "cifar-100-python"
         (root / "train").write_bytes(pickle.dumps(make(target), protocol=protocol))
@@ -300,7 +300,7 @@ class TestTrainer:
             torch.testing.assert_close(p.detach(), trained[name], rtol=1e-4, atol=1e-6)
 
 
-def one_image(image: torch.Tensor, size: int, top: int, left: int, flip: bool) -> torch.Tensor:
+def one_image(image: Any, size: int, top: int, left: int, flip: bool) -> Any:
     """Resize, pad by four, crop, mirror: one image, step by step."""
     large = torch.nn.functional.interpolate(image[None].float(), (size, size), mode="bilinear")[0]
     canvas = torch.zeros(3, size + 8, size + 8)
@@ -323,7 +323,7 @@ def test_crop_and_flip_against_one_image_at_a_time() -> None:
 class TestWeights:
     """Stored weights may lack the head, which is replaced, and nothing else."""
 
-    def model(self) -> torch.nn.Module:
+    def model(self) -> Any:
         torch.manual_seed(1)
         return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, CLASSES))
 
@@ -359,7 +359,7 @@ def test_variants() -> None:
 
 
 def test_no_cuda_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cifar_trainer.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     empty = Split(np.zeros((2, 3, 32, 32), np.uint8), np.zeros(2, np.intp))
     with pytest.raises(RuntimeError, match="no CUDA device"):
         CifarTrainer(Splits(empty, empty, empty, ("a", "b")), CifarSettings(), builder=stand_in)
@@ -370,7 +370,7 @@ def test_time_limit_stops_and_a_later_run_ends_alike(
 ) -> None:
     traces = [Trace("net", f, 4, cost=f) for f in (0.5, 1.0)]
 
-    def score(checkpoint: object, y_validation: object, y_test: object) -> dict[str, float]:
+    def score(checkpoint: Any, y_validation: object, y_test: object) -> dict[str, float]:
         return {"sum": float(checkpoint.test.astype(np.float64).sum())}
 
     expected = run_traces(Job(lambda: trainer, score, Store(tmp_path / "a")), traces)

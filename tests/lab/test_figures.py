@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from matplotlib.colors import to_hex
 from truecal.lab import figures
 
 
-def points(axis: object) -> np.ndarray:
+def points(axis: Any) -> np.ndarray:
     return np.concatenate([np.asarray(c.get_offsets()) for c in axis.collections])
 
 
@@ -43,7 +44,7 @@ class TestFigures:
         columns = [error_column(*name, bins) for bins in (2000, 5) for name in expected]
         for axis, column in zip(panels, columns, strict=True):
             assert len(axis.collections) == table["trace"].nunique()
-            assert len({to_hex(c.get_facecolor()[0]) for c in axis.collections}) == table["trace"].nunique()
+            assert len({to_hex(c.get_facecolor()[0]) for c in cast(Any, axis).collections}) == table["trace"].nunique()
             drawn = points(axis)
             wanted = table[["classification_error", column]].to_numpy()
             np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], wanted[np.lexsort(wanted.T)])
@@ -89,8 +90,13 @@ class TestFigures:
             for cloud, line, bins in zip(axis.collections, axis.get_lines(), BINS, strict=True):
                 values = table[error_column(*name, bins)]
                 np.testing.assert_allclose(np.asarray(cloud.get_offsets())[:, 1], values)
-                assert values.min() <= min(line.get_ydata()) <= max(line.get_ydata()) <= values.max()
-                assert to_hex(line.get_color()) == to_hex(cloud.get_facecolor()[0]) == to_hex(figures.BIN_COLOURS[bins])
+                drawn = np.asarray(line.get_ydata(), dtype=float)
+                assert values.min() <= drawn.min() <= drawn.max() <= values.max()
+                assert (
+                    to_hex(cast(Any, line).get_color())
+                    == to_hex(cast(Any, cloud).get_facecolor()[0])
+                    == to_hex(figures.BIN_COLOURS[bins])
+                )
 
     def test_files(self, tmp_path: Path) -> None:
         written = figures.draw_all(made_up_table(traces=3, epochs=3), "within", tmp_path / "figures", ("png",))
@@ -117,7 +123,7 @@ class TestMechanism:
 
     def test_checkpoints_without_a_recalibration_are_left_out_of_it(self) -> None:
         table = overfitting_table()
-        columns = [column for column in table if column.startswith("top_")]
+        columns = [column for column in table if str(column).startswith("top_")]
         table.loc[table["trace"] == "trace-1", columns] = np.nan
         lines = mechanism_table({"within": table})
         assert set(lines[lines["recalibration"] == "top"]["trace"]) == {ALL, "trace-0", "trace-2"}
@@ -133,7 +139,7 @@ class TestMechanism:
         for line, values in zip(drawn, wanted, strict=True):
             np.testing.assert_array_equal(line.get_ydata(), values)
         clouds = figures.recalibrated(mechanism, list(tables)).axes[0].collections
-        assert [len(cloud.get_offsets()) for cloud in clouds] == [3, 9]
+        assert [len(np.asarray(cloud.get_offsets())) for cloud in clouds] == [3, 9]
         names = [path.name for path in figures.draw_mechanism(tables, mechanism, tmp_path, ("png",))]
         assert names == ["along_traces.png", "recalibrated.png"]
         plain = {"within": tables["within-lr0.001"], "cross": made_up_table(models=3)}

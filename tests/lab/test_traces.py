@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -228,7 +228,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     wait_for(lambda: [pid for pid in workers if not alive(pid)], 2)
 
 
-def wait_for(look: object, count: int) -> list[int]:
+def wait_for(look: Callable[[], list[int]], count: int) -> list[int]:
     end = time.monotonic() + 30
     while time.monotonic() < end:
         found = look()
