@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from truecal.lab.evaluation import BINNINGS, BINS, FAMILIES, LOSSES, PAPER_BINNING, error_column, u_column
+from truecal.lab.checkpoints import (
+    BINNINGS,
+    BINS,
+    FAMILIES,
+    LOSSES,
+    PAPER_BINNING,
+    error_column,
+    gap_column,
+    u_column,
+    with_scores,
+)
 
 N_TEST, N_CLASSES = 500, 10
 
@@ -41,4 +51,17 @@ def made_up_table(traces: int = 6, epochs: int = 7, models: int = 1, noise: floa
                             if not prefix and family.loss is not None:
                                 row[u_column(family.name, binning, bins)] = u
             rows.append(row)
-    return pd.DataFrame(rows)
+    return with_scores(pd.DataFrame(rows))
+
+
+def overfitting_table(traces: int = 3, epochs: int = 15) -> pd.DataFrame:
+    """The made-up table with a gap that grows as the error falls, which the repair of the confidence undoes."""
+    table = made_up_table(traces, epochs)
+    wrong = table["classification_error"]
+    new = {gap_column("ConfCE_corr", "auto"): 20 * (1 - wrong)}
+    for name, gap in (("none", 30 * (1 - wrong)), ("top", 20 * wrong)):
+        new[f"{name}_classification_error"] = wrong
+        new[f"{name}_{gap_column('ConfCE_corr', 'auto')}"] = gap
+        new |= {f"{name}_ConfECE_fix_{bins}": gap / 100 for bins in BINS}
+    new |= {f"ConfECE_fix_{bins}": 1 - wrong for bins in BINS if bins < 2000}
+    return pd.concat([table.drop(columns=[c for c in new if c in table]), pd.DataFrame(new)], axis=1)

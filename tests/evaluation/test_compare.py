@@ -84,7 +84,7 @@ def test_rankings_stability_dominance_and_chain(data, comparison):
     values = {(r.error, r.n_bins) for r in comparison.rankings if r.by == "value"}
     assert {(c.error, c.n_bins) for c in comparison.chain} == values
     scored = {r.error for r in comparison.rankings if r.by == "score"}
-    assert scored == {name for name in comparison.error_names if tc.ERRORS[name].norm == "l2"}
+    assert scored == {name for name in comparison.error_names if tc.ERRORS[name].truthful}
 
 
 def test_flips_are_pairs_that_change_places_by_value_and_by_score():
@@ -269,7 +269,7 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
     monkeypatch.setattr("truecal.evaluation.comparison._LEAST_SECONDS", 1e-6)
     result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence_l1"])
     test = result.evaluations["true"].test
-    assert test is not None and test.resamples == 99
+    assert test is not None and 99 <= test.resamples < 999
     assert result.evaluations["true"].reliability["classwise"].low is None
     notes = " ".join(result.notes)
     assert "confidence_l1 has no null band" in notes and "no consistency bands" in notes

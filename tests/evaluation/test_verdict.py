@@ -261,7 +261,10 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     steady = np.full(100, 0.79)
     models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
     verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
-    assert verdict.ece == "ECE would have put steady first at 10 bins, cancels at 1 bin."
+    assert verdict.ece == (
+        "ECE would have put steady first at 10 bins, cancels at 1 bin; "
+        "1 of 1 pairs change places with its bins, 0 under the score."
+    )
     models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
     verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
     assert verdict.ece.endswith("; 1 of 3 pairs change places with its bins, 0 under the score.")
@@ -285,7 +288,7 @@ def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     assert one.predictive.startswith("Right in 62.5% of cases, Brier 0.")
     assert one.calibration == "Calibrated, as far as the data can tell." and one.ece == ""
     off = compare(y, {"sharp model": models["sharp"]}, resamples=99, errors=["classwise", "confidence"]).verdict
-    assert off.calibration == "Not calibrated: over-confident by 15 points."
+    assert off.calibration.startswith("Not calibrated: over-confident by 15 points. Most clearly: over-confident")
     l1 = compare(y, models, resamples=19, errors=["confidence_l1"])
     assert l1.verdict.predictive == "No truthful error was measured."
     assert "3 models" in repr(l1) and "<table>" in l1._repr_html_()

@@ -140,8 +140,8 @@ def sampled(distort, n=3000, k=None, seed=0):
         (lambda u: expit(logit(u) / 1.5), None, "probabilities are too extreme"),
         (lambda u: expit(logit(u) * 1.5), None, "probabilities are not extreme enough"),
         (lambda u: u + u * (1 - u) * np.cos(16 * np.pi * u), None, "probabilities and outcomes differ"),
-        (lambda z: z / 1.4, 30, "over-confident: one temperature would repair much of it"),
-        (lambda z: z * 1.4, 30, "under-confident: one temperature would repair much of it"),
+        (lambda z: z / 1.4, 30, "over-confident, most like a wrong temperature"),
+        (lambda z: z * 1.4, 30, "under-confident, most like a wrong temperature"),
         (lambda z: z + 0.4 * (np.arange(10) % 2), 10, "some classes are predicted too often, others too seldom"),
     ],
 )

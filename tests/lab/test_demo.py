@@ -1,4 +1,4 @@
-"""The demo: each model's probabilities are written as they are compared, and a learner is trained once."""
+"""The demo: the cheat wins by ECE and comes last by the score; files hold what was compared, learners train once."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "_fit", noted)
     models = [model for model in demo.MODELS if model.learner == "naive_bayes"]
     monkeypatch.setattr(demo, "MODELS", (*models, demo.DemoModel("flat", "naive_bayes", temperature=4.0)))
-    result = demo.run_demo(tmp_path / "out")
-    assert result.names == ("naive-bayes", "naive-bayes-scaled", "flat") and trained == ["naive-bayes"]
+    shares: list[float] = []
+    result = demo.run_demo(tmp_path / "out", shares.append)
+    assert result.names == ("naive-bayes", "naive-bayes-scaled", "flat", "cheat") and trained == ["naive-bayes"]
+    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] == 1
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{name}.npz" for name in result.names)
     for name in result.names:
         with np.load(tmp_path / "out" / f"{name}.npz") as found:
@@ -49,6 +51,36 @@ def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
             )
     brier = {name: result.evaluations[name].loss("brier").value for name in result.names}
     assert brier["naive-bayes-scaled"] < brier["naive-bayes"]  # its temperature was fitted on other rows
+
+
+@pytest.mark.slow
+def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins(tmp_path, monkeypatch):
+    """The whole demo, as people run it, but for the errors that the story does not speak of."""
+    errors = ("classwise", "confidence", "confidence_l1")
+    monkeypatch.setattr(tc, "compare", partial(tc.compare, errors=errors, resamples=39))
+    result = demo.run_demo(tmp_path)
+    assert len(result.names) == 11 and {5, 15, 20, 200} <= set(demo.BINS)
+    by_ece = {r.n_bins: r.order[0] for r in result.rankings if r.error == "confidence_l1"}
+    assert by_ece == dict.fromkeys(demo.BINS, "cheat")
+    for error in ("classwise", "confidence"):
+        scores = {r.n_bins: r.order[-1] for r in result.rankings if (r.error, r.by) == (error, "score")}
+        assert scores == dict.fromkeys(demo.BINS, "cheat")
+    assert "ECE's winner is the cheat. The truthful score puts it last" in demo.story(result)
+    assert "ECE would have put cheat first at every number of bins, the score puts it last" in result.verdict.ece
+
+
+def test_the_story_claims_nothing_that_the_run_does_not_show():
+    y, good, cheat = [0, 1] * 20, [0.1, 0.9] * 20, [0.3, 0.4] * 20
+    result = tc.compare(
+        y, {"good": good, demo.CHEAT: cheat}, n_bins=(2, 5), errors=["binary", "binary_l1"], resamples=9
+    )
+    assert demo.story(result) == demo.STAGE  # ECE saw through this one
+
+
+def test_the_cheat_looks_at_validation_labels_alone(few_rows):
+    p = demo.base_rates(few_rows)
+    assert p.shape == (len(few_rows.test), 3) and (p == p[0]).all()
+    np.testing.assert_allclose(p[0], np.bincount(few_rows.validation.y) / len(few_rows.validation))
 
 
 def test_every_learner_gives_probabilities(few_rows):

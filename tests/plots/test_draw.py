@@ -81,12 +81,23 @@ def test_classwise_grid_needs_classes(ax):
         plots.classwise_grid(found)
 
 
-def test_error_against_bins_draws_scores(comparison, ax):
+def test_error_against_bins_draws_loss_and_U_with_its_interval(comparison, ax):
     plots.error_against_bins(comparison, "classwise", ax=ax)
     rows = comparison.evaluations["true"].rows("classwise")
-    assert ax.get_lines()[0].get_ydata().tolist() == [row.score for row in rows]
+    assert ax.get_lines()[0].get_ydata() == pytest.approx([300 * row.value for row in rows])
+    bars = [segment[:, 1].tolist() for segment in ax.collections[0].get_segments()]
+    assert bars == [[row.loss + row.U_low, row.loss + row.U_high] for row in rows]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["5", "20"]
     assert len(ax.get_legend().get_texts()) == 4  # a name with a leading underscore is not lost
+
+
+def test_scores_can_be_drawn_instead(comparison, ax):
+    plots.error_against_bins(comparison, "classwise", by="score", ax=ax)
+    rows = comparison.evaluations["true"].rows("classwise")
+    assert ax.get_lines()[0].get_ydata().tolist() == [row.score for row in rows]
+    assert ax.get_ylabel().startswith("score of") and not ax.collections
+    with pytest.raises(ValueError, match="'confidence_l1' has no score"):
+        plots.error_against_bins(comparison, "confidence_l1", by="score", ax=ax)
 
 
 def test_error_against_bins_of_l1_draws_no_interval(comparison, ax):
@@ -95,12 +106,13 @@ def test_error_against_bins_of_l1_draws_no_interval(comparison, ax):
     assert ax.get_ylabel() == "ConfECE"
 
 
-def test_bump_chart_draws_ranks(comparison, ax):
-    plots.ranking_bump(comparison, "confidence_l1", ax=ax)
-    place = ranks(comparison.values("confidence_l1")[0])
+@pytest.mark.parametrize(("error", "by"), [("confidence_l1", "value"), ("classwise", "score")])
+def test_bump_chart_draws_ranks(comparison, ax, error, by):
+    plots.ranking_bump(comparison, error, by=by, ax=ax)
+    place = ranks(comparison.values(error, by)[0])
     for i, line in enumerate(ax.get_lines()):
         assert line.get_ydata().tolist() == place[:, i].tolist()
-    assert ax.yaxis_inverted()
+    assert ax.yaxis_inverted() and ax.get_title().startswith("score of") == (by == "score")
 
 
 def test_trend_draws_the_kernel_regression(ax):

@@ -56,38 +56,71 @@ def set_control(browser, selector, value):
     browser.settle()
 
 
-def expected(error, n_bins):
-    return next(list(r.order) for r in cases.flipping().rankings if (r.error, r.n_bins) == (error, n_bins))
+def counts():
+    return [row.n_bins for row in cases.flipping().evaluations["honest"].rows("classwise")]
 
 
-def test_arrow_keys_move_through_the_bin_counts_and_both_rankings_follow(browser, folder):
+def expected(error, n_bins, by="value"):
+    """The order of the models by an error or its score."""
+    found = (r for r in cases.flipping().rankings if (r.error, r.n_bins, r.by) == (error, n_bins, by))
+    return list(next(found).order)
+
+
+def open_details(browser):
+    browser.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    browser.wait("document.querySelector('#chain svg') !== null || document.querySelector('#chain') === null")
+    browser.wait("document.querySelector('#gap svg') !== null")
+    browser.settle()
+
+
+def test_the_first_screen_answers_at_once(browser, folder):
+    """Leaderboard and cards above the fold of a laptop, the diagrams of the three best models next, all with bands."""
+    browser.open(folder / "page.html", width=1280, height=800)
+    bottom = "document.querySelector('%s').getBoundingClientRect().bottom"
+    assert browser.run(bottom % ".lead") < 800 and browser.run(bottom % ".cards") < 800
+    assert browser.run("document.getElementById('diagram-0').getBoundingClientRect().top") < 800
+    best = [row["model"] for row in cases.flipping().leaderboard()[:3]]
+    chosen = "[0, 1, 2].map(i => document.getElementById(`model-${i}`).selectedOptions[0].textContent)"
+    assert browser.run(chosen) == best
+    bands = "[0, 1, 2].map(i => document.querySelectorAll(`#diagram-${i} .mark-area path`).length)"
+    assert min(browser.run(bands)) > 0
+    assert browser.run("document.getElementById('details').open") is False
+
+
+@pytest.mark.parametrize("name", ["page", "hostile", "one"])
+def test_a_phone_reads_it_in_a_few_screens(browser, folder, name):
+    browser.open(folder / f"{name}.html", width=390, height=844)
+    assert browser.run("document.documentElement.scrollHeight") <= 9000
+
+
+def test_arrow_keys_turn_eces_order_while_the_scores_stands_still(browser, folder):
     browser.open(folder / "page.html")
     comparison = cases.flipping()
     browser.run("document.getElementById('bins').focus()")
     browser.press("Home")
     seen = []
-    for k, m in enumerate(comparison.n_bins):
+    for k, m in enumerate(counts()):
         if k:
             browser.press("ArrowRight")
         browser.wait(f"document.getElementById('bins-shown').textContent === '{m}'")
         left, right = browser.run(LISTED % "left"), browser.run(LISTED % "right")
-        assert (left, right) == (expected("confidence_l1", m), expected(comparison.headline, m))
+        assert (left, right) == (expected("confidence_l1", m), expected(comparison.headline, m, "score"))
         assert browser.run("document.getElementById('bins').getAttribute('aria-valuetext')") == f"{m} bins"
         said = browser.run("document.getElementById('said').textContent")
-        assert f"At {m} bins: ECE puts {left[0]} first" in said and f"puts {right[0]} first" in said
-        shown = browser.run("[...document.querySelectorAll('.board')].filter(n => !n.hidden).map(n => n.dataset.bins)")
-        assert shown == [str(m)]
-        seen.append(tuple(left))
-    assert len(set(seen)) > 1, "the fixture must flip for this test to mean anything"
+        assert f"At {m} bins ECE puts {left[0]} first, {left[-1]} last" in said
+        assert f"the score puts {right[0]} first, {right[-1]} last" in said
+        seen.append((tuple(left), tuple(right)))
+    left_orders, right_orders = ({pair[i] for pair in seen} for i in (0, 1))
+    assert len(left_orders) > 1 and len(right_orders) == 1, "the fixture must flip by ECE alone"
     assert browser.complaints() == []
 
 
 def test_moves_and_disagreements_are_counted(browser, folder):
     browser.open(folder / "page.html")
-    counts = cases.flipping().n_bins
+    first, _, third, *_ = counts()
     set_control(browser, "#bins", 0)
     set_control(browser, "#bins", 2)
-    before, now = expected("confidence_l1", counts[0]), expected("confidence_l1", counts[2])
+    before, now = expected("confidence_l1", first), expected("confidence_l1", third)
     moves = browser.run("[...document.querySelectorAll('#list-left li .move')].map(node => node.textContent)")
     for name, move in zip(now, moves, strict=True):
         by = before.index(name) - now.index(name)
@@ -97,25 +130,25 @@ def test_moves_and_disagreements_are_counted(browser, folder):
         pairs = [(x, y) for x, y in product(a, a) if x < y]
         return sum((a.index(x) < a.index(y)) != (b.index(x) < b.index(y)) for x, y in pairs)
 
-    other = expected("classwise", counts[2])
+    other = expected("classwise", third, "score")
     said = browser.run("document.getElementById('said').textContent")
     assert f"disagree on {turned(now, other)} of 10 pairs" in said
-    assert f"since {counts[0]} bins: {turned(before, now)} under ECE" in said
+    assert f"since {first} bins: {turned(before, now)} under ECE and 0 under the score" in said
 
 
 def test_other_errors_can_be_chosen_also_those_with_fewer_bin_counts(browser, folder):
     browser.open(folder / "page.html")
     comparison = cases.flipping()
-    set_control(browser, "#bins", len(comparison.n_bins) - 1)
+    set_control(browser, "#bins", len(counts()) - 1)
     most = max(m for r in comparison.rankings if r.error == "full" and (m := r.n_bins))
-    assert most < comparison.n_bins[-1]
+    assert most < counts()[-1]
     set_control(browser, "#right", "full")
     assert browser.run(LISTED % "right") == expected("full", most)
     assert f"measured at {most} bins" in browser.run("document.getElementById('said').textContent")
-    set_control(browser, "#right", "classwise_two_bin")
-    assert browser.run(LISTED % "right") == expected("classwise_two_bin", None)
+    set_control(browser, "#right", "classwise_two_bin score")
+    assert browser.run(LISTED % "right") == expected("classwise_two_bin", None, "score")
     set_control(browser, "#left", "classwise_l1")
-    assert browser.run(LISTED % "left") == expected("classwise_l1", comparison.n_bins[-1])
+    assert browser.run(LISTED % "left") == expected("classwise_l1", counts()[-1])
     options = browser.run("[...document.querySelectorAll('#left option')].map(node => node.value)")
     assert options == [name for name in comparison.error_names if not tc.ERRORS[name].truthful]
     assert browser.complaints() == []
@@ -144,8 +177,10 @@ def test_the_sweep_goes_on_by_itself_until_stopped(browser, folder):
     assert browser.run("document.getElementById('play').getAttribute('aria-pressed')") == "false"
 
 
-def test_loss_and_u_follow_the_control(browser, folder):
+def test_loss_and_u_are_drawn_when_opened_and_follow_the_control(browser, folder):
     browser.open(folder / "page.html")
+    assert browser.run("document.querySelector('#decomposition svg')") is None
+    open_details(browser)
     widths = (
         "[...document.querySelectorAll('#decomposition .mark-rect path')].map(node => node.getAttribute('d')).join()"
     )
@@ -154,7 +189,7 @@ def test_loss_and_u_follow_the_control(browser, folder):
     set_control(browser, "#bins", 3)
     browser.wait(f"{widths} !== {json.dumps(first)}")
     set_control(browser, "#parts-error", "confidence")
-    assert browser.run("document.getElementById('parts-bins').textContent") == f"{cases.flipping().n_bins[3]} bins"
+    assert browser.run("document.getElementById('parts-bins').textContent") == f"{counts()[3]} bins"
 
 
 @pytest.mark.parametrize("view", ["confidence 0", "classwise 2"])
@@ -175,10 +210,11 @@ def test_diagrams_show_the_bins_of_the_chosen_model_and_class(browser, folder, v
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize(("name", "charts"), [("page", 7), ("hostile", 7), ("one", 3)])
+@pytest.mark.parametrize(("name", "charts"), [("page", 8), ("hostile", 8), ("one", 3)])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_every_chart_is_drawn_and_nothing_is_wider_than_the_screen(browser, folder, name, charts, width):
     browser.open(folder / f"{name}.html", width=width)
+    open_details(browser)
     drawn = browser.run(DRAWN)
     assert len(drawn) == charts
     for chart, wide, high, marks in drawn:
@@ -190,7 +226,7 @@ def test_every_chart_is_drawn_and_nothing_is_wider_than_the_screen(browser, fold
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
 def test_tables_fold_on_a_phone_so_that_nothing_is_cut(browser, folder, name):
     browser.open(folder / f"{name}.html", width=360)
-    browser.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    open_details(browser)
     wide = browser.run(
         "[...document.querySelectorAll('.scroll')].filter(node => node.scrollWidth > node.clientWidth)"
         ".map(node => node.getAttribute('aria-label'))"
@@ -203,6 +239,7 @@ def test_tables_fold_on_a_phone_so_that_nothing_is_cut(browser, folder, name):
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
 def test_nothing_is_asked_of_any_network(browser, folder, name):
     browser.open(folder / f"{name}.html")
+    open_details(browser)
     for select in browser.run("[...document.querySelectorAll('select')].map(node => '#' + node.id)"):
         values = browser.run(
             f"[...document.querySelector('{select}').options].filter(o => !o.disabled).map(o => o.value)"
@@ -257,17 +294,18 @@ def test_every_control_has_a_name_and_takes_the_focus(browser, folder):
         ".filter(n => !(n.labels?.length || n.textContent.trim())).map(n => n.id)"
     )
     assert unnamed == []
+    open_details(browser)
     reached: list[str] = []
-    while "model-1" not in reached and len(reached) < 60:
+    while "parts-error" not in reached and len(reached) < 60:
         browser.press("Tab")
         reached.append(browser.run("document.activeElement.id"))
-    controls = ["bins", "play", "left", "right", "parts-error", "view", "stretch", "model-0", "model-1"]
+    controls = ["view", "stretch", "model-0", "model-1", "model-2", "bins", "play", "left", "right", "parts-error"]
     assert [name for name in reached if name in controls] == controls
     assert browser.run("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
 def test_dark_and_print_change_the_ink_of_the_charts(browser, folder):
-    ink = "getComputedStyle(document.querySelector('#distance .role-axis-label text')).fill"
+    ink = "getComputedStyle(document.querySelector('#diagram-0 .role-axis-label text')).fill"
     found = {}
     for scheme in ("light", "dark"):
         browser.open(folder / "page.html", scheme=scheme)
@@ -287,8 +325,8 @@ def test_prints_to_paper(browser, folder):
 
 def test_charts_follow_the_width_of_the_window(browser, folder):
     browser.open(folder / "page.html")
-    wide = browser.run("document.querySelector('#decomposition svg').getBoundingClientRect().width")
+    wide = browser.run("document.querySelector('#bump-left svg').getBoundingClientRect().width")
     browser.resize(420)
-    browser.wait("document.querySelector('#decomposition svg').getBoundingClientRect().width < 400")
+    browser.wait("document.querySelector('#bump-left svg').getBoundingClientRect().width < 400")
     assert wide > 400
     browser.wait("document.documentElement.scrollWidth <= 420")

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truecal.core.data import row_blocks
-from truecal.evaluation.inputs import Inputs, TopPredictions, default_bins, read_inputs
-from truecal.io import FileError, Predictions, check_same_samples, distinct_names, read_predictions
-from truecal.io.failures import failure, path_text
-from truecal.io.predictions import Floats, names_classes
+from truecal.evaluation.inputs import TopPredictions, check_errors, read_inputs
+from truecal.io import (
+    FileError,
+    FileKind,
+    Predictions,
+    check_same_samples,
+    distinct_names,
+    read_column,
+    read_predictions,
+)
+from truecal.io.agreement import names_classes
+from truecal.io.columns import suggest_label
+from truecal.io.failures import failure, listing, path_text
+from truecal.io.predictions import Floats
+from truecal.io.reading import is_known
+
+from .options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
     from truecal.inference import CalibrationTest
 
+KIND_WORDS: dict[str, FileKind] = {
+    "logits": "logits",
+    "probs": "probabilities",
+    "probabilities": "probabilities",
+    "top_label": "top_label",
+    "choices": "choices",
+}
 CONFIDENCE_ERRORS = ("confidence", "confidence_uncorrected", "confidence_l1", "confidence_two_bin")
 
 
@@ -32,63 +54,110 @@ class Loaded:
     models: dict[str, Any]
     errors: tuple[str, ...] | None
     notes: tuple[str, ...]
-    classes: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None
+    first: Predictions
+
+    def arguments(self, measuring: Measuring) -> dict[str, Any]:
+        """The arguments of `tc.evaluate` and `tc.compare` that come from files, and the errors to measure."""
+        errors = split(measuring.errors) or self.errors
+        if self.errors is not None and not set(errors or ()) <= set(self.errors):
+            raise ValueError(f"--errors: rows have their own choices, expected some of {', '.join(self.errors)}")
+        return {
+            "errors": errors,
+            "by": self._column(measuring.by),
+            "groups": self._column(measuring.groups),
+            "sample_weight": self._column(measuring.weights, numbers=True),
+        }
+
+    def _column(self, spec: str | None, numbers: bool = False) -> Any:
+        """COLUMN of the first prediction file, FILE, or FILE:COLUMN, for the rows that were kept."""
+        if spec is None:
+            return None
+        file = file_of(spec)
+        column = spec if file is None else None if str(file) == str(Path(spec)) else spec.rpartition(":")[2]
+        n = self.first.n_rows or self.first.n
+        values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
+        return values if self.first.rows is None else values[self.first.rows]
 
     def test(self, error: str | None, *, n_bins: Any = None, **options: Any) -> CalibrationTest:
-        """The calibration test of the only model, by the error that fits it unless one is named, in evaluate's bins."""
+        """The calibration test of the only model: of several forms, or on U of the named error."""
         import truecal as tc
+        from truecal.inference.calibration import omnibus_test
 
         model = next(iter(self.models.values()))
-        fitting = "classwise" if self.errors is None else "confidence"
-        chosen = error or ("top_label" if isinstance(model, TopPredictions) else fitting)
-        if n_bins is None:
-            n_bins = _default_bins(chosen, read_inputs(self.y_true, model))
-        y, reports = (model.correct, model.confidence) if isinstance(model, TopPredictions) else (self.y_true, model)
-        return tc.calibration_test(y, reports, error=chosen, n_bins=n_bins, **options)
+        top = isinstance(model, TopPredictions)
+        binary = not top and np.ndim(model) == 1
+        if error is not None:
+            check_errors([error], read_inputs(self.y_true, model))
+        elif n_bins is not None or self.errors is not None:
+            error = "top_label" if top else "binary" if binary else "classwise" if self.errors is None else "confidence"
+        if error is None:
+            inputs = read_inputs(self.y_true, model)
+            main = {"top_label": "top_label", "binary": "binary"}.get(inputs.kind, "classwise")
+            return omnibus_test(inputs.sample(main), options["resamples"], options["seed"])
+        y, predicted = (model.correct, model.confidence) if top else (self.y_true, model)
+        if binary and error is not None and error.startswith("confidence"):
+            predicted = np.column_stack([1 - predicted, predicted])
+        return tc.calibration_test(y, predicted, error=error, n_bins=n_bins, **options)
 
 
-def _default_bins(error: str, inputs: Inputs) -> tuple[int, ...] | None:
-    """The bin counts that `evaluate` takes when none are given; None where the error has no bin count."""
-    from truecal.core.errors import ERRORS
-    from truecal.core.rules import ArgmaxQuantile
-    from truecal.evaluation.measuring import vector_bins
+def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
+    """Folders as the prediction files in them, patterns as the files they match, less those that are something else."""
+    taken = {os.path.realpath(path) for path in beside if path is not None}
+    result: list[Path] = []
+    for given in files:
+        found = [given]
+        if given.is_dir():
+            found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_known(str(path))]
+        elif not given.exists() and has_magic(str(given)):
+            found = [Path(path) for path in sorted(glob(str(given)))]
+        if found != [given]:
+            found = [path for path in found if os.path.realpath(path) not in taken]
+        if not found:
+            raise failure(given, "expected prediction files, found none")
+        result += found
+    return result
 
-    counts = default_bins(inputs.n_samples)
-    if error not in ERRORS or ERRORS[error].binning.counts is None:
-        return None
-    return vector_bins(counts, inputs) if isinstance(ERRORS[error].binning, ArgmaxQuantile) else counts
+
+def split_kind(file: Path) -> tuple[Path, FileKind | None]:
+    """FILE:logits or FILE:probs as the file and its kind."""
+    name, _, word = str(file).rpartition(":")
+    return (Path(name), KIND_WORDS[word]) if name and word in KIND_WORDS and not file.exists() else (file, None)
 
 
-def load(
-    files: Sequence[Path],
-    *,
-    labels: Path | None,
-    label_column: str | None,
-    columns: tuple[str, ...] | None,
-    logits: bool,
-    temperature: Sequence[Path],
-) -> Loaded:
+def _read_one(file: Path, options: dict[str, Any], labels: Path | None = None) -> Predictions:
+    path, kind = split_kind(file)
+    logits = options["logits"] and kind is None
+    return read_predictions(path, labels=labels, **{**options, "kind": kind, "logits": logits})
+
+
+def load(files: Sequence[Path], reading: Reading) -> Loaded:
     """Read every file, hold them against each other, and scale by temperature where validation files are given."""
-    if temperature and len(temperature) != len(files):
-        raise ValueError(
-            f"--temperature takes one validation file per model: {len(files)} models, got {len(temperature)}"
-        )
-    options: dict[str, Any] = {"label_column": label_column, "proba_columns": columns, "logits": logits}
-    read = list(check_same_samples([read_predictions(path, labels=labels, **options) for path in files]))
+    options = reading.arguments
+    read = list(check_same_samples([_read_one(path, options, reading.labels) for path in files]))
     names = distinct_names(read)
-    notes = [f"{name}: {note}" for name, p in zip(names, read, strict=True) for note in p.notes]
+    notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
     models: dict[str, Any] = {}
+    one_number = all(predictions.one_number for predictions in read)
     for i, (name, predictions) in enumerate(zip(names, read, strict=True)):
-        if temperature:
-            models[name], scaling = _scaled(predictions, temperature[i], options)
+        if reading.temperature:
+            models[name], scaling = _scaled(predictions, reading.temperature[i], options)
             notes += [f"{name}: {note}" for note in scaling]
         else:
-            models[name] = _model(predictions)
-    ragged = any("classwise" not in p.supports for p in read)
+            models[name] = _model(predictions, one_number)
+        if models[name] is not predictions.proba and one_number:
+            models[name] = models[name][:, 1].copy()
+    ragged = any(p.n_choices is not None and "classwise" not in p.supports for p in read)
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
     classes = None if top_only else _class_names(read)
-    return Loaded(_labels(read), models, errors, tuple(notes), classes)
+    return Loaded(_labels(read), models, errors, tuple(notes), classes, read[0])
+
+
+def _summary(predictions: Predictions) -> str:
+    """What was read and how, in one line."""
+    classes = "" if predictions.n_classes is None else f" of {predictions.n_classes} classes"
+    return f"{predictions.n} rows{classes}; {'; '.join(predictions.notes)}"
 
 
 def _class_names(read: Sequence[Predictions]) -> tuple[str, ...] | None:
@@ -108,12 +177,17 @@ def _labels(read: Sequence[Predictions]) -> Any:
 
 
 def _no_labels(predictions: Predictions) -> FileError:
-    return failure(predictions.path, "expected labels, the file has none: give them with --labels")
+    if not predictions.unused:
+        return failure(predictions.path, "expected labels, the file has none: give them with --labels")
+    found = f"found none; columns not in use: {listing(predictions.unused)}"
+    how = f"use --label-column {suggest_label(predictions.unused)}, or give them with --labels"
+    return failure(predictions.path, f"expected labels, {found}: {how}")
 
 
-def _model(predictions: Predictions) -> Any:
+def _model(predictions: Predictions, one_number: bool) -> Any:
     if predictions.kind != "top_label":
-        return predictions.probabilities()
+        as_given = one_number and predictions.proba is not None
+        return predictions.proba if as_given else predictions.probabilities()
     if predictions.correct is None:
         raise _no_labels(predictions)
     return TopPredictions(predictions.correct, predictions.confidence)
@@ -125,17 +199,18 @@ def _scaled(predictions: Predictions, validation: Path, options: dict[str, Any])
 
     if predictions.logits is None or predictions.n_choices is not None:
         raise failure(predictions.path, f"expected logits for --temperature, the file gives {predictions.kind}")
-    fitted_on = read_predictions(validation, **options)
+    fitted_on = _read_one(validation, options)
     if fitted_on.logits is None or fitted_on.y_true is None:
         raise failure(validation, "expected logits and labels to fit a temperature on")
+    tested, fitted = predictions.logit_matrix(), fitted_on.logit_matrix()
     if fitted_on.n_classes != predictions.n_classes:
         raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
-    notes = _check_apart(predictions.path, predictions.logits, validation, fitted_on.logits)
+    notes = _check_apart(predictions.path, tested, validation, fitted)
     with warnings.catch_warnings(record=True) as raised:  # what the fit has to say is said with the results
         warnings.simplefilter("always")
-        scaling = tc.TemperatureScaling().fit(fitted_on.logits, fitted_on.y_true)
+        scaling = tc.TemperatureScaling().fit(fitted, fitted_on.y_true)
     note = f"temperature {scaling.temperature_:.4g} fitted on {fitted_on.n} samples of {path_text(validation)}"
-    return scaling.predict_proba(predictions.logits), [note, *(str(warning.message) for warning in raised), *notes]
+    return scaling.predict_proba(tested), [note, *(str(warning.message) for warning in raised), *notes]
 
 
 def _check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:

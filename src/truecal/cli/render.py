@@ -1,4 +1,4 @@
-"""Results on a terminal: tables that fit, plain text in a pipe, and the words last."""
+"""Results on a terminal: one line a model, three short sentences, notes last; plain text in a pipe."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from truecal.evaluation.verdict import standing
+from truecal.evaluation.model import gap_interval, points_text
+from truecal.evaluation.verdict import merged_notes
 
 if TYPE_CHECKING:
     from truecal.evaluation.comparison import Comparison
+    from truecal.evaluation.measuring import ErrorValue
     from truecal.evaluation.model import Evaluation
+    from truecal.evaluation.verdict import Standing
     from truecal.inference import CalibrationTest
 
-ECE = ("confidence_l1", "top_label_l1", "binary_l1")
-Columns = Sequence[tuple[str, str]]
+Columns = Mapping[str, Sequence[str]]
+"""Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
+_NARROWEST_NAME = 12
+_DIRECTIONS = {"over-confident": "over", "under-confident": "under", "too high": "high", "too low": "low"}
 
 
 class QuietConsole(Console):
@@ -39,35 +43,45 @@ def _console() -> Console:
     return console if console.is_terminal else QuietConsole(highlight=False, width=100_000, no_color=True)
 
 
-def _table(console: Console, title: str, columns: Columns, rows: Sequence[Sequence[str]]) -> None:
-    """A table if it fits the width; otherwise every row as a few lines of its own, so that nothing is cut off."""
-    widths = [
-        max([*(cell_len(part) for part in name.split("\n")), *(cell_len(row[j]) for row in rows)])
-        for j, (name, _) in enumerate(columns)
-    ]
-    if console.is_terminal and sum(widths) + 3 * len(widths) > console.width:
-        _say(console, title, *(_stacked(columns, row) for row in rows))
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def _table(console: Console, title: str, columns: Columns) -> None:
+    """A table in which a long name has a line of its own; where that is too wide, every value has one."""
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    titles = [name.rstrip(">").split("\n") for name in columns]
+    widths = [max(map(cell_len, (*head, *cells))) for head, cells in zip(titles, columns.values(), strict=True)]
+    room, rest = console.width, sum(widths[1:])
+    space = "  " if widths[0] + rest + 2 * len(widths[1:]) <= room else " "
+    left = room - rest - len(space) * len(widths[1:])
+    _say(console, title)
+    if left < min(_NARROWEST_NAME, widths[0]):
+        _say(console, *_stacked(columns))
         return
-    plain = not console.is_terminal
-    table = Table(title=Text(title), title_justify="left", box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in columns:
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # "left" or "right"
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # Text, never markup: names come from users
-    with console.capture() as captured:
-        console.print(table)
-    _print_lines(console, captured.get())
+    widths[0] = min(widths[0], left)
+    right = [name.endswith(">") for name in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        blanks = [" " * max(0, width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        both = zip(cells, blanks, right, strict=True)
+        return space.join(blank + cell if r else cell + blank for cell, blank, r in both).rstrip()
+
+    deep = max(map(len, titles))
+    heads = zip(*([""] * (deep - len(head)) + head for head in titles), strict=True)
+    for head in heads:
+        console.print(Text(line(head), style="bold"), soft_wrap=True)
+    for name, *cells in zip(*columns.values(), strict=True):
+        if cell_len(name) > widths[0]:
+            _say(console, name)
+            name = ""
+        console.print(Text(line([name, *cells])), soft_wrap=True)
 
 
-def _stacked(columns: Columns, row: Sequence[str]) -> str:
-    pairs = [f"{name} {cell}" for (name, _), cell in zip(columns[1:], row[1:], strict=True) if cell]
-    return "\n".join([row[0], *(f"  {pair}".replace("\n", " ") for pair in pairs)])
-
-
-def _print_lines(console: Console, text: str) -> None:
-    """Text that is laid out already, without the blanks that fill its lines."""
-    for line in text.splitlines():
-        console.print(Text.from_ansi(line.rstrip()), soft_wrap=True)
+def _stacked(columns: Columns) -> Iterable[str]:
+    titles = [name.rstrip(">").replace("\n", " ") for name in columns]
+    for first, *rest in zip(*columns.values(), strict=True):
+        facts = (f"{title} {cell}".strip() for title, cell in zip(titles[1:], rest, strict=True) if cell)
+        yield f"{first.strip()}: {', '.join(facts)}"
 
 
 def _say(console: Console, *lines: str) -> None:
@@ -76,136 +90,125 @@ def _say(console: Console, *lines: str) -> None:
 
 
 def _number(value: float | None, sign: str = "") -> str:
-    return "" if value is None else f"{value:{sign}.4g}"
+    return "" if value is None else f"{value:{sign}.3g}"
 
 
-def _interval(low: float | None, high: float | None, sign: str = "+") -> str:
+def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[str]]:
+    """What people look at first, one line a model."""
+    found = [e for _, e, _ in rows]
+    briers = [next((loss.value for loss in e.losses if loss.name == "brier"), None) for e in found]
+    digits = 4 if any(value is not None and value < 0.1 for value in briers) else 3
+    return {
+        "model": [name for name, _, _ in rows],
+        "right>": [f"{e.accuracy:.1%}" for e in found],
+        "Brier>": ["" if value is None else f"{value:.{digits}f}" for value in briers],
+        "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
+        f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
+        "": [_DIRECTIONS.get(e.direction.word, "") for e in found],
+        "calibrated?": [standing.said for _, _, standing in rows],
+        "p": [standing.p.removeprefix("= ").replace("0.", ".", 1).replace(" ", "") for _, _, standing in rows],
+    }
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def evaluation(result: Evaluation, *, details: bool = False) -> None:
+    """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
+    console = _console()
+    classes = "top class only" if result.n_classes is None else f"{result.n_classes} classes"
+    parts = [result, *result.subgroups.values()]
+    columns = _models([(part.name, part, part.verdict.standings[part.name]) for part in parts])
+    if result.subgroups:
+        columns["samples>"] = [str(part.n_samples) for part in parts]
+    columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
+    _table(console, f"{result.n_samples} samples, {classes}\n", columns)
+    _say(console, "", *result.verdict.sentences)
+    if details:
+        _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
+        losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
+        _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
+        _say(console, "", "" if result.test is None else repr(result.test))
+    _notes(console, result.notes)
+
+
+def _errors(rows: Sequence[ErrorValue]) -> dict[str, list[str]]:
+    return {
+        "error": [row.error for row in rows],
+        "truthful": ["yes" if row.truthful else "no" for row in rows],
+        "bins>": ["-" if row.n_bins is None else str(row.n_bins) for row in rows],
+        "loss>": [_number(row.loss) for row in rows],
+        "U>": [_number(row.U, "+") for row in rows],
+        "interval of U": [_interval(row.U_low, row.U_high, "+") for row in rows],
+        "value>": [_number(row.value) for row in rows],
+        "if calibrated": [_interval(row.null_low, row.null_high) for row in rows],
+    }
+
+
+def _interval(low: float | None, high: float | None, sign: str = "") -> str:
     return "" if low is None or high is None else f"[{low:{sign}.3g}, {high:{sign}.3g}]"
 
 
-def _error_row(row: Any) -> tuple[str, ...]:
-    bins = "-" if row.n_bins is None else str(row.n_bins)
-    mark = "yes" if row.truthful else "no"
-    if row.U is None:
-        band = "" if row.null_low is None else f"if calibrated {row.null_low:.3g} to {row.null_high:.3g}"
-        return row.error, mark, bins, "", "", band, _number(row.value)
-    interval = _interval(row.U_low, row.U_high)
-    return row.error, mark, bins, _number(row.loss), _number(row.U, "+"), interval, _number(row.value)
-
-
-ERROR_COLUMNS = (
-    ("error", "left"),
-    ("truthful", "left"),
-    ("bins", "right"),
-    ("loss", "right"),
-    ("U", "right"),
-    ("interval of U", "left"),
-    ("value", "right"),
-)
-
-
-def evaluation(result: Evaluation) -> None:
-    """Losses, errors as loss + U, and what they say in words."""
+def comparison(result: Comparison, *, details: bool = False, story: str = "") -> None:
+    """One line a model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
     console = _console()
-    classes = "top class only" if result.n_classes is None else f"{result.n_classes} classes"
-    _losses(console, {result.name: result})
-    title = f"{result.name}: {result.n_samples} samples, {classes}; n·error = loss + U, {result.level:.0%} intervals"
-    _table(console, title, ERROR_COLUMNS, [_error_row(row) for row in result.errors])
-    for name, part in result.subgroups.items():
-        rows = [_error_row(row) for row in part.errors if row.error == part.headline]
-        _table(console, f"subgroup {name}: {part.n_samples} samples, {part.direction.word}", ERROR_COLUMNS, rows)
-    _say(console, *(f"note: {note}" for note in result.notes), "")
-    _say(console, *_words(result))
+    board = result.leaderboard()
+    rows = [(row["model"], result.evaluations[row["model"]], result.verdict.standings[row["model"]]) for row in board]
+    columns = _models(rows)
+    columns["model"] = [f"{row['rank']:>2g} {row['model']}" for row in board]
+    columns["ECE\nrank>"] = ["" if row["ece_rank"] is None else f"{row['ece_rank']:g}" for row in board]
+    _table(console, f"{len(board)} models, {result.n_samples} samples, best score first\n", columns)
+    _say(console, "", *([story, ""] if story else []), *result.verdict.sentences)
+    if details:
+        _parts(console, result, [row["model"] for row in board])
+        _orders(console, result)
+        _say(console, "", *_theorem(result), repr(result.dominance))
+    _notes(console, result.notes)
 
 
-def _words(result: Evaluation) -> list[str]:
-    """Predictive value and calibration, never in one sentence; then what ECE says."""
-    loss, row = result.losses[0], result.rows(result.headline)[0]
-    value = f"{loss.name.replace('_', ' ')} {loss.value:.4g}"
-    lines = [f"Predictive value: {value}, {row.symbol} loss part {_number(row.loss)}."]
-    found = standing(result.tests, result.level)
-    tests = ", ".join(f"{name} p = {test.pvalue:.3g}" for name, test in result.tests.items())
-    lines.append(f"Calibration: {found.words}{f' ({tests})' if tests else ''}; {result.direction!r}.")
-    for ece in (e for e in result.errors if e.error in ECE):
-        band = "" if ece.null_low is None else f" (a calibrated model: {ece.null_low:.3g} to {ece.null_high:.3g})"
-        lines.append(f"ECE would have said {ece.value:.4g} at {ece.n_bins} bins{band}.")
-    return lines
+def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
+    """The headline error as loss + U: one line a model, a column for every bin count."""
+    rows = [result.evaluations[name].rows(result.headline) for name in names]
+    columns = {"model": list(names), "score>": [_number(result.evaluations[name].score) for name in names]}
+    columns["loss>"] = [_number(found[0].loss) for found in rows]
+    for c, row in enumerate(rows[0]):
+        columns[f"U at {row.n_bins or 'no'}\nbins>"] = [_number(found[c].U, "+") for found in rows]
+    _table(console, f"\n{result.headline} ({result.symbol(result.headline)}): n·error = loss + U", columns)
 
 
-def _losses(console: Console, evaluations: dict[str, Evaluation]) -> None:
-    first = next(iter(evaluations.values()))
-    columns = [("model", "left"), *((value.name.replace("_", "\n"), "right") for value in first.losses)]
-    rows = [[name, *(_number(value.value) for value in e.losses)] for name, e in evaluations.items()]
-    _table(console, "losses (lower predicts better)", columns, rows)
+def _orders(console: Console, result: Comparison) -> None:
+    """Per error and score, who is first at which bin counts, and how many pairs change places."""
+    flips: Counter[tuple[str, str]] = Counter((flip.error, flip.by) for flip in result.flips)
+    first: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
+    for ranking in result.rankings:
+        winners = first.setdefault((ranking.error, ranking.by, ranking.truthful), {})
+        winners.setdefault(ranking.order[0], []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
+    columns = {
+        "ranked by": [f"{error}{', score' if by == 'score' else ''}" for error, by, _ in first],
+        "truthful": ["yes" if truthful else "no" for _, _, truthful in first],
+        "flips>": [str(flips[error, by]) for error, by, _ in first],
+        "first (at bins)": ["; ".join(f"{name} ({', '.join(m)})" for name, m in w.items()) for w in first.values()],
+    }
+    _table(console, "\npairs of models that change places with the number of bins (flips)", columns)
 
 
-def comparison(result: Comparison, *, every_flip: bool = False) -> None:
-    """Losses, the leaderboard as loss + U, rankings by bin count, and the verdict as the last lines."""
-    console = _console()
-    _losses(console, result.evaluations)
-    _leaderboard(console, result)
-    _ranking_table(console, result)
-    if every_flip:
-        _say(console, *_flip_lines(result))
-    _say(console, *(f"note: {note}" for note in result.notes), "")
-    _say(console, *result.verdict.sentences)
+def _theorem(result: Comparison) -> list[str]:
+    """For how many pairs the order of the headline error is bound to be that of the loss."""
+    found: dict[int | None, Counter[str]] = {}
+    for pair in result.pairs:
+        if pair.error == result.headline:
+            found.setdefault(pair.n_bins, Counter()).update([pair.condition])
+    order = ("holds", "plausible", "undecided", "fails")
+    return [
+        f"theorem (U small against the loss gap), pairs at {m or 'no'} bins: "
+        + ", ".join(f"{word} for {said[word]}" for word in order)
+        for m, said in found.items()
+    ]
 
 
-def _leaderboard(console: Console, result: Comparison) -> None:
-    """One row per model and bin count; the model, its loss, test and direction stand in the first of them."""
-    columns = (
-        ("model", "left"),
-        ("loss", "right"),
-        ("bins", "right"),
-        ("U", "right"),
-        ("interval of U", "left"),
-        ("p", "right"),
-        ("direction", "left"),
-    )
-    rows = []
-    for entry in result.leaderboard():
-        pvalue = "" if entry["pvalue"] is None else f"{entry['pvalue']:.3g}"
-        head = (entry["model"], _number(entry["loss"]), pvalue, entry["direction"])
-        for i, (m, (u, low, high)) in enumerate(entry["U"].items()):
-            name, loss, p, direction = head if i == 0 else ("", "", "", "")
-            bins = "-" if m is None else str(m)
-            rows.append((name, loss, bins, f"{u:+.3g}", _interval(low, high), p, direction))
-    name = f"{result.headline} ({result.symbol(result.headline)}), {result.n_samples} samples"
-    _table(console, f"{name}: n·error = loss + U, {result.level:.0%} intervals", columns, rows)
-
-
-def _ranking_table(console: Console, result: Comparison) -> None:
-    """Per error, how its ranking of the models holds across bin counts."""
-    rows = []
-    for error in result.error_names:
-        found = [r for r in result.rankings if r.error == error]
-        first: dict[str, list[str]] = {}
-        for ranking in found:
-            best = result.names[_best(ranking.ranks)]
-            first.setdefault(best, []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
-        count = sum(flip.error == error for flip in result.flips)
-        words = "; ".join(f"{name} ({', '.join(bins)})" for name, bins in first.items())
-        truthful = "yes" if result.evaluations[result.names[0]].rows(error)[0].truthful else "no"
-        rows.append((error, truthful, str(count) if len(found) > 1 else "-", words))
-    columns = (("error", "left"), ("truthful", "left"), ("flips", "right"), ("ranked first (at bins)", "left"))
-    _table(console, "pairs of models whose order flips with the number of bins", columns, rows)
-
-
-def _best(ranks: Sequence[float]) -> int:
-    return min(range(len(ranks)), key=lambda i: ranks[i])
-
-
-def _flip_lines(result: Comparison) -> list[str]:
-    """Every error's flips, truthful ones included, with which of them are beyond noise."""
-    lines = []
-    for error in result.error_names:
-        found = [flip for flip in result.flips if flip.error == error]
-        beyond = sum(bool(flip.beyond_noise) for flip in found)
-        known = any(flip.beyond_noise is not None for flip in found)
-        lines.append(
-            f"{error}: {len(found)} flip{'s' * (len(found) != 1)}" + (f", {beyond} beyond noise" if known else "")
-        )
-    return lines
+def _notes(console: Console, notes: Sequence[str]) -> None:
+    if notes:
+        _say(console, "", *(f"note: {note}" for note in merged_notes(notes)))
 
 
 def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> None:
@@ -213,20 +216,20 @@ def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> N
     console = _console()
     _say(console, repr(result))
     word = "rejected" if rejected else "not rejected"
-    _say(console, f"calibration is {word} at alpha = {alpha:g} (p = {result.pvalue:.3g})")
+    _say(console, f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
 
 
 def to_csv(result: Any) -> str:
     """One row per model, subgroup, error and bin count."""
     evaluations = getattr(result, "evaluations", None) or {result.name: result}
+    records = [
+        {"model": name, "subgroup": group, "n_samples": part.n_samples, **asdict(row)}
+        for name, found in evaluations.items()
+        for group, part in ((None, found), *found.subgroups.items())
+        for row in part.errors
+    ]
     out = io.StringIO()
-    writer: Any = None
-    for name, found in evaluations.items():
-        for group, part in ((None, found), *found.subgroups.items()):
-            for row in part.errors:
-                record = {"model": name, "subgroup": group, "n_samples": part.n_samples, **asdict(row)}
-                if writer is None:
-                    writer = csv.DictWriter(out, fieldnames=list(record), lineterminator="\n")
-                    writer.writeheader()
-                writer.writerow(record)
+    writer = csv.DictWriter(out, fieldnames=list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
     return out.getvalue()

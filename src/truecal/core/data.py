@@ -317,13 +317,24 @@ def check_logits(logits: Any, name: str = "logits") -> Array:
 
 
 def check_multiclass(y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
-    """Class indices (n,) and probabilities (n, k) of the same rows."""
+    """Class indices (n,), or label distributions (n, k), and probabilities (n, k) of the same rows."""
     y, proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     refuse_swapped(y, proba)
     proba = check_probabilities(proba)
-    indices = check_labels(y, proba.shape[1], labels)
-    check_same_length(y_true=indices, y_proba=proba)
-    return indices, proba
+    outcomes = check_soft_labels(y, proba.shape[1]) if y.ndim == 2 and y.shape[1] > 1 else None
+    if outcomes is None:
+        outcomes = check_labels(y, proba.shape[1], labels)
+    elif labels is not None:
+        raise ValueError("labels cannot apply: y_true has a column per class already")
+    check_same_length(y_true=outcomes, y_proba=proba)
+    return outcomes, proba
+
+
+def check_soft_labels(y_true: Array, n_classes: int) -> Array:
+    """Label distributions (n, k), such as shares of human votes: rows in [0, 1] that sum to 1, one column per class."""
+    if y_true.shape[1] != n_classes:
+        raise ValueError(f"y_true has {y_true.shape[1]} columns and y_proba has {n_classes}: expected one per class")
+    return check_probabilities(y_true, "y_true").astype(np.float64)
 
 
 def refuse_swapped(y_true: Any, y_proba: Any) -> None:

@@ -266,26 +266,16 @@ def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ti
     return read_rule(strategy, n_bins, ties, names=names) if vector else read_rule(strategy, n_bins, ties)
 
 
+class _ScoreOptions(TypedDict, total=False):
+    error: str | CalibrationError
+    sample_weight: Any
+    labels: Any
+
+
 @overload
-def score(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "confidence",
-    n_bins: OneCount = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> float: ...
+def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[_ScoreOptions]) -> float: ...
 @overload
-def score(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "confidence",
-    n_bins: Counts,
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Array: ...
+def score(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ScoreOptions]) -> Array: ...
 def score(
     y_true: Any,
     y_proba: Any,

@@ -8,14 +8,18 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.numpy import top_class, top_class_and_value
+from ..backends.numpy import top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
 
 Array = NDArray[Any]
 
 
 class Loss:
-    """A named loss, called as loss(y_true, y_proba, *, sample_weight=None, per_example=False, labels=None)."""
+    """A named loss, called as loss(y_true, y_proba, *, sample_weight=None, per_example=False, labels=None).
+
+    y_true holds labels, or label distributions (n, k) such as shares of human votes: the loss is then its expectation
+    over them, and for squared losses the squared distance from them.
+    """
 
     def __init__(self, formula: Callable[[Array, Array], Array]) -> None:
         self._formula = formula
@@ -24,6 +28,10 @@ class Loss:
 
     def __repr__(self) -> str:
         return f"<loss {self.name}>"
+
+    def per_row(self, y: Array, proba: Array) -> Array:
+        """The loss of every row of validated arrays."""
+        return self._formula(y, proba)
 
     def __reduce__(self) -> str:
         return self.name  # by its name in this module, so that other processes find the same loss
@@ -78,12 +86,15 @@ def weighted_mean(values: Array, weights: Array | None) -> float:
 
 def _own(y: Array, proba: Array) -> Array:
     """The probability of the label that came, in float64."""
+    if y.ndim == 2:
+        return np.asarray(np.einsum("ij,ij->i", y, proba, dtype=np.float64))
     return np.asarray(proba[np.arange(len(y)), y], dtype=np.float64)
 
 
 def _top(y: Array, proba: Array) -> tuple[Array, Array]:
     top, confidence = top_class_and_value(proba)
-    return confidence.astype(np.float64), y == top
+    right = y == top if y.ndim == 1 else y[np.arange(len(y)), top]
+    return confidence.astype(np.float64), right
 
 
 @Loss
@@ -94,7 +105,7 @@ def classification_error(y: Array, proba: Array) -> Array:
     >>> tc.classification_error([0, 1], [[.7, .3], [.6, .4]])
     0.5
     """
-    return np.asarray(y != top_class(proba), dtype=np.float64)
+    return np.asarray(1.0 - _top(y, proba)[1], dtype=np.float64)
 
 
 @Loss
@@ -105,7 +116,9 @@ def cross_entropy(y: Array, proba: Array) -> Array:
     >>> round(tc.cross_entropy([0, 1], [[.5, .5], [.5, .5]]), 6)
     0.693147
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if y.ndim == 2:
+            return np.asarray(-np.where(y > 0, y * np.log(proba.astype(np.float64)), 0.0).sum(axis=1)) + 0.0
         return np.asarray(-np.log(_own(y, proba))) + 0.0
 
 
@@ -120,7 +133,10 @@ def brier(y: Array, proba: Array) -> Array:
     losses = np.empty(len(y))
     for rows in row_blocks(len(y), proba.shape[1] * 8):
         residual = proba[rows].astype(np.float64)
-        residual[np.arange(len(residual)), y[rows]] -= 1.0
+        if y.ndim == 2:
+            residual -= y[rows]
+        else:
+            residual[np.arange(len(residual)), y[rows]] -= 1.0
         losses[rows] = np.einsum("ij,ij->i", residual, residual)
     return losses
 

@@ -55,6 +55,11 @@ class _OfClasses(Property):
         return check_multiclass(y_true, y_proba, labels)
 
 
+def _outcomes(y: Array) -> dict[str, Any]:
+    """The outcomes of every class: marks for labels, values for label distributions."""
+    return {"marks": y} if y.ndim == 1 else {"values": y}
+
+
 @final
 @dataclass(frozen=True)
 class Binary(Property):
@@ -83,7 +88,7 @@ class Classwise(_OfClasses):
     kind = "classwise"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        return Sample(self.kind, reports, marks=y, distributions=reports, labels=y, **unit_weights(weights))
+        return Sample(self.kind, reports, **_outcomes(y), distributions=reports, labels=y, **unit_weights(weights))
 
 
 @final
@@ -95,7 +100,8 @@ class Full(_OfClasses):
     vector = True
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        return Sample(self.kind, reports, marks=y, joint=True, distributions=reports, labels=y, **unit_weights(weights))
+        about: dict[str, Any] = {"joint": True, "distributions": reports, "labels": y} | unit_weights(weights)
+        return Sample(self.kind, reports, **_outcomes(y), **about)
 
 
 @final
@@ -108,6 +114,10 @@ class Confidence(_OfClasses):
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         top, confidence = top_class_and_value(reports)
+        if y.ndim == 2:
+            right = y[np.arange(len(y)), top]
+            soft: dict[str, Any] = {"values": right, "wrong": 1 - right, "distributions": reports, "labels": y}
+            return Sample(self.kind, confidence, **soft, **unit_weights(weights))
         correct = y.astype(top.dtype, copy=False) == top  # indices of one width compare faster
         return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
 
@@ -184,7 +194,7 @@ class Linear(_OfClasses):
         return Sample(
             self.kind,
             _mean_values(reports, self.phi),
-            values=self.phi[y],
+            values=self.phi[y] if y.ndim == 1 else _mean_values(y, self.phi),
             joint=self.vector,
             bounds=self.bounds,
             distributions=reports,

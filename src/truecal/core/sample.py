@@ -33,11 +33,11 @@ class Sample:
     joint: bool = False
     bounds: Bounds | None = (0.0, 1.0)
     wrong: Array | None = None
-    """For confidence: which top classes were wrong, the source of its correction."""
+    """For confidence: which top classes were wrong (with soft labels, how much), the source of its correction."""
     distributions: Array | None = None
     """The distributions over classes that the reports come from, where they do: labels of a calibrated world."""
     labels: Array | None = None
-    """The class that came in each row, beside `distributions`."""
+    """The class that came in each row, or its label distribution, beside `distributions`."""
 
     @property
     def rows(self) -> int:
@@ -74,14 +74,14 @@ class Sample:
         """Σ w(1 − z)."""
         if self.wrong is None:
             return 0.0
-        return float(self.wrong.sum() if self.weights is None else self.weights[self.wrong].sum())
+        return float(self.wrong.sum() if self.weights is None else self.weights @ self.wrong)
 
     @property
     def wrong_weight_sq(self) -> float:
         """Σ w²(1 − z): what the confidence correction adds to n²·error."""
         if self.wrong is None:
             return 0.0
-        return float(self.wrong.sum() if self.weights is None else np.square(self.weights)[self.wrong].sum())
+        return float(self.wrong.sum() if self.weights is None else np.square(self.weights) @ self.wrong)
 
     def view(self, j: int) -> Array:
         """The reports of view j."""

@@ -16,7 +16,7 @@ from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import ArgmaxQuantile, BinCounts
 from .inputs import Inputs, TopPredictions, read_inputs
-from .measuring import ErrorValue, Measured, Progress, cluster_numbers
+from .measuring import ErrorValue, Measured, Progress, cluster_numbers, copies_text
 from .model import (
     DIAGRAM_BINS,
     Evaluation,
@@ -403,8 +403,12 @@ def _assemble(
     order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
     if len(first.losses) < 5:
         notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
-    for e in evaluations.values():
-        notes += e.notes
+    repeated = [found.copies for found in measured.values() if found.copies]
+    if repeated:  # a row that is a copy is one under every model
+        notes.append(copies_text(min(repeated), first.n_samples))
+    for name, e in evaluations.items():
+        own = copies_text(measured[name].copies, e.n_samples)
+        notes += [note for note in e.notes if note != own]
     values = [(error, counts, table) for error, by, counts, table in _tables(evaluations) if by == "value"]
     return Comparison(
         names=names,
@@ -428,11 +432,11 @@ def _assemble(
 
 
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
-    """For each error by value, and by score where it has one: its bin counts, and (counts, models), near-ties equal."""
+    """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
     for error in next(iter(evaluations.values())).error_names:
         columns = [e.rows(error) for e in evaluations.values()]
         counts = tuple(row.n_bins for row in columns[0])
-        ways: tuple[By, ...] = ("value",) if columns[0][0].score is None else ("value", "score")
+        ways: tuple[By, ...] = ("value", "score") if columns[0][0].truthful else ("value",)
         for by in ways:
             yield error, by, counts, tied(np.array([[getattr(r, by) for r in rows] for rows in columns]).T)
 

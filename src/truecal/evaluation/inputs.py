@@ -55,6 +55,11 @@ class Inputs:
     weights: Array | None = None
 
     @property
+    def soft(self) -> bool:
+        """Whether the labels are distributions over classes."""
+        return self.y.ndim == 2
+
+    @property
     def n_samples(self) -> int:
         return len(self.y)
 
@@ -97,7 +102,11 @@ class Inputs:
         if self.kind == "top_label":
             tables = {"classification_error": _right_or_wrong, "confidence_loss": _confidence_table}
             return {name: loss_values(y, proba, None, table) for name, table in tables.items()}
-        return {name: loss_values(y, proba, None, name) for name in LOSSES}
+        found = {name: loss_values(y, proba, None, name) for name in LOSSES}
+        if self.soft:  # squared losses are distances from the distribution, not means over its labels
+            values = {name: loss.per_row(y, proba) for name, loss in LOSSES.items()}
+            found = {name: replace(rows, value=values[name]) for name, rows in found.items()}
+        return found
 
     def top_label(self) -> Inputs:
         """The same predictions, reduced to their top class."""
@@ -105,7 +114,8 @@ class Inputs:
             return self
         y, proba = self.classes
         top = top_class(proba)
-        return Inputs("top_label", y == top, proba[np.arange(len(proba)), top], self.weights)
+        right = y == top if y.ndim == 1 else y[np.arange(len(y)), top] > 0.5
+        return Inputs("top_label", right, proba[np.arange(len(proba)), top], self.weights)
 
     def take(self, rows: Array) -> Inputs:
         """Some of the rows."""

@@ -29,8 +29,8 @@ Progress = Callable[[float], None]
 
 NOTIONS = ("classwise", "binary", "confidence", "top_label")
 """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
-MOST_SPREAD = 1 << 27
-"""With more predictions than this, the gap of single classes has no interval."""
+MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
+"""With more predictions or classes than this, the gap of single classes has no interval."""
 
 
 def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
@@ -141,6 +141,8 @@ class Measured:
     direction: MeanGap | None = None
     reliability: dict[str, Reliability] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    copies: int = 0
+    """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
 
@@ -164,7 +166,9 @@ def measure(inputs: Inputs, settings: Settings, groups: Array | None, progress: 
         if progress is not None:
             progress(i / (len(settings.names) + 1))
         _measure_error(name, inputs, settings, clusters, found, shared)
-    if clusters is None and any(ERRORS[name].truthful for name in settings.names):
+    if inputs.soft:
+        found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
+    elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         found.test = _test(inputs.sample(main), settings, found)
     found.losses = _losses(inputs, settings.level, clusters, found)
     return found
@@ -179,11 +183,18 @@ def cluster_numbers(groups: Array) -> Clusters:
 def _say_about_rows(inputs: Inputs, clusters: Clusters | None, found: Measured) -> None:
     if clusters is not None:
         found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
-    elif (copies := inputs.copies()) > 0:
-        found.note(
-            f"{copies} of {inputs.n_samples} rows are exact copies of others (same predictions, same label); "
-            "if they are one case each, pass groups, or they pass for miscalibration"
-        )
+    else:
+        found.copies = inputs.copies()
+        if found.copies:
+            found.note(copies_text(found.copies, inputs.n_samples))
+
+
+def copies_text(copies: int, n: int) -> str:
+    """The note about rows that repeat others."""
+    return (
+        f"{copies} of {n} rows are exact copies of others (same predictions, same label); "
+        "if they are one case each, pass groups, or they pass for miscalibration"
+    )
 
 
 def _measure_error(
@@ -260,7 +271,7 @@ def _spreads(
     if units < 3:
         found.note("fewer than three rows or clusters with weight: no intervals")
         return {}
-    if sample.reports.size > MOST_SPREAD:
+    if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS:
         found.note(f"the gap of {name} has no interval: too many rows and classes")
         return {}
     wanted = (headline,) if settings.n_bins is None else settings.n_bins
@@ -333,6 +344,7 @@ def _absolute(
 
     metric = frozen.error
     values = frozen.values.tolist()
+    clustered = clustered or frozen.sample.marks is None
     draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
     bands: list[Any] = [None] * len(values)
     if draws:
@@ -373,6 +385,7 @@ def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool,
     m = min(settings.diagram_bins, sample.rows)
     place = frozen.counts.index(m)
     table = frozen.table(place)
+    clustered = clustered or sample.marks is None
     draws = 0 if clustered else settings.plan.bands(sample)
     if not draws:
         if not clustered:

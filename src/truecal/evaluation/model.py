@@ -14,7 +14,7 @@ from ..core.data import as_array, check_positive_int
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import BinCounts, read_bins
-from .budget import MOST_REPORTS, Plan
+from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, check_by, check_errors, read_inputs
 from .measuring import (
     NOTIONS,
@@ -31,6 +31,7 @@ from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
     from ..inference import CalibrationTest, Gap, MeanGap
+    from .verdict import Verdict
 
 Array = NDArray[Any]
 
@@ -96,6 +97,13 @@ class Evaluation(Result):
         """The usual ECE, at 15 bins of equal width unless others were asked for."""
         name = next((name for name in ECE_NAMES if name in self.error_names), None)
         return None if name is None else self.row(name).value
+
+    @property
+    def verdict(self) -> Verdict:
+        """How well it predicts, whether it is calibrated, and what ECE says: three short sentences."""
+        from .verdict import give_verdict
+
+        return give_verdict({self.name: self}, {})
 
     def rows(self, error: str) -> tuple[ErrorValue, ...]:
         """The entries of one error, one per bin count."""
@@ -166,12 +174,27 @@ class Evaluation(Result):
         return f"<p>{escape(self.name)}: {self.n_samples} samples</p><table><tbody>{cells}</tbody></table>{notes}"
 
 
+def points_text(value: float | None) -> str:
+    """Points as people read them: "5.4", "25", and "0.0" where chance alone made the gap negative.
+
+    >>> from truecal.evaluation.model import points_text
+    >>> points_text(5.42), points_text(25.2), points_text(-.3)
+    ('5.4', '25', '0.0')
+    """
+    if value is None:
+        return ""
+    return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
+
+
+def gap_interval(gap: Gap) -> str:
+    """ "[4.5, 6.5]", or nothing where no interval is to be trusted."""
+    return "" if gap.note else f"[{points_text(gap.low)}, {points_text(gap.high)}]"
+
+
 def gap_text(gap: Gap) -> str:
-    """ "5.2 points [4.8, 5.9], over-confident"."""
+    """ "5.4 points [4.5, 6.5], over-confident"."""
     word = "" if gap.direction in ("no clear direction", "no direction") else f", {gap.direction}"
-    if gap.note:
-        return f"{gap.points:.1f} points{word}, no interval to be trusted"
-    return f"{gap.points:.1f} points [{gap.low:.1f}, {gap.high:.1f}]{word}"
+    return f"{points_text(gap.points)} points {gap_interval(gap) or '(no interval to be trusted)'}{word}"
 
 
 def calibrated_text(test: CalibrationTest | None, level: float) -> str:
@@ -257,12 +280,13 @@ def read_settings(
         if heavy:
             notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(heavy)}",)
     check_draws(1 if resamples is None else resamples, seed)
+    level = check_level(level)
     return Settings(
         names=names,
         n_bins=_sorted_bins(n_bins),
-        level=check_level(level),
+        level=level,
         seed=int(seed),
-        plan=Plan(resamples, seconds),
+        plan=Plan(resamples, seconds, fewest_draws(models, level)),
         diagram_bins=check_positive_int(diagram_bins, "diagram_bins"),
         notes=notes,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from ..core.errors import ERRORS
-from .measuring import Measured, bins_text
+from .measuring import ErrorValue, Measured, bins_text
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
@@ -54,12 +54,22 @@ class Standing:
     spoke: str = ""
 
     @property
+    def said(self) -> str:
+        """The answer to "calibrated?": "no", "not rejected" or "untested"."""
+        return {"rejected": "no", "too few draws": "untested"}.get(self.state, self.state)
+
+    @property
+    def p(self) -> str:
+        """ "≤ 0.005" or "= 0.4"; empty where the test says nothing."""
+        if self.pvalue is None or self.said == "untested":
+            return ""
+        return f"{'≤' if self.at_floor else '='} {self.pvalue:.2g}"
+
+    @property
     def words(self) -> str:
-        """ "no (p ≤ .005)", "not rejected (p = .4)" or "untested"."""
-        if self.pvalue is None or self.state in ("untested", "too few draws"):
-            return "untested" if self.state == "untested" else "untested (too few draws)"
-        said = "no" if self.state == "rejected" else "not rejected"
-        return f"{said} (p {'≤' if self.at_floor else '='} {self.pvalue:.2g})"
+        """ "no (p ≤ 0.005)", "not rejected (p = 0.4)" or "untested"."""
+        why = f"p {self.p}" if self.p else "" if self.state == "untested" else self.state
+        return f"{self.said} ({why})" if why else self.said
 
 
 @dataclass(frozen=True)
@@ -273,6 +283,8 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
         whole = len(off) == len(facts.names)
         head = ("Not calibrated" if len(off) == 1 else "Nobody is calibrated") if whole else "Not calibrated"
         parts.append(f"{head}: {_sizes(facts, found, off)}.")
+        if len(facts.names) == 1:
+            parts.append(f"Most clearly: {found[off[0]].spoke}.")
     if fine:
         single = len(facts.names) == 1
         parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {_some(fine)}.")
@@ -338,24 +350,72 @@ def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
 
 
 def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Ranking], flips: Sequence[Flip]) -> str:
-    """Which model ECE puts first, and whether it would at another number of bins."""
-    rows = [ranking for ranking in rankings if ranking.error in ECE_NAMES and ranking.by == "value"]
-    if not rows or len(evaluations) < 2:
-        return ""
+    """Which model ECE puts first and where the score puts it, and how many pairs each turns round with the bins."""
     first = next(iter(evaluations.values()))
-    usual = next((r for r in rows if r.n_bins == first.row(r.error).n_bins), rows[0])
-    winners = {ranking.n_bins: ranking.order[0] for ranking in rows}
-    text = f"ECE would have put {usual.order[0]} first"
-    others = {m: name for m, name in winners.items() if name != usual.order[0]}
+    name = next((name for name in ECE_NAMES if name in first.error_names), None)
+    if name is None:
+        return ""
+    if len(evaluations) == 1:
+        return _ece_of_one(first.row(name))
+    rows = [ranking for ranking in rankings if ranking.error == name]
+    usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
+    winner = usual.order[0]
+    others = {ranking.n_bins: ranking.order[0] for ranking in rows if ranking.order[0] != winner}
+    text = f"ECE would have put {winner} first"
     if others:
         told = ", ".join(f"{name} at {bins_text(m)}" for m, name in list(others.items())[:2])
         text += f" at {bins_text(usual.n_bins)}, {told}"
+    elif len(rows) > 1:
+        text += " at every number of bins"
+    text += _place(winner, [r for r in rankings if (r.error, r.by) == (first.headline, "score")])
+    turned = sum(flip.error == name for flip in flips)
+    steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
-    turned = sum(flip.error == usual.error and flip.by == "value" for flip in flips)
-    steady = sum(flip.error == first.headline and flip.by == "score" for flip in flips)
-    if pairs > 1 and turned:
+    if turned:
         text += f"; {turned} of {pairs} pairs change places with its bins, {steady} under the score"
     return text + "."
+
+
+def _ece_of_one(row: ErrorValue) -> str:
+    """The value, and what a calibrated model would find."""
+    band = "" if row.null_low is None else f"; of a calibrated model, {row.null_low:.2g} to {row.null_high:.2g}"
+    return f"ECE would have said {row.value:.3g} ({bins_text(row.n_bins)}{band})."
+
+
+def _place(winner: str, by_score: Sequence[Ranking]) -> str:
+    """Where the score puts the model that ECE puts first, said where it is not first as well."""
+    places = sorted({1 + ranking.order.index(winner) for ranking in by_score})
+    if not places or places[-1] == 1:
+        return ""
+    last = len(by_score[0].order)
+    where = "last" if places == [last] else f"{places[0]} of {last}"
+    if len(places) > 1:
+        where = f"{places[0]} to {places[-1]} of {last}"
+    return f", the score puts it {where}" + (" at every one" if len(by_score) > 1 and len(places) == 1 else "")
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+
+def merged_notes(notes: Iterable[str]) -> list[str]:
+    """Notes that say the same of several files are one, and so are those about one file.
+
+    >>> from truecal.evaluation.verdict import merged_notes
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes", "too few rows", "b.npz: labels from y.npy"])
+    ['a.npz and b.npz: labels from y.npy', 'a.npz: 3 classes', 'too few rows']
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes"])
+    ['a.npz: labels from y.npy; 3 classes']
+    """
+    about: dict[str, list[str]] = {}
+    for note in notes:
+        who, colon, what = note.partition(": ")
+        named = colon and " " not in who  # a name and what is said of it, not a sentence with a colon
+        files = about.setdefault(what if named else note, [])
+        files += [who] if named and who not in files else []
+    said: dict[tuple[str, ...], list[str]] = {}
+    for i, (what, files) in enumerate(about.items()):
+        said.setdefault(tuple(files) or ("", str(i)), []).append(what)
+    return [f"{_some(names)}: {'; '.join(words)}" if names[0] else words[0] for names, words in said.items()]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -191,6 +191,8 @@ def _standardised(draws: Draws) -> Draws:
 
 def omnibus_test(sample: Sample, draws: int, seed: int) -> CalibrationTest:
     """The test of all forms together, of class labels or of one probability per row."""
+    if sample.marks is None:
+        raise ValueError("calibration_test needs one label per row; these are distributions over labels")
     rng = np.random.default_rng(seed)
     rows = sample.rows
     if rows > MOST_ROWS:

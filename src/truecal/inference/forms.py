@@ -22,6 +22,7 @@ Array = NDArray[Any]
 _CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
 _GRID = 128  # cells for the Poisson kernels
 _MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
+_CELLS_PER_ROW = 100  # with more cells than this a row, single classes hold nothing that meets
 _CERTAIN = 11.5  # −log of 1e-5: of smooth p-values below it there is no telling which form is farther off
 _RANK_ONE, _RATES, _CLASSES, _BINS = 4.0, 2.0, 1.0, 0.5
 
@@ -137,11 +138,11 @@ class ClassForms:
         one = np.ones(n) if weights is None else weights
         top = p.argmax(axis=1)
         scalar = ScalarForms.of(p[np.arange(n), top], weights, "confidence: ")
-        m = auto_bins(n, k)
+        m = min(auto_bins(n, k), _CELLS_PER_ROW * n // k)
         forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class rates", _RATES)]
         code: Array | None = None
         base: Array = np.empty(0)
-        if p.size <= _MOST_CODES:
+        if p.size <= _MOST_CODES and m > 1:
             forms.append(Form(f"single classes, {m} bins", _CLASSES))
             code = np.empty((n, k), dtype=np.int32)
             for j in range(k):
@@ -214,7 +215,7 @@ def words(name: str, sign: float) -> str:
     if name == "slope":
         return "probabilities are too extreme" if sign > 0 else "probabilities are not extreme enough"
     if name == "temperature":
-        return f"{over}: one temperature would repair much of it"
+        return f"{over}, most like a wrong temperature"
     if name == "confidence: overall":
         return f"{over}: the confidence is too {high} overall"
     if name == "confidence: slope":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final, overload
+from typing import Any, Unpack, final, overload
 
 from numpy.typing import NDArray
 
@@ -15,7 +15,7 @@ from ..core.rules import BinCounts
 from ..core.sample import Sample
 from .direction import MeanGap, gap_of
 from .frozen import Frozen
-from .options import bins_text, check_groups, check_level, read_error
+from .options import Options, bins_text, check_groups, check_level, read_error
 from .spread import Groups, Spread, spreads
 
 Array = NDArray[Any]
@@ -51,29 +51,9 @@ class Gap(Result):
 
 
 @overload
-def gap(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "confidence",
-    n_bins: OneCount = "auto",
-    level: float = 0.95,
-    groups: Any = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Gap: ...
+def gap(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[Options]) -> Gap: ...
 @overload
-def gap(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "confidence",
-    n_bins: Counts,
-    level: float = 0.95,
-    groups: Any = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> tuple[Gap, ...]: ...
+def gap(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[Options]) -> tuple[Gap, ...]: ...
 def gap(
     y_true: Any,
     y_proba: Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, final, overload
+from typing import Any, Literal, Unpack, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from .frozen import Frozen
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
 from .null_band import NullBand, null_band_of
-from .options import bins_text, check_draws, check_groups, check_level, read_error
+from .options import Options, bins_text, check_draws, check_groups, check_level, read_error
 from .spread import Groups, Spread, spreads
 
 Array = NDArray[Any]
@@ -60,35 +60,19 @@ class Interval(Result):
         return text + (f"\n  {self.note}" if self.note else "")
 
 
+class _Options(Options, total=False):
+    what: What
+    resamples: int
+    seed: int
+
+
 @overload
 def confidence_interval(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "classwise",
-    n_bins: OneCount = None,
-    level: float = 0.95,
-    groups: Any = None,
-    what: What = "U",
-    sample_weight: Any = None,
-    labels: Any = None,
-    resamples: int = 999,
-    seed: int = 0,
+    y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_Options]
 ) -> Interval: ...
 @overload
 def confidence_interval(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError = "classwise",
-    n_bins: Counts,
-    level: float = 0.95,
-    groups: Any = None,
-    what: What = "U",
-    sample_weight: Any = None,
-    labels: Any = None,
-    resamples: int = 999,
-    seed: int = 0,
+    y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_Options]
 ) -> tuple[Interval, ...]: ...
 def confidence_interval(
     y_true: Any,

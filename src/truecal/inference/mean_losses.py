@@ -122,11 +122,16 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
-        value[rows] = each[np.arange(len(a)), y[rows]]
+        value[rows] = each[np.arange(len(a)), y[rows]] if y.ndim == 1 else _expected(y[rows], each)
         most = max(most, float(each.max()))
         high[rows], low[rows], surprise[rows] = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
     ends = (0.0, most) if second is None else (-np.inf, np.inf)
     return Values(value, high, low, _by_range(surprise, high, low), ends, loss == "cross_entropy")
+
+
+def _expected(shares: Array, each: Array) -> Array:
+    """The mean of each row's values over a label distribution; labels of share 0 do not count, whatever they cost."""
+    return np.asarray(np.where(shares > 0, shares * np.where(shares > 0, each, 0.0), 0.0).sum(axis=1))
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,17 @@ def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> Calib
     return metric
 
 
-HIGHEST_LEVEL = 0.9999
+class Options(TypedDict, total=False):
+    """What intervals take beside the number of bins."""
+
+    error: str | CalibrationError
+    level: float
+    groups: Any
+    sample_weight: Any
+    labels: Any
+
+
+HIGHEST_LEVEL = 0.999
 """Bands need draws in proportion to 1/(1 − level), and tails beyond this are not what intervals are made of."""
 
 

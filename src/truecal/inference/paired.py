@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final, overload
+from typing import Any, Unpack, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ..core.rules import BinCounts
 from .frozen import Frozen
 from .loss_parts import loss_influence, own_losses
 from .mean_losses import MeanInterval, mean_interval
-from .options import bins_text, check_groups, check_level, read_error
+from .options import Options, bins_text, check_groups, check_level, read_error
 from .spread import Groups, Spread, paired_interaction, paired_spread, spreads
 
 Array = NDArray[Any]
@@ -97,33 +97,17 @@ class PairedDifference(Result):
         return "\n".join(lines)
 
 
+class _Options(Options, total=False):
+    names: tuple[str, str]
+
+
 @overload
 def paired_difference(
-    y_true: Any,
-    a: Any,
-    b: Any,
-    *,
-    error: str | CalibrationError = "classwise",
-    n_bins: OneCount = "auto",
-    level: float = 0.95,
-    groups: Any = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-    names: tuple[str, str] = ("a", "b"),
+    y_true: Any, a: Any, b: Any, *, n_bins: OneCount = "auto", **options: Unpack[_Options]
 ) -> PairedDifference: ...
 @overload
 def paired_difference(
-    y_true: Any,
-    a: Any,
-    b: Any,
-    *,
-    error: str | CalibrationError = "classwise",
-    n_bins: Counts,
-    level: float = 0.95,
-    groups: Any = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-    names: tuple[str, str] = ("a", "b"),
+    y_true: Any, a: Any, b: Any, *, n_bins: Counts, **options: Unpack[_Options]
 ) -> tuple[PairedDifference, ...]: ...
 def paired_difference(
     y_true: Any,

@@ -1,17 +1,19 @@
 """Prediction files in, results out."""
 
+from truecal.io.agreement import check_same_samples, distinct_names
 from truecal.io.failures import FileError
-from truecal.io.predictions import Kind, Predictions, check_same_samples, distinct_names
-from truecal.io.reading import read_labels, read_predictions
+from truecal.io.predictions import FileKind, Predictions
+from truecal.io.reading import read_column, read_labels, read_predictions
 from truecal.io.writing import atomic_path, write_atomic
 
 __all__ = [
     "FileError",
-    "Kind",
+    "FileKind",
     "Predictions",
     "atomic_path",
     "check_same_samples",
     "distinct_names",
+    "read_column",
     "read_labels",
     "read_predictions",
     "write_atomic",

@@ -3,53 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from truecal.io.failures import FileError, failure, listing, quote
-from truecal.io.predictions import KINDS, Kind
+from truecal.io.predictions import FILE_KINDS, FileKind
 
 LABEL_NAMES = ("label", "labels", "y_true", "target", "targets", "true_label", "gold", "truth", "ground_truth")
 PROBA_NAMES = ("probs", "probabilities", "proba", "probas", "prob", "probability", "y_proba", "y_prob", "p")
 LOGIT_NAMES = ("logits", "logit", "y_logits", "log_probs", "logprobs", "log_prob", "logprob", "log_proba")
+SCORE_NAMES = ("score", "scores", "y_score", "y_scores")  # probabilities unless the caller says logits
 PREDICTION_NAMES = ("prediction", "pred", "predicted", "predicted_label", "pred_label", "y_pred")
 CONFIDENCE_NAMES = ("confidence", "conf", "max_prob", "top_prob")
 CORRECT_NAMES = ("correct", "is_correct")
 CLASSES_NAMES = ("classes", "class_names")
 ID_NAMES = ("id", "ids", "index", "idx", "row", "sample_id", "doc_id", "fold", "split", "weight", "sample_weight")
 
-WEAK_LABEL = (
-    "y"  # also a class of its own in files with one column per letter, so it counts only if nothing better does
-)
+LIKELY_LABELS = ("answer", "class", "category", "outcome", "actual", "expected", "species", "y", "response", "key")
+
+WEAK_LABEL = "y"  # also a class where columns are letters, so it counts only if nothing better does
 WEAK_PROBA = "p"
 
 LOGITS_OPTION = "logits=True (--logits)"  # as the library and as the command line call it
 COLUMNS_OPTION = "proba_columns (--columns)"
 LABEL_OPTION = "label_column (--label-column)"
 LABELS_OPTION = "labels (--labels)"
+PERCENT_OPTION = "percent=True (--percent)"
+NORMALIZE_OPTION = "normalize=True (--normalize)"
+INCOMPLETE_OPTION = "drop_incomplete=True (--drop-incomplete)"
+BASE_OPTION = "label_base=1 (--label-base 1)"
+HEADER_OPTION = "say header=True or header=False (--header or --no-header)"
 MOST_LISTED = 12  # names of columns in a note
 
-_BEHIND = r"(?:[_.:](.+)|([0-9]+))"
-_PROBA_PREFIX = re.compile(rf"({'|'.join(PROBA_NAMES)}){_BEHIND}", re.IGNORECASE | re.DOTALL)
-_LOGIT_PREFIX = re.compile(rf"({'|'.join(LOGIT_NAMES)}){_BEHIND}", re.IGNORECASE | re.DOTALL)
+NUMBER, WHOLE, VECTOR = "a number per row", "a whole number per row", "a vector per row"
+Forms = Mapping[str, str]
+"""What each column or key holds: NUMBER, WHOLE, VECTOR, or words for anything else."""
 
 Scale = Literal["probabilities", "logits"]
+_NAMES: dict[Scale, tuple[str, ...]] = {"probabilities": PROBA_NAMES, "logits": LOGIT_NAMES}
+_PREFIXES: dict[Scale | None, re.Pattern[str]] = {
+    scale: re.compile(rf"({'|'.join(names)})(?:[_.:](.+)|([0-9]+))", re.IGNORECASE | re.DOTALL)
+    for scale, names in [*_NAMES.items(), (None, SCORE_NAMES)]
+}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller said about a file; None leaves it to the rules."""
+    """What the caller said about a file; None leaves it to the rules. See `read_predictions` for the options.
+
+    `rows` is how many rows there should be, where that is known: it tells a header from a first row.
+    """
 
     path: str
     label_column: str | None = None
     proba_columns: tuple[str, ...] | None = None
     logits: bool = False
-    kind: Kind | None = None
+    kind: FileKind | None = None
+    label_base: int = 0
+    normalize: bool = False
+    percent: bool = False
+    drop_incomplete: bool = False
+    header: bool | None = None
+    length_normalized: bool = False
+    rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind is not None and self.kind not in KINDS:
-            raise ValueError(f"kind: expected one of {', '.join(KINDS)} or None, got {quote(self.kind)}")
+        if self.label_base not in (0, 1):
+            raise ValueError(f"label_base: expected 0 or 1, got {quote(self.label_base)}")
+        if self.kind is not None and self.kind not in FILE_KINDS:
+            raise ValueError(f"kind: expected one of {', '.join(FILE_KINDS)} or None, got {quote(self.kind)}")
         if self.logits and self.kind not in (None, "logits"):
             raise ValueError(f"logits=True and kind={self.kind!r} contradict each other: give one of them")
         if self.proba_columns is not None and not self.proba_columns:
@@ -62,12 +85,15 @@ class Request:
             return "logits"
         return "probabilities" if self.kind == "probabilities" else None
 
+    def refuse(self, what: str) -> FileError:
+        return failure(self.path, what)
+
 
 @dataclass(frozen=True)
 class Layout:
     """Where the predictions of a file are. `sure` is False when only the default says they are probabilities."""
 
-    kind: Kind
+    kind: FileKind
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     sure: bool = True
@@ -77,66 +103,78 @@ class Layout:
     note: str = ""
 
 
-def is_pandas_index(name: str) -> bool:
-    return name == "" or name.startswith(("__index_level_", "Unnamed: "))
-
-
 def check_names(path: str, names: Sequence[str], what: str = "column") -> None:
     """Every name once: a repeated name leaves open which of the two is meant."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise failure(
-                path, f"expected every {what} name once, {quote(name)} appears {list(names).count(name)} times"
-            )
+            times = list(names).count(name)
+            raise failure(path, f"expected every {what} name once, {quote(name)} appears {times} times")
         seen.add(name)
 
 
-def find_label(request: Request, names: Sequence[str], what: str = "column", *, weak: bool = True) -> str | None:
-    """The label column: the one that was named, else the only one called label, y_true, target, ..., else y."""
+def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = False) -> tuple[str | None, str]:
+    """The label column and the rule that found it: the one that was named, else by its name, else y.
+
+    Among arrays the only one with a whole number per row will do. `elsewhere`: the caller gave labels already, so that
+    only a telling name counts.
+    """
     if request.label_column is not None:
-        return _present(request, request.label_column, names, what)
-    found = [name for name in names if name.lower() in LABEL_NAMES]
+        return _present(request, request.label_column, forms, what), "named by label_column"
+    found = _called(forms, LABEL_NAMES)
     if len(found) > 1:
-        raise failure(request.path, f"expected one label {what}, found {listing(found)}: name one with {LABEL_OPTION}")
+        raise request.refuse(f"expected one label {what}, found {listing(found)}: name one with {LABEL_OPTION}")
+    if not found and not elsewhere:
+        found = [WEAK_LABEL] if WEAK_LABEL in forms else []
     if found:
-        return found[0]
-    return WEAK_LABEL if weak and WEAK_LABEL in names else None
+        return found[0], "by its name"
+    whole = [name for name, form in forms.items() if form == WHOLE and name.lower() not in CLASSES_NAMES]
+    if len(whole) == 1 and not elsewhere:
+        return whole[0], "the only array with one whole number per row"
+    return None, ""
 
 
-def find_layout(
-    request: Request,
-    names: Sequence[str],
-    *,
-    label: str | None,
-    numeric: Collection[str],
-    lists: Collection[str] = (),
-    odd: Mapping[str, str] | None = None,
-    what: str = "column",
-) -> Layout:
-    """Find the predictions among `names`; `numeric` hold a number per row, `lists` a vector per row, `odd` neither."""
-    rest = [name for name in names if name != label]
+def find_layout(request: Request, forms: Forms, label: str | None, what: str) -> Layout:
+    """Find the predictions among the columns or keys."""
+    search = _Search(request, {name: form for name, form in forms.items() if name != label}, what)
     if request.kind == "top_label":
-        return _top_label(request, rest, what) or _none_found(request, names, what)
+        return search.top_label() or search.nothing()
     if request.proba_columns is not None:
-        return _given(request, names, what)
-    layout = (
-        _by_vector_name(request, rest, lists, what)
-        or _by_prefix(request, rest)
-        or _by_scalar_name(request, rest, numeric, what)
-        or (None if request.told else _top_label(request, rest, what))
-        or _refuse_odd(request, rest, odd or {}, what)
-        or _only_vector(request, rest, lists, what)
-        or _plain_classes(request, rest, numeric)
+        return search.named(forms)
+    return (
+        search.by_vector_name()
+        or search.by_prefix()
+        or search.by_scalar_name()
+        or (None if request.told else search.top_label())
+        or search.by_score()
+        or search.refuse_odd()
+        or search.only_vector()
+        or search.plain_classes()
+        or search.nothing()
     )
-    return layout or _none_found(request, names, what)
+
+
+def unnamed_layout(request: Request, forms: Forms, label: str | None, what: str) -> Layout:
+    """The predictions of an array, or columns, without names: the caller's word, or the default, says what they are."""
+    if request.kind in ("top_label", "choices"):
+        raise request.refuse(f"expected names of arrays or columns for kind={request.kind!r}, there are none")
+    columns = request.proba_columns or tuple(name for name in forms if name != label)
+    for name in columns:
+        _present(request, name, forms, what)
+        if forms[name] not in (NUMBER, VECTOR):
+            how = "labels go to labels= (--labels)"
+            if what == "column":
+                how = f"if it holds the labels, name it with {LABEL_OPTION}; if a header is missed, {HEADER_OPTION}"
+            raise request.refuse(f"expected predictions (floating-point numbers) in {name}, got {forms[name]}: {how}")
+    scale, sure = settle(request, None, "")
+    why = "without a name" if what == "key" else "there is no header"
+    return Layout(scale, columns, sure=sure, note=f"{scale} from {_shown(columns, what)} ({why})")
 
 
 def name_says(name: str) -> Scale | None:
     """What a name says its numbers are: probabilities, logits, or nothing."""
-    if name.lower() in LOGIT_NAMES or _LOGIT_PREFIX.fullmatch(name):
-        return "logits"
-    return "probabilities" if name.lower() in PROBA_NAMES or _PROBA_PREFIX.fullmatch(name) else None
+    said = (scale for scale in reversed(_NAMES) if name.lower() in _NAMES[scale] or _PREFIXES[scale].fullmatch(name))
+    return next(said, None)
 
 
 def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, bool]:
@@ -144,193 +182,211 @@ def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, b
     told = request.told
     if said is not None and told is not None and said != told:
         flag = LOGITS_OPTION if request.logits else f"kind={request.kind!r}"
-        raise failure(request.path, f"expected {told} as {flag} says, {subject} says {said}: rename it or drop {flag}")
+        raise request.refuse(f"expected {told} as {flag} says, {subject} says {said}: rename it or drop {flag}")
     return said or told or "probabilities", (said or told) is not None
 
 
-def _present(request: Request, wanted: str, names: Sequence[str], what: str) -> str:
+@dataclass(frozen=True)
+class _Search:
+    """The rules, in the order of the documentation; each gives a Layout, or None where it finds nothing."""
+
+    request: Request
+    forms: Forms  # without the label
+    what: str
+
+    def named(self, everything: Forms) -> Layout:
+        """The columns that the caller named; also the label's own, if that is what they say."""
+        wanted = self.request.proba_columns or ()
+        check_names(self.request.path, wanted, "proba_columns")
+        for name in wanted:
+            _present(self.request, name, everything, self.what)
+        said = {name_says(name) for name in wanted}
+        subject = f"the name of {self.what} {quote(wanted[0])}"
+        scale, sure = settle(self.request, said.pop() if len(said) == 1 else None, subject)
+        note = f"{scale} from {_shown(wanted, self.what)} (named by proba_columns)"
+        classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
+        return Layout(scale, wanted, classes, sure, note=note)
+
+    def by_vector_name(self) -> Layout | None:
+        """One column of vectors (or one array) called probs, probabilities, ..., or logits."""
+        vectors = self._having(VECTOR)
+        name = self._choose(_called(vectors, PROBA_NAMES), _called(vectors, LOGIT_NAMES))
+        return None if name is None else self._by_name(name, "")
+
+    def by_prefix(self) -> Layout | None:
+        """Two columns or more that share a prefix: prob_, p_, proba_, logit_, ..., or at last score_."""
+        found: dict[tuple[Scale | None, str], list[str]] = {}
+        for name in self.forms:
+            for scale, pattern in _PREFIXES.items():
+                if match := pattern.fullmatch(name):
+                    found.setdefault((scale, match[1].lower()), []).append(name)
+        found = {key: members for key, members in found.items() if len(members) > 1}
+        found = {key: members for key, members in found.items() if key[0] is not None} or found
+        told = self.request.told
+        wanted = {key: members for key, members in found.items() if None in (told, key[0]) or told == key[0]}
+        if len(wanted) > 1:
+            shown = " and ".join(listing(members, 2) for members in wanted.values())
+            how = f"name the columns with {COLUMNS_OPTION}, or say {LOGITS_OPTION} or kind='probabilities'"
+            raise self.request.refuse(f"expected one family of prediction columns, found {shown}: {how}")
+        if not wanted:
+            for said, prefix in found:  # the only family says the opposite of what the caller said
+                settle(self.request, said, f"the column prefix {quote(prefix)}")
+            return None
+        (said, prefix), members = wanted.popitem()
+        scale, sure = settle(self.request, said, "")
+        note = f"{scale} from {_shown(members, self.what)} (by the prefix {quote(prefix)})"
+        return Layout(scale, tuple(members), self._class_names(members), sure, note=note)
+
+    def by_scalar_name(self) -> Layout | None:
+        """One number per row called prob, y_prob, ... or prob_1: the probability (or logit) of class 1 of two."""
+        usable = self._having(NUMBER)
+        strong = [n for n in usable if n.lower() != WEAK_PROBA]
+        if not _plain(strong):
+            strong = usable  # p counts when nothing else could be a class
+        probas, logits = (
+            _called(strong, _NAMES[scale]) + [n for n in strong if _behind(scale, n) == "1"] for scale in _NAMES
+        )
+        name = self._choose(probas, logits)
+        return None if name is None else self._by_name(name, " of class 1")
+
+    def top_label(self) -> Layout | None:
+        """(label, prediction, confidence) or (correct, confidence)."""
+        confidence = self._one_of(CONFIDENCE_NAMES)
+        if (columns := self.request.proba_columns) is not None:
+            if len(columns) != 1:
+                shown = f"{COLUMNS_OPTION} names {listing(columns)}"
+                raise self.request.refuse(f"expected one confidence {self.what}, {shown}")
+            confidence = _present(self.request, columns[0], self.forms, self.what)
+        if confidence is None:
+            return None
+        correct = self._one_of(CORRECT_NAMES)
+        prediction = None if correct is not None else self._one_of(PREDICTION_NAMES)
+        if correct is None and prediction is None:
+            wanted = f"{' or '.join(CORRECT_NAMES)}, or {', '.join(PREDICTION_NAMES)} with a label"
+            raise self.request.refuse(
+                f"expected beside {quote(confidence)} a {self.what} {wanted}, found {listing(self.forms)}"
+            )
+        source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
+        shown = _shown([confidence], self.what)
+        note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
+        return Layout("top_label", prediction=prediction, confidence=confidence, correct=correct, note=note)
+
+    def by_score(self) -> Layout | None:
+        """One column of vectors, or of numbers where nothing else could be a class, called score, y_score, ..."""
+        vectors, numbers = (_called(self._having(form), SCORE_NAMES) for form in (VECTOR, NUMBER))
+        if not vectors and _plain(name for name in self._having(NUMBER) if name not in numbers):
+            return None
+        found = vectors or numbers
+        if len(found) > 1:
+            raise self._several(found)
+        return self._by_name(found[0], "" if vectors else " of class 1") if found else None
+
+    def refuse_odd(self) -> Layout | None:
+        """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
+        for name in _called(self.forms, {*PROBA_NAMES, *LOGIT_NAMES} - {WEAK_PROBA}):
+            if self.forms[name] not in (NUMBER, VECTOR):
+                wanted = "numbers, one per row or of shape (rows, classes),"
+                raise self.request.refuse(
+                    f"expected {wanted} in the {self.what} {quote(name)}, it holds {self.forms[name]}"
+                )
+        return None
+
+    def only_vector(self) -> Layout | None:
+        """The only column of vectors (or the only matrix), whatever its name."""
+        found = self._having(VECTOR)
+        if not found:
+            return None
+        if len(found) > 1:
+            raise self._several(found)
+        scale, sure = settle(self.request, name_says(found[0]), f"the name of {self.what} {quote(found[0])}")
+        note = f"{scale} from {_shown(found, self.what)} (the only one with a vector per row)"
+        return Layout(scale, (found[0],), sure=sure, note=note)
+
+    def plain_classes(self) -> Layout | None:
+        """All numeric columns that are not labels, identifiers, weights or parts of a top-label file: one per class."""
+        found = _plain(self._having(NUMBER))
+        if len(found) < 2:
+            return None
+        scale, sure = settle(self.request, None, "")
+        note = f"{scale} from {_shown(found, self.what)} (the numeric ones that are left, one per class)"
+        return Layout(scale, found, found, sure, note=note)
+
+    def nothing(self) -> Layout:
+        wanted = f"predictions: a {self.what} called probs or logits, or {self.what}s such as prob_a, prob_b"
+        if self.request.kind == "top_label":
+            wanted = f"a confidence {self.what} ({', '.join(CONFIDENCE_NAMES)})"
+        raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: name them with {COLUMNS_OPTION}")
+
+    def _by_name(self, name: str, of: str) -> Layout:
+        scale, sure = settle(self.request, name_says(name), f"the name of {self.what} {quote(name)}")
+        return Layout(scale, (name,), sure=sure, note=f"{scale}{of} from {_shown([name], self.what)} (by its name)")
+
+    def _having(self, form: str) -> list[str]:
+        return [name for name, held in self.forms.items() if held == form]
+
+    def _choose(self, probas: list[str], logits: list[str]) -> str | None:
+        """One of the names that say probabilities or logits; between the two only the caller's word decides."""
+        told = self.request.told
+        if probas and logits and told is None:
+            both = listing([*probas, *logits])
+            how = f"say {LOGITS_OPTION}, or name one with {COLUMNS_OPTION}"
+            raise self.request.refuse(f"expected probabilities or logits, found both ({both}): {how}")
+        found = (logits or probas) if told == "logits" else (probas or logits)
+        if len(found) > 1:
+            raise self._several(found)
+        return found[0] if found else None
+
+    def _several(self, found: Sequence[str]) -> FileError:
+        return self.request.refuse(
+            f"expected one {self.what} of predictions, found {listing(found)}: name one with {COLUMNS_OPTION}"
+        )
+
+    def _one_of(self, wanted: tuple[str, ...]) -> str | None:
+        found = _called(self.forms, wanted)
+        if len(found) > 1:
+            raise self.request.refuse(f"expected one {self.what} of {', '.join(wanted)}, found {listing(found)}")
+        return found[0] if found else None
+
+    def _class_names(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """The class names behind the prefixes, or None where a column has no prefix."""
+        classes = tuple(c for n in names if (c := next(filter(None, (_behind(scale, n) for scale in _PREFIXES)), None)))
+        if len(classes) != len(names):
+            return None
+        check_names(self.request.path, classes, "class")
+        return classes
+
+
+def _present(request: Request, wanted: str, names: Collection[str], what: str) -> str:
     if wanted not in names:
-        raise failure(request.path, f"expected a {what} named {quote(wanted)}, found {listing(names)}")
+        raise request.refuse(f"expected a {what} named {quote(wanted)}, found {listing(names)}")
     return wanted
 
 
-def _given(request: Request, names: Sequence[str], what: str) -> Layout:
-    wanted = request.proba_columns or ()
-    check_names(request.path, wanted, "proba_columns")
-    for name in wanted:
-        _present(request, name, names, what)
-    said = {name_says(name) for name in wanted}
-    scale, sure = settle(request, said.pop() if len(said) == 1 else None, f"the name of {what} {quote(wanted[0])}")
-    note = f"{scale} from {_shown(wanted, what)} (named by proba_columns)"
-    if len(wanted) == 1:
-        return Layout(scale, wanted, sure=sure, note=note)
-    return Layout(scale, wanted, _strip(request, wanted) or wanted, sure, note=note)
-
-
-def _by_vector_name(request: Request, names: Sequence[str], lists: Collection[str], what: str) -> Layout | None:
-    """One column of vectors (or one array) called probs, probabilities, ..., or logits."""
-    usable = [n for n in names if n in lists]
-    name = _choose(request, _called(usable, PROBA_NAMES), _called(usable, LOGIT_NAMES), what)
-    if name is None:
-        return None
-    scale, _ = settle(request, name_says(name), f"the name of {what} {quote(name)}")
-    return Layout(scale, (name,), note=f"{scale} from {_shown([name], what)} (by its name)")
-
-
-def _by_prefix(request: Request, names: Sequence[str]) -> Layout | None:
-    """Two columns or more that share a prefix: prob_, p_, proba_, logit_, ..."""
-    found = _families(names)
-    wanted = {key: members for key, members in found.items() if request.told in (None, key[0])}
-    if len(wanted) > 1:
-        shown = " and ".join(listing(members, 2) for members in wanted.values())
-        how = f"name the columns with {COLUMNS_OPTION}, or say {LOGITS_OPTION} or kind='probabilities'"
-        raise failure(request.path, f"expected one family of prediction columns, found {shown}: {how}")
-    if not wanted:
-        for scale, prefix in found:  # the only family says the opposite of what the caller said
-            settle(request, scale, f"the column prefix {quote(prefix)}")
-        return None
-    (scale, prefix), members = wanted.popitem()
-    note = f"{scale} from {_shown(members, 'column')} (by the prefix {quote(prefix)})"
-    return Layout(scale, tuple(members), _strip(request, members), note=note)
-
-
-def _families(names: Sequence[str]) -> dict[tuple[Scale, str], list[str]]:
-    families: dict[tuple[Scale, str], list[str]] = {}
-    patterns: tuple[tuple[Scale, re.Pattern[str]], ...] = (("probabilities", _PROBA_PREFIX), ("logits", _LOGIT_PREFIX))
-    for name in names:
-        for scale, pattern in patterns:
-            if match := pattern.fullmatch(name):
-                families.setdefault((scale, match[1].lower()), []).append(name)
-    return {key: members for key, members in families.items() if len(members) > 1}
-
-
-def _by_scalar_name(request: Request, names: Sequence[str], numeric: Collection[str], what: str) -> Layout | None:
-    """One number per row called prob, y_prob, ... or prob_1: the probability (or logit) of class 1 of two."""
-    usable = [n for n in names if n in numeric]
-    strong = [n for n in usable if n.lower() != WEAK_PROBA]
-    if len(_plain(strong)) == 0:
-        strong = usable  # p counts when nothing else could be a class
-    probas = _called(strong, PROBA_NAMES) + [n for n in strong if _behind(_PROBA_PREFIX, n) == "1"]
-    logits = _called(strong, LOGIT_NAMES) + [n for n in strong if _behind(_LOGIT_PREFIX, n) == "1"]
-    name = _choose(request, probas, logits, what)
-    if name is None:
-        return None
-    scale, _ = settle(request, name_says(name), f"the name of {what} {quote(name)}")
-    return Layout(scale, (name,), note=f"{scale} of class 1 from {_shown([name], what)} (by its name)")
-
-
-def _top_label(request: Request, names: Sequence[str], what: str) -> Layout | None:
-    """(label, prediction, confidence) or (correct, confidence)."""
-    confidence = _one_of(request, names, CONFIDENCE_NAMES, what)
-    if request.proba_columns is not None:
-        if len(request.proba_columns) != 1:
-            raise failure(
-                request.path, f"expected one confidence {what}, {COLUMNS_OPTION} names {listing(request.proba_columns)}"
-            )
-        confidence = _present(request, request.proba_columns[0], names, what)
-    if confidence is None:
-        return None
-    correct, prediction = (_one_of(request, names, wanted, what) for wanted in (CORRECT_NAMES, PREDICTION_NAMES))
-    if correct is None and prediction is None:
-        wanted = f"{' or '.join(CORRECT_NAMES)}, or {', '.join(PREDICTION_NAMES)} with a label"
-        raise failure(request.path, f"expected beside {quote(confidence)} a {what} {wanted}, found {listing(names)}")
-    source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
-    note = f"confidence from {_shown([confidence], what)}, {source} (by their names): only confidence errors apply"
-    prediction = None if correct is not None else prediction
-    return Layout("top_label", prediction=prediction, confidence=confidence, correct=correct, note=note)
-
-
-def _refuse_odd(request: Request, names: Sequence[str], odd: Mapping[str, str], what: str) -> Layout | None:
-    """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
-    for name in _called(names, {*PROBA_NAMES, *LOGIT_NAMES} - {WEAK_PROBA}):
-        if name in odd:
-            wanted = "numbers, one per row or of shape (rows, classes),"
-            raise failure(request.path, f"expected {wanted} in the {what} {quote(name)}, {odd[name]}")
-    return None
-
-
-def _only_vector(request: Request, names: Sequence[str], lists: Collection[str], what: str) -> Layout | None:
-    """The only column of vectors (or the only matrix), whatever its name."""
-    found = [n for n in names if n in lists]
-    if not found:
-        return None
-    if len(found) > 1:
-        raise _several_found(request, found, what)
-    scale, sure = settle(request, name_says(found[0]), f"the name of {what} {quote(found[0])}")
-    note = f"{scale} from {_shown(found, what)} (the only one with a vector per row)"
-    return Layout(scale, (found[0],), sure=sure, note=note)
-
-
-def _plain_classes(request: Request, names: Sequence[str], numeric: Collection[str]) -> Layout | None:
-    """All numeric columns that are not labels, identifiers, weights or parts of a top-label file: one per class."""
-    found = _plain([n for n in names if n in numeric])
-    if len(found) < 2:
-        return None
-    scale, sure = settle(request, None, "")
-    note = f"{scale} from {_shown(found, 'column')} (the numeric columns that are left, one per class)"
-    return Layout(scale, found, found, sure, note=note)
-
-
-def _plain(names: Sequence[str]) -> tuple[str, ...]:
+def _plain(names: Iterable[str]) -> tuple[str, ...]:
     """The names that no other rule speaks of."""
     reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES}
     return tuple(n for n in names if n.lower() not in reserved and not is_pandas_index(n))
 
 
-def _none_found(request: Request, names: Sequence[str], what: str) -> Layout:
-    wanted = f"predictions: a {what} called probs or logits, or columns such as prob_a, prob_b"
-    if request.kind == "top_label":
-        wanted = f"a confidence {what} ({', '.join(CONFIDENCE_NAMES)})"
-    raise failure(request.path, f"expected {wanted}, found {listing(names)}: name them with {COLUMNS_OPTION}")
+def is_pandas_index(name: str) -> bool:
+    return name == "" or name.startswith(("__index_level_", "Unnamed: "))
 
 
-def _choose(request: Request, probas: list[str], logits: list[str], what: str) -> str | None:
-    """One of the names that say probabilities or logits; between the two only the caller's word decides."""
-    if probas and logits and request.told is None:
-        both = listing([*probas, *logits])
-        raise failure(
-            request.path,
-            f"expected probabilities or logits, found both ({both}): say {LOGITS_OPTION}, or name one with "
-            f"{COLUMNS_OPTION}",
-        )
-    found = (logits or probas) if request.told == "logits" else (probas or logits)
-    if len(found) > 1:
-        raise _several_found(request, found, what)
-    return found[0] if found else None
-
-
-def _several_found(request: Request, found: Sequence[str], what: str) -> FileError:
-    return failure(
-        request.path, f"expected one {what} of predictions, found {listing(found)}: name one with {COLUMNS_OPTION}"
-    )
-
-
-def _one_of(request: Request, names: Sequence[str], wanted: tuple[str, ...], what: str) -> str | None:
-    found = _called(names, wanted)
-    if len(found) > 1:
-        raise failure(request.path, f"expected one {what} of {', '.join(wanted)}, found {listing(found)}")
-    return found[0] if found else None
-
-
-def _called(names: Sequence[str], wanted: Collection[str]) -> list[str]:
+def _called(names: Iterable[str], wanted: Collection[str]) -> list[str]:
     return [n for n in names if n.lower() in wanted]
 
 
-def _behind(pattern: re.Pattern[str], name: str) -> str | None:
+def _behind(scale: Scale | None, name: str) -> str | None:
     """The class name behind a prefix."""
-    match = pattern.fullmatch(name)
+    match = _PREFIXES[scale].fullmatch(name)
     return (match[2] or match[3]) if match else None
-
-
-def _strip(request: Request, names: Sequence[str]) -> tuple[str, ...] | None:
-    """The class names behind the prefixes, or None where a column has no prefix."""
-    classes = [_behind(_PROBA_PREFIX, n) or _behind(_LOGIT_PREFIX, n) for n in names]
-    known = tuple(c for c in classes if c is not None)
-    if len(known) != len(names):
-        return None
-    check_names(request.path, known, "class")
-    return known
 
 
 def _shown(names: Sequence[str], what: str) -> str:
     return f"the {what} {quote(names[0])}" if len(names) == 1 else f"{len(names)} {what}s {listing(names, MOST_LISTED)}"
+
+
+def suggest_label(names: Iterable[str]) -> str:
+    """Which of the names might be the labels', for a message: a likely word, else the first that is no identifier."""
+    left = _plain(names)
+    return next(iter([n for n in left if n.lower() in LIKELY_LABELS] or left), "NAME")

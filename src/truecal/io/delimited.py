@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
-from truecal.io.columns import CONFIDENCE_NAMES, Request, check_names, name_says
-from truecal.io.contents import Contents
+from truecal.io.columnar import MOST_COLUMNS, Table, open_table
+from truecal.io.columns import CONFIDENCE_NAMES, HEADER_OPTION, LABEL_NAMES, Request, check_names, name_says
 from truecal.io.failures import FileError, failure, need, parsing, quote
-from truecal.io.tables import MOST_COLUMNS, Block, Table, contents
+from truecal.io.source import Source
+from truecal.io.streams import arrow_file, byte_stream, split_suffix
 
 LONGEST_LINE = 1 << 24  # characters
-BLOCK_BYTES = 1 << 22  # parsed at once, and more where the first row is long; a row must fit
+BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
 
@@ -24,38 +25,29 @@ ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put 
 class Head:
     """The first lines of a text table: names, an example row, and where the rows begin."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the numbers of the columns where there is no header
     example: tuple[str, ...]
     delimiter: str
-    lines: int  # lines up to and including the header
+    lines: int  # lines up to and including the header, 0 where there is none
 
 
-def read_csv(request: Request, with_labels: bool) -> Contents:
-    return contents(request, open_csv(request), with_labels)
-
-
-def open_csv(request: Request) -> Table:
+def open_csv(request: Request) -> Source:
     """A table of numbers where the name or the first row says so, of lists where that has [...], else of text."""
     path = request.path
     pyarrow = need("pyarrow", "cli", "csv files")
-    head = _head(path)
-    wanted = set(request.proba_columns or ())
-    types = {
-        name: _type(pyarrow, cell, told=name in wanted or name_says(name) is not None or name in CONFIDENCE_NAMES)
-        for name, cell in zip(head.names, head.example, strict=True)
-    }
+    head = _head(request)
+    text, number = pyarrow.string(), pyarrow.float64()
+    types: dict[str, Any] = {}
+    for name, cell in zip(head.names, head.example, strict=True):
+        told = name in (request.proba_columns or ()) or name_says(name) is not None or name in CONFIDENCE_NAMES
+        types[name] = number if told or cell.strip() == "" or _is_number(cell) else text
+        if cell.lstrip().startswith("["):
+            types[name] = pyarrow.list_(number)
 
-    def blocks(columns: Sequence[str], as_text: bool) -> Iterator[Block]:
-        chosen = {name: pyarrow.string() if as_text else types[name] for name in columns}
-        yield from _blocks(path, head, chosen)
+    def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+        return _batches(path, head, {name: text if as_text else types[name] for name in columns})
 
-    return Table(path, head.names, types, None, blocks)
-
-
-def _type(pyarrow: Any, cell: str, told: bool) -> Any:
-    if cell.lstrip().startswith("["):
-        return pyarrow.list_(pyarrow.float64())
-    return pyarrow.float64() if told or cell.strip() == "" or _is_number(cell) else pyarrow.string()
+    return open_table(Table(path, types, batches, passes=False), named=head.lines > 0)
 
 
 def _is_number(cell: str) -> bool:
@@ -66,34 +58,74 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _head(path: str) -> Head:
+def _is_fraction(cell: str) -> bool:
+    """A number that is no whole number as a name would be."""
+    return _is_number(cell) and not cell.strip().isdecimal()
+
+
+def _head(request: Request) -> Head:
+    path = request.path
     delimiter = _delimiter(path)
     records = _records(path, delimiter)
-    header = next(records, None)
-    if header is None:
+    first, second = next(records, None), next(records, None)
+    if first is None:
         raise failure(path, "expected a header and rows, the file is empty")
-    lines, cells = header
+    lines, cells = first
+    if len(cells) > MOST_COLUMNS:
+        raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(cells)}")
+    if not _is_header(request, cells, None if second is None else second[1], delimiter):
+        return Head(tuple(str(j) for j in range(len(cells))), tuple(cells), delimiter, 0)
     names = tuple(cell.strip() for cell in cells)
-    if len(names) > MOST_COLUMNS:
-        raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
     check_names(path, names)
     if any("\n" in name or "\r" in name for name in names):
         raise failure(path, "expected the column names on one line, a name has a line break")
-    first = next(records, None)
-    if first is None:
+    if second is None:
         raise failure(path, "expected rows below the header, there are none")
-    if len(first[1]) != len(names):
-        raise failure(path, f"expected {len(names)} cells at row 0 (line {first[0]}), got {len(first[1])}")
-    return Head(names, tuple(first[1]), delimiter, lines)
+    if len(second[1]) != len(names):
+        raise failure(path, f"expected {len(names)} cells at row 0 (line {second[0]}), got {len(second[1])}")
+    return Head(names, tuple(second[1]), delimiter, lines)
+
+
+def _is_header(request: Request, cells: list[str], below: list[str] | None, delimiter: str) -> bool:
+    """Whether the first line holds names: no fraction among them, and numbers only as pandas numbers its columns.
+
+    In a file of labels alone, and wherever else the first line could be either, the number of rows decides, or the
+    caller; no row is ever lost to a guess.
+    """
+    if request.header is not None:
+        return request.header
+    texts = [cell.strip() for cell in cells]
+    if any(map(_is_fraction, texts)):
+        return False
+    if len(texts) > 1:
+        rest = texts[1:] if texts[0] == "" else texts  # pandas leaves the name of its index blank
+        if not all(text.isdecimal() for text in rest):
+            return True
+        if rest != [str(j) for j in range(len(rest))]:
+            return False
+        if len(texts) > 2 or any(map(_is_fraction, below or ())):
+            return True
+    elif texts[0].lower() in LABEL_NAMES:
+        return True
+    if request.rows is not None:
+        return sum(1 for _ in _records(request.path, delimiter)) == request.rows + 1
+    if len(texts) == 1 and texts[0] != "0":
+        return not texts[0].isdecimal()
+    shown = quote(delimiter.join(texts))
+    raise request.refuse(f"expected to know whether the first line, {shown}, is a header or a row: {HEADER_OPTION}")
 
 
 def _delimiter(path: str) -> str:
-    """A tab for .tsv, else a comma; a header without commas may use semicolons or tabs."""
-    if Path(path).suffix.lower() == ".tsv":
+    """A tab for .tsv, else a comma; a first line without commas may use semicolons or tabs."""
+    if split_suffix(path)[1] == ".tsv":
         return "\t"
-    with parsing(path, "text in UTF-8"), open(path, encoding=ENCODING, newline="") as stream:
+    with parsing(path, "text in UTF-8"), _text(path) as stream:
         header = next((line for line in _bounded(path, stream) if line.strip()), "")
     return next((mark for mark in (",", ";", "\t") if mark in header), ",")
+
+
+def _text(path: str) -> TextIO:
+    return io.TextIOWrapper(byte_stream(path), encoding=ENCODING, newline="")
 
 
 def _bounded(path: str, stream: TextIO) -> Iterator[str]:
@@ -108,7 +140,7 @@ def _bounded(path: str, stream: TextIO) -> Iterator[str]:
 
 def _records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of every record that is not blank."""
-    with open(path, encoding=ENCODING, newline="") as stream:
+    with _text(path) as stream:
         reader = csv.reader(_bounded(path, stream), delimiter=delimiter)
         while True:
             with parsing(path, f"text in UTF-8 with cells separated by {delimiter!r}, at line {reader.line_num + 1}"):
@@ -119,25 +151,26 @@ def _records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, record
 
 
-def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
+def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]]:
+    """Batches of rows, parsed by arrow; lists come as text and are parsed here."""
     arrow_csv = need("pyarrow.csv", "cli", "csv files")
-    lists = [name for name, kind in types.items() if hasattr(kind, "value_type")]
     compute = need("pyarrow.compute", "cli", "csv files")
     string = need("pyarrow", "cli", "csv files").string()
+    parsed = {name: string if hasattr(kind, "value_type") else kind for name, kind in types.items()}
     block = BLOCK_BYTES + 16 * sum(len(cell) + 1 for cell in head.example)
-    reader = None
+    reader: Any = None
     start = 0
     while True:
         try:
             with parsing(path, "a table of text"):
                 reader = reader or arrow_csv.open_csv(
-                    path,
+                    arrow_file(path),
                     read_options=arrow_csv.ReadOptions(
                         use_threads=False, block_size=block, column_names=head.names, skip_rows=head.lines
                     ),
                     parse_options=arrow_csv.ParseOptions(delimiter=head.delimiter, newlines_in_values=True),
                     convert_options=arrow_csv.ConvertOptions(
-                        column_types={name: string if name in lists else kind for name, kind in types.items()},
+                        column_types=parsed,
                         include_columns=list(types),
                         null_values=[""],  # NA and null may be names of classes
                         strings_can_be_null=True,
@@ -148,13 +181,13 @@ def _blocks(path: str, head: Head, types: dict[str, Any]) -> Iterator[Block]:
             raise _fault(path, head, types) or error from error.__cause__
         if batch is None:
             return
-        arrays = dict(zip(types, batch.columns, strict=True))
-        for name, kind in types.items():
-            if name in lists:
-                arrays[name] = _parse_lists(path, arrays[name], name, start)
-            elif kind == string:
-                arrays[name] = compute.utf8_trim_whitespace(arrays[name])  # as for numbers and for the header
-        yield start, 0, list(arrays.values())
+        arrays = batch.columns
+        for j, (name, kind) in enumerate(types.items()):
+            if parsed[name] == string:
+                arrays[j] = compute.utf8_trim_whitespace(arrays[j])  # as for numbers and for the header
+            if kind != parsed[name]:
+                arrays[j] = _lists(path, arrays[j], name, start, kind)
+        yield arrays
         start += batch.num_rows
 
 
@@ -162,30 +195,28 @@ def _fault(path: str, head: Head, types: dict[str, Any]) -> FileError | None:
     """The first record that has too many or too few cells, or text where a number belongs."""
     numbers = [j for j, name in enumerate(head.names) if name in types and str(types[name]) == "double"]
     records = _records(path, head.delimiter)
-    next(records, None)
+    if head.lines:
+        next(records, None)
     for row, (line, cells) in enumerate(records):
         place = f"row {row} (line {line})"
         if len(cells) != len(head.names):
             return failure(path, f"expected {len(head.names)} cells at {place}, got {len(cells)}")
         for j in numbers:
             if cells[j].strip() and not _is_number(cells[j]):
-                return failure(
-                    path, f"expected a number at {place}, column {quote(head.names[j])}, got {quote(cells[j])}"
-                )
+                where = f"{place}, column {quote(head.names[j])}"
+                return failure(path, f"expected a number at {where}, got {quote(cells[j])}")
     return None
 
 
-def _parse_lists(path: str, texts: Any, name: str, start: int) -> Any:
+def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
     """Cells such as [0.1, 0.9]; a missing cell stays missing and is reported with the others."""
-    pyarrow = need("pyarrow", "cli", "csv files")
-    rows = [None if t is None else _parse_list(path, t, name, start + i) for i, t in enumerate(texts.to_pylist())]
-    return pyarrow.array(rows, type=pyarrow.list_(pyarrow.float64()))
-
-
-def _parse_list(path: str, text: str, name: str, row: int) -> list[float]:
-    place = f"row {row}, column {quote(name)}"
-    with parsing(path, f"a list of numbers such as [0.1, 0.9] at {place}"):
-        values = json.loads(text)
-    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
-        raise failure(path, f"expected a list of numbers such as [0.1, 0.9] at {place}, got {quote(text)}")
-    return [float(v) if abs(v) < 1e300 or isinstance(v, float) else math.inf for v in values]
+    rows: list[list[float] | None] = []
+    for i, text in enumerate(texts.to_pylist()):
+        wanted = f"a list of numbers such as [0.1, 0.9] at row {start + i}, column {quote(name)}"
+        with parsing(path, wanted):
+            values = None if text is None else json.loads(text)
+        if text is not None and not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
+            raise failure(path, f"expected {wanted}, got {quote(text)}")
+        # A whole number of hundreds of digits is no float; it is reported as infinite.
+        rows.append(values and [v if isinstance(v, float) or abs(v) < 1e300 else math.inf for v in values])
+    return need("pyarrow", "cli", "csv files").array(rows, type=kind)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,15 @@ from typing import Any
 
 LONGEST_QUOTE = 60  # characters of a user's value repeated in a message
 LONGEST_PATH = 400
+LONGEST_NAME = 200
 LONGEST_REASON = 300  # characters of a library's own message repeated in ours
+
+EXTRAS = {
+    "report": ("altair", "vl_convert", "jinja2"),
+    "recalibration": ("sklearn",),
+    "lab": ("sklearn", "matplotlib", "pandas"),
+}
+"""What an extra of the package brings, as far as a whole command needs it."""
 
 
 class FileError(ValueError):
@@ -51,6 +60,12 @@ def path_text(path: str | os.PathLike[str]) -> str:
     return one_line(os.fsdecode(path), LONGEST_PATH)
 
 
+def readable(name: str) -> str:
+    """A part of a path as text for people: no control characters, no bytes that are no text, never empty."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return one_line(text, LONGEST_NAME).strip() or "model"
+
+
 def failure(path: str | os.PathLike[str], what: str) -> FileError:
     """The FileError for `path`; raising is left to the caller, so that a type checker sees the control flow."""
     return FileError(f"{path_text(path)}: {one_line(what, 600)}")
@@ -71,7 +86,8 @@ def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
     except (FileError, ImportError):
         raise
     except MemoryError as error:
-        raise failure(path, f"expected {expected}, it asks for more memory than there is") from error
+        wanted = one_line(error, LONGEST_REASON).strip() or "no more can be said"
+        raise failure(path, f"expected {expected}, it asks for more memory than there is ({wanted})") from error
     except Exception as error:  # any parser, any damage: see above
         reason = _own_words(str(error)) or one_line(error, LONGEST_REASON).strip() or type(error).__name__
         raise failure(path, f"expected {expected}, it cannot be read ({reason})") from error
@@ -93,3 +109,16 @@ def need(module: str, extra: str, purpose: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise ImportError(f'reading {purpose} needs {package}: pip install "truecal[{extra}]"') from error
+
+
+def need_extra(purpose: str, *extras: str) -> None:
+    """Say which extras to install for `purpose`, all at once and before any work."""
+    missing = {extra: [m for m in EXTRAS[extra] if not _is_there(m)] for extra in extras}
+    wanted = [extra for extra, modules in missing.items() if modules]
+    if wanted:
+        modules = ", ".join(module for extra in wanted for module in missing[extra])
+        raise ImportError(f'{purpose} needs {modules}: pip install "truecal[{",".join(wanted)}]"')
+
+
+def _is_there(module: str) -> bool:
+    return sys.modules.get(module, False) is not None and importlib.util.find_spec(module) is not None

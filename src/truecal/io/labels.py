@@ -1,17 +1,18 @@
-"""Labels as files write them (numbers, names, booleans), turned into column indices."""
+"""Labels as files write them (numbers, names, booleans, distributions), turned into column indices."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truecal.core.data import as_array, check_labels
+from truecal.core.data import as_array, check_labels, check_probabilities
+from truecal.io.columns import BASE_OPTION
 from truecal.io.failures import failure, listing, quote
-from truecal.io.predictions import Indices
+from truecal.io.predictions import Floats, Indices
 
 Values = npt.NDArray[Any]
 
@@ -20,99 +21,115 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 
 
 def as_values(path: str, values: Any, where: str) -> Values:
-    """Labels as integers, booleans or text (objects), one per row; text that spells whole numbers stays text."""
+    """Labels as integers, booleans or text (objects), one per row, or as rows of numbers (soft labels, one-hot rows).
+
+    Text that spells whole numbers stays text.
+    """
     try:
         array = np.asarray(as_array(values, where))
     except (TypeError, ValueError) as error:
         raise failure(path, str(error)) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "fiub"):
         raise failure(path, f"expected one label per row in {where}, got an array of shape {array.shape}")
     if len(array) == 0:
         raise failure(path, f"expected at least one label in {where}, it has none")
+    if array.ndim == 2:
+        return array.astype(np.float64)
     if array.dtype.kind == "f":
-        return _whole_numbers(path, array, where)
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < 2**53))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise failure(path, f"expected whole numbers or names in {where}, row {row} has {array[row]!s}")
+        return array.astype(np.int64)
     return array.astype(object) if array.dtype.kind in "UST" else array
 
 
-def text_values(path: str, texts: Sequence[str], where: str) -> Values:
-    """Text labels as an object array; refuses documents in the place of labels."""
-    for row, text in enumerate(texts):
+def check_texts(path: str, texts: Iterable[str], where: str) -> None:
+    """Refuse documents in the place of labels."""
+    for text in texts:
         if len(text) > LONGEST_LABEL:
-            raise failure(path, f"expected a label in {where}, row {row} holds a text of {len(text)} characters")
-    result = np.empty(len(texts), dtype=object)
-    result[:] = texts
-    return result
-
-
-def _whole_numbers(path: str, array: Values, where: str) -> Values:
-    with np.errstate(invalid="ignore"):
-        bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < 2**53))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise failure(path, f"expected whole numbers or names in {where}, row {row} has {array[row]!s}")
-    return array.astype(np.int64)
+            raise failure(path, f"expected labels in {where}, it holds a text of {len(text)} characters")
 
 
 def numbers_if_whole(values: Values) -> Values:
     """Text that spells whole numbers in every row, as numbers; everything else unchanged."""
-    if values.dtype != object or not all(_WHOLE.fullmatch(v) for v in values):
+    if values.dtype != object or not all(_WHOLE.fullmatch(v) for v in set(values)):
         return values
-    return np.array([int(v.partition(".")[0]) for v in values], dtype=np.int64)
+    return _translated(values, lambda v: int(v.partition(".")[0]))
 
 
-def label_indices(path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str) -> Indices:
-    """Column indices: names are looked up among the class names, numbers are names of numbered classes or indices."""
+def _translated(values: Values, number: Callable[[str], int]) -> npt.NDArray[np.int64]:
+    """The number of each text; each different text is looked at once."""
+    known = {text: number(text) for text in set(values)}
+    return np.fromiter((known[v] for v in values), dtype=np.int64, count=len(values))
+
+
+def label_indices(
+    path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str, base: int = 0
+) -> Indices | Floats:
+    """Column indices: names are looked up among the class names, numbers are names of numbered classes or indices.
+
+    Indices may count from `base`. Rows of numbers must be distributions over the classes: one-hot rows become indices,
+    others stay as they are.
+    """
+    if values.ndim == 2:
+        return _soft_labels(path, values, n_classes, where)
+    expected = f"expected class indices 0 to {n_classes - 1} in {where}"
+    numbers = numbers_if_whole(values)
     if classes is not None and values.dtype == object:
         known = {name: j for j, name in enumerate(classes)}
-        found = [known.get(v, -1) for v in values]
-        if -1 not in found:
-            return np.array(found, dtype=np.intp)
-        if len(numbers_if_whole(values)) and numbers_if_whole(values).dtype == object:
-            row = found.index(-1)
-            raise failure(
-                path,
-                f"expected labels of {where} among the classes {listing(classes)}, row {row} has {quote(values[row])}",
-            )
-    values = numbers_if_whole(values)
-    if values.dtype == object:
-        raise failure(
-            path,
-            f"expected class indices 0 to {n_classes - 1} in {where} (the columns have no names), row 0 has "
-            f"{quote(values[0])}: add an array 'classes' or name the columns by class",
-        )
-    if values.dtype.kind == "b":
-        return _from_booleans(path, values, n_classes, classes, where)
-    numbered = None if classes is None else numbers_if_whole(np.array(classes, dtype=object))
-    names = None if numbered is None or numbered.dtype == object else numbered
-    if names is None and values.min() >= 1 and values.max() == n_classes:
-        how = f"subtract 1, or name the class columns 1 to {n_classes}"
-        raise failure(path, f"expected class indices 0 to {n_classes - 1} in {where}, it counts from 1: {how}")
+        found = _translated(values, lambda v: known.get(v, -1))
+        if found.min() >= 0:
+            return found.astype(np.intp, copy=False)
+        if numbers.dtype == object:
+            row = int(np.argmin(found))
+            among = f"among the classes {listing(classes)}, row {row} has {quote(values[row])}"
+            raise failure(path, f"expected labels of {where} {among}")
+    if numbers.dtype == object:
+        how = "add an array 'classes' or name the columns by class"
+        raise failure(path, f"{expected} (the columns have no names), row 0 has {quote(values[0])}: {how}")
+    if numbers.dtype.kind == "b":
+        truth = [name.lower() for name in classes or ()]
+        if sorted(truth) == ["false", "true"]:
+            return np.where(numbers, truth.index("true"), truth.index("false")).astype(np.intp)
+        if n_classes != 2:
+            raise failure(path, f"{expected}, got booleans")
+        return numbers.astype(np.intp)
+    named = None if classes is None else numbers_if_whole(np.array(classes, dtype=object))
+    names = None if named is None or named.dtype == object else named
+    if names is None and base:
+        if numbers.min() < base or numbers.max() >= n_classes + base:
+            row = int(np.argmax((numbers < base) | (numbers >= n_classes + base)))
+            last = n_classes + base - 1
+            raise failure(path, f"expected labels {base} to {last} in {where}, row {row} has {numbers[row]}")
+        return np.asarray(numbers - base, dtype=np.intp)
+    if names is None and numbers.min() >= 1 and numbers.max() == n_classes:
+        raise failure(path, f"{expected}, it counts from 1: say {BASE_OPTION}, or name the class columns by number")
     try:
-        return np.asarray(check_labels(values, n_classes, labels=names, name=where), dtype=np.intp)
+        return np.asarray(check_labels(numbers, n_classes, labels=names, name=where), dtype=np.intp)
     except (TypeError, ValueError) as error:
         hint = "" if names is None else f" (the class columns are {listing(classes or ())})"
         raise failure(path, f"{error}{hint}") from error
 
 
-def _from_booleans(path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str) -> Indices:
-    names = [c.lower() for c in classes or ()]
-    if sorted(names) == ["false", "true"]:
-        return np.where(values, names.index("true"), names.index("false")).astype(np.intp)
-    if n_classes != 2:
-        raise failure(path, f"expected class indices 0 to {n_classes - 1} in {where}, got booleans")
-    return values.astype(np.intp)
+def _soft_labels(path: str, values: Values, n_classes: int, where: str) -> Indices | Floats:
+    if values.shape[1] != n_classes:
+        raise failure(path, f"expected one label per row in {where}, or {n_classes} shares, got shape {values.shape}")
+    try:
+        check_probabilities(values, where)
+    except (TypeError, ValueError) as error:
+        raise failure(path, str(error)) from error
+    one_hot = bool(((values == 0) | (values == 1)).all())
+    return values.argmax(axis=1).astype(np.intp) if one_hot else values
 
 
 def hits(path: str, labels: Values, predicted: Values, where: str) -> npt.NDArray[np.bool_]:
     """Which predicted labels equal the labels, both as numbers or both as names."""
     labels, predicted = numbers_if_whole(labels), numbers_if_whole(predicted)
     if (labels.dtype == object) != (predicted.dtype == object):
-        raise failure(
-            path,
-            f"expected labels and {where} in the same coding, row 0 has {quote(labels[0])} and {quote(predicted[0])}",
-        )
-    if len(labels) != len(predicted):
-        raise failure(path, f"expected one label per row, got {len(labels)} labels and {len(predicted)} rows")
+        values = f"row 0 has {quote(labels[0])} and {quote(predicted[0])}"
+        raise failure(path, f"expected labels and {where} in the same coding, {values}")
     return np.asarray(labels == predicted, dtype=np.bool_)

@@ -1,47 +1,45 @@
-"""What a prediction file holds, and the check that several files speak of the same samples."""
+"""What one prediction file holds, checked and with labels as column indices."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from truecal.backends.numpy import softmax
-from truecal.io.failures import failure, listing, one_line, path_text, quote
+from truecal.io.failures import failure
 
-Kind = Literal["probabilities", "logits", "top_label", "choices"]
-KINDS: tuple[Kind, ...] = ("probabilities", "logits", "top_label", "choices")
-
-LONGEST_NAME = 200
+FileKind = Literal["probabilities", "logits", "top_label", "choices"]
+FILE_KINDS: tuple[FileKind, ...] = ("probabilities", "logits", "top_label", "choices")
 
 Floats = npt.NDArray[np.floating[Any]]
 Indices = npt.NDArray[np.intp]
+Labels = Indices | Floats  # column indices, or soft labels: a share of each class per row
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """The predictions of one model on n samples, as one file gives them.
 
-    kind "probabilities": `proba` (n, k), float32 or float64 as stored. "logits": `logits` (n, k). "top_label": only
-    `confidence` (n,) and, when the labels are known, `correct` (n,). "choices": rows with their own number of choices
-    `n_choices` (n,); `logits` are the log-likelihoods padded with −inf and `proba` their softmax, padded with zeros.
-    A zero-padded row is a probability vector over the padded choices, so the confidence errors and all five losses of
-    `proba` are exact; classwise and full calibration mean something only if a column is the same class in every row.
+    kind "probabilities": `proba` (n, k), float32 or float64 as stored. "logits": `logits` (n, k). Either is (n,) where
+    the file gives one number per row, that of class 1 of two. "top_label": only `confidence` (n,) and, when the labels
+    are known, `correct` (n,). "choices": rows with their own number of choices `n_choices` (n,); `logits` are the
+    log-likelihoods padded with −inf and `proba` their softmax, padded with zeros. A zero-padded row is a probability
+    vector over the padded choices, so the confidence errors and all five losses of `proba` are exact; classwise and
+    full calibration mean something only if a column is the same class in every row.
 
-    `y_true` holds column indices, or is None where the file has no labels (and always for "top_label"); `label_values`
-    are the labels as written. `ids` are document numbers, where the format has them. `notes` say what was read and by
-    which rule.
+    `y_true` holds column indices, or soft labels (n, k), or is None where the file has no labels (and always for
+    "top_label"); `label_values` are the labels as written. `ids` are document numbers, where the format has them.
+    `notes` say what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are the
+    rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped.
     """
 
     name: str
     path: str
-    kind: Kind
-    y_true: Indices | None = None
+    kind: FileKind
+    y_true: Labels | None = None
     proba: Floats | None = None
     logits: Floats | None = None
     classes: tuple[str, ...] | None = None
@@ -51,6 +49,9 @@ class Predictions:
     ids: Indices | None = None
     label_values: npt.NDArray[Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    rows: Indices | None = None
+    n_rows: int | None = None
 
     @property
     def n(self) -> int:
@@ -60,16 +61,31 @@ class Predictions:
     @property
     def n_classes(self) -> int | None:
         """The number of columns (of the longest row for "choices"), None for "top_label"."""
-        return None if self.kind == "top_label" else int(self._rows.shape[1])
+        if self.kind == "top_label":
+            return None
+        return 2 if self.one_number else int(self._rows.shape[1])
+
+    @property
+    def one_number(self) -> bool:
+        """Whether the file gives one number per row, class 1's of two."""
+        return self.kind != "top_label" and self._rows.ndim == 1
 
     @property
     def supports(self) -> tuple[str, ...]:
         """The properties whose calibration these predictions can be checked for."""
         ragged = self.n_choices is not None and len(np.unique(self.n_choices)) > 1
-        return ("confidence",) if self.kind == "top_label" or ragged else ("confidence", "classwise", "full")
+        if self.kind == "top_label" or ragged:
+            return ("confidence",)
+        return ("binary", "confidence") if self.one_number else ("confidence", "classwise", "full")
+
+    def take(self, rows: Indices) -> Predictions:
+        """Some of the rows."""
+        parts = ("y_true", "proba", "logits", "correct", "confidence", "n_choices", "ids", "label_values")
+        changed: dict[str, Any] = {part: values[rows] for part in parts if (values := getattr(self, part)) is not None}
+        return replace(self, **changed)
 
     def probabilities(self) -> Floats:
-        """`proba`, or the softmax of `logits`: p_r = exp z_r / Σ_s exp z_s.
+        """(n, k): `proba`, or the softmax of `logits`: p_r = exp z_r / Σ_s exp z_s; (1 − p, p) of one number p per row.
 
         >>> import numpy as np
         >>> from truecal.io import Predictions
@@ -77,10 +93,15 @@ class Predictions:
         array([[0.25, 0.75]])
         """
         if self.proba is not None:
-            return self.proba
+            return np.stack([1 - self.proba, self.proba], axis=1) if self.one_number else self.proba
+        return softmax(self.logit_matrix())
+
+    def logit_matrix(self) -> Floats:
+        """(n, k): `logits`; one logit z per row as (0, z), whose softmax is the sigmoid of z."""
         if self.logits is None:
-            raise failure(self.path, "expected probabilities of all classes, the file gives the top label's only")
-        return softmax(self.logits)
+            wanted = "probabilities of all classes" if self.kind == "top_label" else "logits"
+            raise failure(self.path, f"expected {wanted}, the file gives {self.kind.replace('_', ' ')} only")
+        return np.stack([np.zeros_like(self.logits), self.logits], axis=1) if self.one_number else self.logits
 
     @property
     def _rows(self) -> npt.NDArray[Any]:
@@ -93,277 +114,3 @@ class Predictions:
         width = "" if self.n_classes is None else f" x {self.n_classes}"
         labels = "labelled" if self.y_true is not None or self.correct is not None else "no labels"
         return f"<Predictions {self.name!r}: {self.kind}, {self.n}{width}, {labels}>"
-
-
-def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:
-    """The predictions, with columns in one class order, if all of them speak of the same samples.
-
-    Each field (row count, document numbers, class names, numbers of choices and of classes, labels) is compared with
-    the first file that has it; otherwise a FileError names the file that differs, the first differing row (from 0) and
-    both values. The class order is that of the first file that names its classes; the columns of files without names
-    are taken to be in that order, which their `notes` then say. Files that give only `correct` can be checked by their
-    row count alone.
-
-    >>> import numpy as np
-    >>> from truecal.io import FileError, Predictions, check_same_samples
-    >>> half = np.full((3, 2), 0.5)
-    >>> a = Predictions("a", "a.npz", "probabilities", y_true=np.array([0, 1, 1]), proba=half)
-    >>> b = Predictions("b", "b.npz", "probabilities", y_true=np.array([0, 1, 0]), proba=half)
-    >>> len(check_same_samples([a, a]))
-    2
-    >>> try:
-    ...     check_same_samples([a, b])
-    ... except FileError as error:
-    ...     print(error)
-    b.npz: expected the labels of a.npz, at row 2 it has 0 where a.npz has 1
-    """
-    for other in predictions[1:]:
-        if other.n != predictions[0].n:
-            raise failure(other.path, f"expected {predictions[0].n} rows as in {predictions[0].path}, got {other.n}")
-    _check_field(predictions, "the doc_id values", lambda p: p.ids)
-    several = _in_one_class_order(predictions)
-    _check_field(several, "the numbers of choices", lambda p: p.n_choices)
-    _check_widths(several)
-    _check_indices(several)
-    _check_written_labels(several)
-    return several
-
-
-def _check_field(
-    several: Sequence[Predictions], what: str, get: Callable[[Predictions], npt.NDArray[Any] | None]
-) -> None:
-    """Hold every file that has a field against the first that has it."""
-    having = [(p, values) for p in several if (values := get(p)) is not None]
-    for other, theirs in having[1:]:
-        _check_equal(having[0][0], other, having[0][1], theirs, what)
-
-
-def _check_widths(several: Sequence[Predictions]) -> None:
-    having = [p for p in several if p.n_classes is not None]
-    for other in having[1:]:
-        if other.n_classes != having[0].n_classes:
-            raise failure(
-                other.path, f"expected {having[0].n_classes} classes as in {having[0].path}, got {other.n_classes}"
-            )
-
-
-def in_index_order(predictions: Predictions) -> Predictions:
-    """Columns named by the numbers 0 to k-1, put in the order of these numbers, as in files without names."""
-    classes = predictions.classes
-    if classes is None or not _is_numbered(classes) or classes == _numbers_to(len(classes)):
-        return predictions
-    return _reordered(predictions, _numbers_to(len(classes)), "columns were put in the order of their numbers")
-
-
-def _numbers_to(count: int) -> tuple[str, ...]:
-    return tuple(str(j) for j in range(count))
-
-
-def _is_numbered(classes: tuple[str, ...]) -> bool:
-    return set(classes) == set(_numbers_to(len(classes)))
-
-
-def _in_one_class_order(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:
-    """Columns in the order of the first file that names its classes; numbers 0 to k-1 are indices, not names."""
-    several = [in_index_order(p) for p in predictions]
-    first = next((p for p in several if names_classes(p)), None)
-    return tuple(several) if first is None else tuple(_in_order_of(first, p) for p in several)
-
-
-def names_classes(predictions: Predictions) -> bool:
-    """Whether the columns have names that say more than their indices 0 to k-1 do."""
-    return predictions.classes is not None and not _is_numbered(predictions.classes)
-
-
-def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
-    assert first.classes is not None
-    if not names_classes(other) or other.classes is None:
-        if other.n_classes is None or other.n_choices is not None:
-            return other
-        note = f"no class names: its columns are taken to be in the class order of {path_text(first.path)}"
-        return replace(other, notes=(*other.notes, f"{note} ({listing(first.classes, 12)})"))
-    if first.classes == other.classes:
-        return other
-    if sorted(first.classes) != sorted(other.classes):
-        odd = sorted(set(first.classes) ^ set(other.classes))[0]
-        home, away = (first.path, other.path) if odd in first.classes else (other.path, first.path)
-        raise failure(other.path, f"expected the classes of {first.path}, {quote(odd)} is in {home} and not in {away}")
-    return _reordered(other, first.classes, f"columns were put in the class order of {path_text(first.path)}")
-
-
-def _reordered(predictions: Predictions, classes: tuple[str, ...], note: str) -> Predictions:
-    position = {name: j for j, name in enumerate(predictions.classes or ())}
-    order = np.array([position[name] for name in classes], dtype=np.intp)
-    rank = np.argsort(order)  # old column -> new column
-    return replace(
-        predictions,
-        classes=classes,
-        y_true=None if predictions.y_true is None else rank[predictions.y_true],
-        proba=None if predictions.proba is None else predictions.proba[:, order],
-        logits=None if predictions.logits is None else predictions.logits[:, order],
-        notes=(*predictions.notes, note),
-    )
-
-
-def _check_indices(several: Sequence[Predictions]) -> None:
-    """Labels as column indices, which all files with columns share once these are in one order."""
-    having = [p for p in several if p.y_true is not None]
-    for other in having[1:]:
-        first = having[0]
-        assert first.y_true is not None and other.y_true is not None
-        if (first.classes is None) == (other.classes is None):
-            _check_equal(first, other, first.y_true, other.y_true, "the labels")
-            continue
-        differs = np.flatnonzero(first.y_true != other.y_true)
-        if len(differs):
-            row = int(differs[0])
-            unnamed = first if first.classes is None else other
-            raise failure(
-                other.path,
-                f"expected the labels of {first.path}, at row {row} it has {_as_index(other, row)} where {first.path} "
-                f"has {_as_index(first, row)}: {unnamed.path} has no class names, its columns are taken to be in the "
-                "order of the other's",
-            )
-
-
-def _as_index(predictions: Predictions, row: int) -> str:
-    assert predictions.y_true is not None
-    index = int(predictions.y_true[row])
-    return f"class {index}" + ("" if predictions.classes is None else f" ({quote(predictions.classes[index])})")
-
-
-def _check_written_labels(several: Sequence[Predictions]) -> None:
-    """Labels as written, where at least one side has no indices: names with names, numbers with numbers, and across."""
-    for i, other in enumerate(several):
-        compared = False
-        for form in (_label_names, _label_numbers):
-            theirs = form(other)
-            first = next((p for p in several[:i] if form(p) is not None), None)
-            if theirs is None or first is None:
-                continue
-            compared = True
-            ours = form(first)
-            if ours is not None and (first.y_true is None or other.y_true is None):
-                _check_equal(first, other, ours, theirs, "the labels")
-        first = next((p for p in several[:i] if _written(p) is not None), None)
-        if not compared and first is not None and (first.y_true is None or other.y_true is None):
-            _check_renaming(first, other)
-
-
-def _label_names(predictions: Predictions) -> npt.NDArray[Any] | None:
-    values, classes = predictions.label_values, predictions.classes
-    if values is not None and values.dtype == object:
-        return values
-    if predictions.y_true is None or classes is None or not names_classes(predictions):
-        return None
-    return np.array(classes, dtype=object)[predictions.y_true]
-
-
-def _label_numbers(predictions: Predictions) -> npt.NDArray[Any] | None:
-    values = predictions.label_values
-    if values is not None:
-        return values.astype(np.int64) if values.dtype.kind in "iub" else None
-    return None if names_classes(predictions) else predictions.y_true
-
-
-def _written(predictions: Predictions) -> npt.NDArray[Any] | None:
-    names = _label_names(predictions)
-    return _label_numbers(predictions) if names is None else names
-
-
-def _check_renaming(first: Predictions, other: Predictions) -> None:
-    """Names on one side and numbers on the other: each name must go with one number, and each number with one name."""
-    ours, theirs = _written(first), _written(other)
-    if ours is None or theirs is None:
-        return
-    pairs = list(zip(ours.tolist(), theirs.tolist(), strict=True))
-    forth: dict[Any, tuple[Any, int]] = {}
-    back: dict[Any, tuple[Any, int]] = {}
-    for row, (mine, his) in enumerate(pairs):
-        for seen, key, value in ((forth, mine, his), (back, his, mine)):
-            known, earlier = seen.setdefault(key, (value, row))
-            if known != value:
-                was = pairs[earlier]
-                raise failure(
-                    other.path,
-                    f"expected the labels of {first.path} in another coding, row {row} has {quote(his)} where "
-                    f"{first.path} has {quote(mine)}, but row {earlier} has {quote(was[1])} where that has "
-                    f"{quote(was[0])}",
-                )
-
-
-def _check_equal(
-    first: Predictions, other: Predictions, ours: npt.NDArray[Any], theirs: npt.NDArray[Any], what: str
-) -> None:
-    differs = np.flatnonzero(ours != theirs)
-    if len(differs):
-        row = int(differs[0])
-        mine, his = _shown(first, ours, row), _shown(other, theirs, row)
-        raise failure(
-            other.path, f"expected {what} of {first.path}, at row {row} it has {his} where {first.path} has {mine}"
-        )
-
-
-def _shown(predictions: Predictions, values: npt.NDArray[Any], row: int) -> str:
-    value = values[row]
-    if predictions.classes is not None and values is predictions.y_true:
-        return quote(predictions.classes[value])
-    return quote(value.item() if isinstance(value, np.generic) else value)
-
-
-def distinct_names(predictions: Sequence[Predictions]) -> tuple[str, ...]:
-    """A name for each file: its `name`; files that would share one get as many folders in front as tell them apart.
-
-    Where folders do not (the same name with two suffixes, a file given twice), the suffix or a number is added.
-
-    >>> import numpy as np
-    >>> from truecal.io import Predictions, distinct_names
-    >>> one = np.ones(1)
-    >>> distinct_names([Predictions("p", f"{m}/p.npz", "top_label", confidence=one) for m in ("small", "large")])
-    ('small/p', 'large/p')
-    """
-    groups: dict[str, list[int]] = {}
-    for i, p in enumerate(predictions):
-        groups.setdefault(readable(p.name), []).append(i)
-    names = [readable(p.name) for p in predictions]
-    for members in groups.values():
-        told_apart = _told_apart([predictions[i] for i in members]) if len(members) > 1 else None
-        for i, name in zip(members, told_apart or (), strict=False):
-            names[i] = name
-    return _numbered(names)
-
-
-def _told_apart(group: Sequence[Predictions]) -> list[str] | None:
-    """The shortest folders, else the suffixes, that give each file of a group its own name."""
-    paths = [Path(p.path) for p in group]
-    deepest = max(len(path.parts) for path in paths)
-    for last in ([readable(p.name) for p in group], [readable(path.name) for path in paths]):
-        for depth in range(deepest):
-            names = [_with_folders(path, depth, name) for path, name in zip(paths, last, strict=True)]
-            if len(set(names)) == len(names):
-                return names
-    return None
-
-
-def _with_folders(path: Path, depth: int, name: str) -> str:
-    folders = path.parts[:-1][max(0, len(path.parts) - 1 - depth) :]
-    return "/".join(["" if part == path.anchor else readable(part) for part in folders] + [name])
-
-
-def _numbered(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that still are the same, with (1), (2), ... behind them."""
-    taken = set(names)
-    result = []
-    for name in names:
-        free = name
-        if names.count(name) > 1:
-            free = next(n for j in itertools.count(1) if (n := f"{name} ({j})") not in taken)
-            taken.add(free)
-        result.append(free)
-    return tuple(result)
-
-
-def readable(name: str) -> str:
-    """A part of a path as text for people: no control characters, no bytes that are no text, never empty."""
-    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return one_line(text, LONGEST_NAME).strip() or "model"

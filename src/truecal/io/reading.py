@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from truecal.io import arrays, delimited, tables
+from truecal.io import arrays, columnar, delimited, records
+from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
-from truecal.io.contents import Contents, check_matrix, two_columns
-from truecal.io.failures import FileError, failure, listing, path_text, quote
+from truecal.io.failures import FileError, failure, listing, path_text, quote, readable
+from truecal.io.harness import is_sample_log, read_sample_log
+from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
-from truecal.io.predictions import Indices, Kind, Predictions, in_index_order, readable
-from truecal.io.samples import read_samples
+from truecal.io.predictions import FileKind, Labels, Predictions
+from truecal.io.source import FileParts, Source, check_confidence, check_numbers, extract, normalized, only_column
+from truecal.io.streams import split_suffix
 
-Reader = Callable[[Request, bool], Contents]
+Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
 FORMATS: dict[str, str] = {
     ".npz": "npz",
@@ -31,36 +34,45 @@ FORMATS: dict[str, str] = {
     ".feather": "arrow",
     ".arrow": "arrow",
     ".ipc": "arrow",
+    ".json": "json",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".pt": "torch",
     ".pth": "torch",
     ".safetensors": "safetensors",
+    ".eval": "inspect",
 }
 
-_READERS: dict[str, Reader] = {
-    "npz": arrays.read_npz,
-    "npy": arrays.read_npy,
-    "csv": delimited.read_csv,
-    "parquet": tables.read_parquet,
-    "arrow": tables.read_arrow,
-    "torch": arrays.read_torch,
-    "safetensors": arrays.read_safetensors,
+_OPENERS: dict[str, Callable[[Request], Source]] = {
+    "npz": arrays.open_npz,
+    "npy": arrays.open_npy,
+    "csv": delimited.open_csv,
+    "parquet": columnar.open_parquet,
+    "arrow": columnar.open_arrow,
+    "json": records.open_json,
+    "jsonl": records.open_jsonl,
+    "torch": arrays.open_torch,
+    "safetensors": arrays.open_safetensors,
 }
 
-_MAGIC: tuple[tuple[bytes, str, frozenset[str]], ...] = (
-    (b"PK\x03\x04", "a zip archive (npz or torch)", frozenset({"npz", "torch"})),
-    (b"\x93NUMPY", "a numpy array (npy)", frozenset({"npy"})),
-    (b"PAR1", "a parquet file", frozenset({"parquet"})),
-    (b"ARROW1", "an arrow file", frozenset({"arrow"})),
-    (b"FEA1", "a feather file of version 1", frozenset({"arrow"})),
-    (b"\x80\x02", "a pickle", frozenset()),
-    (b"\x80\x03", "a pickle", frozenset()),
-    (b"\x80\x04", "a pickle", frozenset()),
-    (b"\x80\x05", "a pickle", frozenset()),
-    (b"\x1f\x8b", "a gzip archive", frozenset()),
+_MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
+    (b"PK\x03\x04", "a zip archive (npz, torch or inspect_ai)", ("npz", "torch", "inspect")),
+    (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),
+    (b"PAR1", "a parquet file", ("parquet",)),
+    (b"ARROW1", "an arrow file", ("arrow",)),
+    (b"FEA1", "a feather file of version 1", ("arrow",)),
+    *((bytes([0x80, version]), "a pickle, which is never loaded", ()) for version in (2, 3, 4, 5)),
+    (b"\x1f\x8b", "a gzip archive", ()),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive", ()),
 )
-_MUST_START: dict[str, bytes] = {"npz": b"PK\x03\x04", "npy": b"\x93NUMPY", "parquet": b"PAR1", "torch": b"PK\x03\x04"}
+TEXT = ("csv", "json", "jsonl")
+_MUST_START: dict[str, bytes] = {
+    "npz": b"PK\x03\x04",
+    "npy": b"\x93NUMPY",
+    "parquet": b"PAR1",
+    "torch": b"PK\x03\x04",
+    "inspect": b"PK",
+}
 
 
 def read_predictions(
@@ -70,7 +82,13 @@ def read_predictions(
     label_column: str | None = None,
     proba_columns: str | Sequence[str] | None = None,
     logits: bool = False,
-    kind: Kind | None = None,
+    kind: FileKind | None = None,
+    label_base: int = 0,
+    normalize: bool = False,
+    percent: bool = False,
+    drop_incomplete: bool = False,
+    header: bool | None = None,
+    length_normalized: bool = False,
 ) -> Predictions:
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
@@ -78,7 +96,11 @@ def read_predictions(
     keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file).
     `logits=True`: the numbers are logits; without it a name decides, and numbers no name speaks of are read as
     probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label" or "choices",
-    to insist on one. Raises FileError.
+    to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows of rounded probabilities by
+    their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
+    prediction (`rows` then says which were kept). `header`: whether the first line of a csv holds names, where the file
+    does not say. `length_normalized`: divide the log-likelihoods of a sample log by the lengths of the choices.
+    Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -95,25 +117,49 @@ def read_predictions(
     probabilities from 2 columns 'prob_cat', 'prob_dog' (by the prefix 'prob')
     labels from the column 'label' (by its name)
     """
-    place, name = os.fsdecode(path), readable(Path(os.fsdecode(path)).stem)
+    place = os.fsdecode(path)
+    name = readable(split_suffix(place)[0])
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
-    own_label = label_column if labels is None else None
-    request = Request(place, own_label, None if columns is None else tuple(columns), logits, kind)
-    given = None if labels is None else _given_labels(labels, place, label_column)
+    request = Request(
+        place,
+        label_column if labels is None else None,
+        None if columns is None else tuple(columns),
+        logits,
+        kind,
+        label_base,
+        normalize,
+        percent,
+        drop_incomplete,
+        header,
+        length_normalized,
+    )
+    if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
+        raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
     form = file_format(place)
-    if form == "jsonl":
-        read = read_samples(request, name, given is not None)
-        return read if given is None else _label_choices(read, *given)
-    if kind == "choices":
-        raise failure(place, "expected a .jsonl sample log for kind='choices'")
-    found = _READERS[form](request, given is not None)
-    if found.layout.kind == "top_label":
-        return _judge_top_label(name, place, found, given)
-    return _judge(name, place, found, given)
+    found: Source | Predictions
+    if form == "jsonl" and is_sample_log(request):
+        found = read_sample_log(request, name, labels is not None)
+    elif form == "inspect" or (form == "json" and is_inspect_log(request)):
+        found = read_inspect_log(request, name, labels is not None)
+        request = replace(request, label_column=None, proba_columns=None, kind="top_label")  # names of the log's own
+    elif kind == "choices" or length_normalized:
+        raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
+    else:
+        found = _OPENERS[form](request)
+    if isinstance(found, Predictions):
+        if normalize or percent:
+            raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
+        given = _given_labels(labels, request, label_column, found.n)
+        return found if given is None else _label_choices(found, request, *given)
+    parts = extract(request, found, labels is not None)
+    given = _given_labels(labels, request, label_column, parts.n_rows)
+    if given is not None and parts.rows is not None and len(given[0]) == parts.n_rows:
+        given = given[0][parts.rows], given[1]
+    return (_judge_top_label if parts.layout.kind == "top_label" else _judge)(name, request, parts, given)
 
 
-def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None) -> Values:
-    """The labels of a file that may hold nothing else: whole numbers, booleans or text, one per row.
+def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None, header: bool | None = None) -> Values:
+    """The labels of a file that may hold nothing else: whole numbers, booleans or text, one per row, or soft labels.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_labels
@@ -123,32 +169,43 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     ...     read_labels(path)
     array(['cat', 'dog'], dtype=object)
     """
-    place = os.fsdecode(path)
-    request = Request(place, label_column)
-    form = file_format(place)
-    if form in ("parquet", "arrow", "csv"):
-        openers = {"parquet": tables.open_parquet, "arrow": tables.open_arrow}
-        table = openers.get(form, lambda p: delimited.open_csv(request))
-        values, _ = tables.label_values(request, table(place))
-    elif form == "jsonl":
-        raise failure(place, "expected labels in an array or a table, not in a sample log")
-    else:
-        opened = {
-            "npz": arrays.open_npz,
-            "npy": arrays.open_npy,
-            "torch": arrays.open_torch,
-            "safetensors": arrays.open_safetensors,
-        }[form](place)
-        values, _ = arrays.label_array(request, opened)
-    return numbers_if_whole(values)
+    return numbers_if_whole(_column(Request(os.fsdecode(path), label_column, header=header)))
+
+
+def read_column(
+    path: str | os.PathLike[str], column: str | None = None, *, rows: int | None = None, numbers: bool = False
+) -> Values:
+    """One column or key of a file, which may hold nothing else: groups, or weights where `numbers`.
+
+    `rows`, the number of rows there should be, tells a first row from a header where a csv could have either.
+    """
+    request = Request(os.fsdecode(path), column, rows=rows)
+    values = _column(request, numbers)
+    if rows is not None and len(values) != rows:
+        raise request.refuse(f"expected {rows} rows as in the predictions, got {len(values)}")
+    return values if numbers else numbers_if_whole(values)
+
+
+def _column(request: Request, numbers: bool = False) -> Values:
+    form = file_format(request.path)
+    if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
+        raise request.refuse("expected labels in an array or a table, not in a sample log")
+    return only_column(request, _OPENERS[form](request), numbers)
+
+
+def is_known(path: str) -> bool:
+    """Whether a file's name ends as one of the formats does."""
+    _, suffix, packed = split_suffix(path)
+    return suffix in FORMATS and (packed is None or FORMATS[suffix] in TEXT)
 
 
 def file_format(path: str) -> str:
     """The format a file's suffix says, if the file is there, readable, and does not start like another format."""
-    form = FORMATS.get(Path(path).suffix.lower())
-    if form is None:
-        known = ", ".join(FORMATS)
+    _, suffix, packed = split_suffix(path)
+    if not is_known(path):
+        known = f"{', '.join(FORMATS)} (text also with .gz or .zst)"
         raise failure(path, f"expected a file name that ends in one of {known}, got {quote(Path(path).suffix)}")
+    form = FORMATS[suffix]
     try:
         mode = os.stat(path).st_mode  # before opening: a pipe without a writer would wait for ever
         with open(path if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
@@ -161,152 +218,159 @@ def file_format(path: str) -> str:
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise failure(path, f"expected a file, it is {what}")
-    _check_start(path, form, start)
+    if packed is None:
+        _check_start(path, form, start)
+    elif start[:2] not in (b"\x1f\x8b", b"\x28\xb5"):
+        raise failure(path, f"expected a {Path(path).suffix} archive, it does not start like one")
     return form
 
 
 def _check_start(path: str, form: str, start: bytes) -> None:
+    expected = f"expected a {Path(path).suffix} file"
     if not start:
         raise failure(path, "expected a file with content, it is empty")
     if form == "safetensors":  # begins with the length of its header, whose bytes may look like anything
         if start[8:9] != b"{":
-            raise failure(path, f"expected a {Path(path).suffix} file, it does not start like one")
+            raise failure(path, f"{expected}, it does not start like one")
         return
     for magic, what, forms in _MAGIC:
         if start.startswith(magic) and form not in forms:
-            never = ", which is never loaded" if what == "a pickle" else ""
-            raise failure(path, f"expected a {Path(path).suffix} file, it starts like {what}{never}")
+            raise failure(path, f"{expected}, it starts like {what}")
     if not start.startswith(_MUST_START.get(form, b"")):
-        raise failure(path, f"expected a {Path(path).suffix} file, it does not start like one")
-    if form in ("csv", "jsonl") and b"\x00" in start:
+        raise failure(path, f"{expected}, it does not start like one")
+    if form in TEXT and b"\x00" in start:
         raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
 
 
-def _given_labels(labels: Any, path: str, label_column: str | None) -> tuple[Values, str]:
+def _given_labels(labels: Any, request: Request, label_column: str | None, rows: int) -> Given:
     """Labels the caller handed in, as a path or an array, and what to call them."""
     if isinstance(labels, (str, os.PathLike)):
-        return read_labels(labels, label_column=label_column), path_text(labels)
-    if label_column is not None:
-        raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
-    return as_values(path, labels, "labels"), "labels"
+        own = Request(os.fsdecode(labels), label_column, header=request.header, rows=rows)
+        return numbers_if_whole(_column(own)), path_text(labels)
+    return None if labels is None else (as_values(request.path, labels, "labels"), "labels")
 
 
-def _judge(name: str, path: str, found: Contents, given: tuple[Values, str] | None) -> Predictions:
+def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
     """Probabilities or logits of all classes, checked, with labels as column indices."""
-    layout, matrix = found.layout, found.matrix
-    if matrix is None:
-        raise TypeError("Contents of probabilities or logits need a matrix")
-    notes = [layout.note, *found.notes]
-    if matrix.ndim == 1 or (matrix.ndim == 2 and matrix.shape[1] == 1):
-        matrix = two_columns(matrix.reshape(-1), layout.kind)
+    path, layout, numbers, classes, notes = request.path, parts.layout, parts.numbers, parts.classes, list(parts.notes)
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if numbers.ndim == 1:
         notes.append("one number per row: two classes, the number is class 1's")
-    if matrix.ndim != 2:
-        raise failure(path, f"expected predictions of shape (rows, classes), got {matrix.shape}")
-    check_matrix(path, matrix, layout)
-    classes = found.classes
-    if classes is not None and len(classes) != matrix.shape[1]:
-        raise failure(path, f"expected {matrix.shape[1]} class names, one per column, got {len(classes)}")
-    values, y_true = _labels_of(path, found, given, matrix.shape, classes, notes)
-    if y_true is not None:
-        notes += _absent(y_true, matrix.shape[1], classes)
-    numbers = {"proba": matrix} if layout.kind == "probabilities" else {"logits": matrix}
+    elif numbers.ndim != 2:
+        raise failure(path, f"expected predictions of shape (rows, classes), got {numbers.shape}")
+    if request.normalize:
+        numbers, note = normalized(path, numbers, layout)
+        notes.append(note)
+    check_numbers(path, numbers, layout)
+    width = 2 if numbers.ndim == 1 else numbers.shape[1]
+    if classes is not None and len(classes) != width:
+        raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")
+    values, y_true = _labels_of(request, parts, given, (len(numbers), width), classes, notes)
     read = Predictions(
         name=name,
         path=path,
         kind=layout.kind,
         y_true=y_true,
-        classes=classes,
+        proba=numbers if layout.kind == "probabilities" else None,
+        logits=numbers if layout.kind == "logits" else None,
+        classes=None if numbers.ndim == 1 else classes,
         label_values=values,
         notes=tuple(notes),
-        **numbers,  # type: ignore[arg-type]  # the kind's own fields
+        unused=parts.unused,
+        rows=parts.rows,
+        n_rows=parts.n_rows,
     )
     return in_index_order(read)
 
 
-def _absent(y_true: Indices, n_classes: int, classes: tuple[str, ...] | None) -> list[str]:
-    """A class that no label is of may be a column that is no class."""
-    never = np.flatnonzero(np.bincount(y_true, minlength=n_classes) == 0)
-    if len(never) == 0:
-        return []
-    names = listing([int(j) if classes is None else classes[j] for j in never], MOST_LISTED)
-    return [f"{len(never)} of {n_classes} classes never {'occurs' if len(never) == 1 else 'occur'} as a label: {names}"]
-
-
 def _labels_of(
-    path: str,
-    found: Contents,
-    given: tuple[Values, str] | None,
-    shape: tuple[int, ...],
+    request: Request,
+    parts: FileParts,
+    given: Given,
+    shape: tuple[int, int],
     classes: tuple[str, ...] | None,
     notes: list[str],
-) -> tuple[Values | None, Any]:
-    own = None
-    if found.labels is not None:
-        own = _indices(path, found.labels, shape, classes, found.label_where)
-    if given is None:
-        if own is None:
-            notes.append("no labels in the file")
-        return (None if found.labels is None else numbers_if_whole(found.labels)), own
-    values, where = given
-    indices = _indices(path, values, shape, classes, where)
-    notes.append(f"labels from {where}")
-    if own is not None and (own != indices).any():
-        raise _labels_differ(path, found, given, int(np.argmax(own != indices)))
+) -> tuple[Values | None, Labels | None]:
+    """Labels as written and as indices: those from elsewhere, which the file's own must equal, else the file's own."""
+    path = request.path
+    own = None if parts.labels is None else _indices(request, parts.labels, shape, classes, parts.label_where)
+    values, indices = parts.labels, own
+    if given is not None:
+        values, indices = given[0], _indices(request, given[0], shape, classes, given[1])
+        notes.append(f"labels from {given[1]}")
+        if own is not None and first_difference(own, indices) is not None:
+            raise _labels_differ(path, parts, given, first_difference(own, indices) or 0)
+    if values is None or indices is None:
+        notes.append("no labels in the file")
+        return None, None
+    if indices.ndim == 2:
+        notes.append("soft labels: a share of each class in every row")
+        return None, indices
+    never = np.flatnonzero(np.bincount(indices, minlength=shape[1]) == 0)
+    if len(never):  # a class that no label is of may be a column that is no class
+        names = listing([int(j) if classes is None else classes[j] for j in never], MOST_LISTED)
+        occur = "occurs" if len(never) == 1 else "occur"
+        notes.append(f"{len(never)} of {shape[1]} classes never {occur} as a label: {names}")
     return numbers_if_whole(values), indices
 
 
-def _labels_differ(path: str, found: Contents, given: tuple[Values, str], row: int) -> FileError:
+def _labels_differ(path: str, parts: FileParts, given: tuple[Values, str], row: int) -> FileError:
     values, where = given
-    ours = "another" if found.labels is None else quote(found.labels[row])
-    return failure(
-        path,
-        f"expected the same labels in {found.label_where} and in {where}, row {row} has {ours} and "
-        f"{quote(values[row])}: rename or drop the former if it is not the label",
-    )
+    ours = "another" if parts.labels is None else quote(parts.labels[row])
+    both = f"row {row} has {ours} and {quote(values[row])}: rename or drop the former if it is not the label"
+    return failure(path, f"expected the same labels in {parts.label_where} and in {where}, {both}")
 
 
-def _indices(path: str, values: Values, shape: tuple[int, ...], classes: tuple[str, ...] | None, where: str) -> Any:
+def _indices(
+    request: Request, values: Values, shape: tuple[int, int], classes: tuple[str, ...] | None, where: str
+) -> Labels:
     if len(values) != shape[0]:
-        raise failure(path, f"expected a label for each of {shape[0]} rows, {where} has {len(values)}")
-    return label_indices(path, values, shape[1], classes, where)
+        raise request.refuse(f"expected a label for each of {shape[0]} rows, {where} has {len(values)}")
+    return label_indices(request.path, values, shape[1], classes, where, request.label_base)
 
 
-def _judge_top_label(name: str, path: str, found: Contents, given: tuple[Values, str] | None) -> Predictions:
+def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
     """Confidence and hits; predicted labels become hits as soon as labels are known."""
-    confidence, notes = found.confidence, [found.layout.note, *found.notes]
-    if confidence is None:
-        raise TypeError("Contents of a top-label file need confidences")
-    if len(confidence) == 0:
-        raise failure(path, "expected at least one row, got none")
-    values, where = given or (found.labels, found.label_where)
-    for part, what in ((values, where), (found.correct, "hits"), (found.predicted, "predicted labels")):
+    path, correct, notes = request.path, parts.correct, list(parts.notes)
+    confidence = check_confidence(path, parts.layout, parts.numbers)
+    values, where = given or (parts.labels, parts.label_where)
+    for part, what in ((values, where), (correct, "hits"), (parts.predicted, "predicted labels")):
         if part is not None and len(part) != len(confidence):
             raise failure(path, f"expected {len(confidence)} rows as in the confidence, {what} has {len(part)}")
-    if given is not None and found.labels is not None:
-        wrong = np.flatnonzero(~hits(path, given[0], found.labels, found.label_where))
+    if given is not None and parts.labels is not None:
+        wrong = np.flatnonzero(~hits(path, given[0], parts.labels, parts.label_where))
         if len(wrong):
-            raise _labels_differ(path, found, given, int(wrong[0]))
-    correct = found.correct
-    if correct is None and found.predicted is not None:
+            raise _labels_differ(path, parts, given, int(wrong[0]))
+    if correct is None and parts.predicted is not None:
         if values is None:
-            raise failure(
-                path,
-                f"expected a label beside each predicted label: name it with {LABEL_OPTION}, or give {LABELS_OPTION}",
-            )
-        correct = hits(path, values, found.predicted, "predicted labels")
+            how = f"name it with {LABEL_OPTION}, or give {LABELS_OPTION}"
+            raise failure(path, f"expected a label beside each predicted label: {how}")
+        correct = hits(path, values, parts.predicted, "predicted labels")
         notes.append("a row is a hit where the predicted label equals the label")
     values = None if values is None else numbers_if_whole(values)
     return Predictions(
-        name, path, "top_label", correct=correct, confidence=confidence, label_values=values, notes=tuple(notes)
+        name,
+        path,
+        "top_label",
+        correct=correct,
+        confidence=confidence,
+        label_values=values,
+        notes=tuple(notes),
+        unused=parts.unused,
+        rows=parts.rows,
+        n_rows=parts.n_rows,
     )
 
 
-def _label_choices(read: Predictions, values: Values, where: str) -> Predictions:
+def _label_choices(read: Predictions, request: Request, values: Values, where: str) -> Predictions:
     """Labels from elsewhere for a sample log, in the order of doc_id."""
     counts = read.n_choices
     if counts is None:
         raise TypeError("choices need n_choices")
-    indices = _indices(read.path, values, (read.n, int(counts.max())), None, where)
+    indices = _indices(request, values, (read.n, int(counts.max())), None, where)
+    if indices.ndim == 2:
+        raise failure(read.path, f"expected the index of the right choice in every row, {where} has shares of each")
     beyond = np.flatnonzero(indices >= counts)
     if len(beyond):
         row = int(beyond[0])

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from truecal.io.failures import failure
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # no such locks on this system: nothing is swept
+    flock = None  # type: ignore[assignment]
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise the FileError that writing `path` would end in, before the work whose result it is to hold."""
+    target = _target(path)
+    if not target.exists() or target.is_file():
+        with _temporary(path, target):
+            pass  # it could be made: that is all
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Where a file will be written: a link stays a link, its target is replaced."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise failure(path, "expected a file to write, it is a folder")
+    if not target.parent.is_dir():
+        raise failure(path, f"expected to write into the folder {target.parent}, which does not exist")
+    return target
 
 
 @contextmanager
@@ -16,7 +41,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the folder of `path`, moved onto it when the block ends well and removed when it does not.
 
     For libraries that write to a path themselves; the temporary name ends as `path` does, so that formats chosen by
-    suffix stay right. Whatever ends the block (an error, Ctrl-C), `path` keeps what it had before.
+    suffix stay right. Whatever ends the block (an error, Ctrl-C), `path` keeps what it had before. A file that is
+    replaced hands on its permissions; what a killed run left behind is swept by the next that writes `path`.
 
     >>> import os, tempfile
     >>> from truecal.io import atomic_path
@@ -26,20 +52,49 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     print(os.listdir(folder))
     ['out.txt']
     """
-    target = Path(os.path.realpath(path))  # a link stays a link; its target is replaced
-    if target.is_dir():
-        raise failure(path, "expected a file to write, it is a folder")
-    if not target.parent.is_dir():
-        raise failure(path, f"expected to write into the folder {target.parent}, which does not exist")
+    target = _target(path)
+    _sweep(target)
+    with _temporary(path, target) as (temporary, mode):
+        yield temporary
+        os.chmod(temporary, mode)  # a library may have made the file anew
+        os.replace(temporary, target)
+
+
+@contextmanager
+def _temporary(path: str | os.PathLike[str], target: Path) -> Iterator[tuple[Path, int]]:
+    """An empty file beside `target` with its permissions, locked while the block runs, gone at its end."""
     temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(8)}.tmp{target.suffix}")
     try:
-        yield temporary
-        os.replace(temporary, target)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # never through a planted link
+        try:
+            mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
+            os.chmod(temporary, mode)
+            if flock is not None:
+                flock(handle, LOCK_EX | LOCK_NB)
+            else:
+                os.close(handle)
+            yield temporary, mode
+        finally:
+            with suppress(OSError):  # gone already when it was moved
+                temporary.unlink()
+            if flock is not None:
+                os.close(handle)
     except OSError as error:
         raise failure(path, f"cannot be written ({error.strerror or error})") from error
-    finally:
-        with suppress(OSError):  # gone already when the move succeeded
-            temporary.unlink()
+
+
+def _sweep(target: Path) -> None:
+    """Remove temporary files of `target` that nobody holds: a kill left them."""
+    name = re.compile(rf"\.{re.escape(target.stem[:100])}\.[0-9a-f]{{16}}\.tmp{re.escape(target.suffix)}")
+    for left in target.parent.iterdir() if flock is not None else ():
+        if name.fullmatch(left.name):
+            with suppress(OSError):  # still being written, or swept by another run
+                handle = os.open(left, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    flock(handle, LOCK_EX | LOCK_NB)
+                    left.unlink()
+                finally:
+                    os.close(handle)
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
@@ -54,17 +109,13 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        _write_through(path, content)  # a terminal, a pipe, /dev/null: nothing to replace
+        try:  # a terminal, a pipe, /dev/null: nothing to replace
+            with open(path, "wb") as stream:
+                stream.write(content)
+        except OSError as error:
+            raise failure(path, f"cannot be written ({error.strerror or error})") from error
         return
-    with atomic_path(path) as temporary, open(temporary, "xb") as file:  # "x": never through a planted link
+    with atomic_path(path) as temporary, open(temporary, "r+b") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _write_through(path: str | os.PathLike[str], content: bytes) -> None:
-    try:
-        with open(path, "wb") as stream:
-            stream.write(content)
-    except OSError as error:
-        raise failure(path, f"cannot be written ({error.strerror or error})") from error

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from truecal.lab.presets import PRESETS
-from truecal.lab.run import EXPERIMENTS, print_progress, reproduce
+from truecal.lab.run import print_progress, reproduce
+from truecal.lab.traces import KINDS
+
+TIME_LIMIT = 4  # 3 is a rejected calibration
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -17,6 +20,10 @@ def _texts(text: str) -> tuple[str, ...]:
 
 def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in _texts(text))
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _texts(text))
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
@@ -34,8 +41,10 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--quick", action="store_true")
     run.add_argument("--keep-logits", action="store_true")
     run.add_argument("--seed", type=int)
-    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(EXPERIMENTS)}")
+    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(KINDS)}")
+    run.add_argument("--pieces", type=_integers, help="comma-separated: only these pieces of the preset's traces")
     run.add_argument("--processes", type=int, help="traces trained at a time")
+    run.add_argument("--scorers", type=int, help="processes that measure behind the training, for each that trains")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
     run.add_argument("--no-summary", dest="summary", action="store_false", help="leave figures and tables for later")
     run.add_argument("--quiet", action="store_true")
@@ -61,7 +70,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.lab") -> int:
-    """Exit status 0 when all is done, 3 when the time limit came first, 2 for bad arguments."""
+    """Exit status 0 when all is done, 4 when the time limit came first, 2 for bad arguments."""
     command = parser(prog)
     given: dict[str, Any] = vars(command.parse_args(arguments))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
@@ -79,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.
         return 2
     state = "complete" if outcome.complete else "stopped at the time limit: run again to go on"
     print(f"{outcome.out}: {outcome.checkpoints} checkpoints of {outcome.traces} traces, {state}")
-    return 0 if outcome.complete else 3
+    return 0 if outcome.complete else TIME_LIMIT
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class CifarTrainer:
         picked = rows[torch.from_numpy(order).to(device)]
         top, left = torch.from_numpy(shift).to(device)
         flips = torch.from_numpy(flip).to(device)
-        session.start_epoch(cosine(self.settings.learning_rate, epoch, trace.epochs))
+        session.start_epoch(cosine(trace.learning_rate or self.settings.learning_rate, epoch, trace.epochs))
         for begin in range(0, len(order), batch):
             part = slice(begin, begin + batch)
             index = picked[part]
@@ -134,7 +134,7 @@ class CifarTrainer:
         if not np.isfinite(logits).all():
             raise FloatingPointError(f"{trace.name}: training diverged by epoch {epoch}; lower the learning rate")
         n_validation = len(self.y_validation)
-        return Checkpoint(epoch, logits[:n_validation], logits[n_validation:])
+        return Checkpoint(epoch, logits[:n_validation], logits[n_validation:], session.train_loss())
 
 
 class _Session:
@@ -156,6 +156,8 @@ class _Session:
         self.rate = torch.tensor(settings.learning_rate, device=self.device)  # a captured step sees its changes
         self.weights = [p for p in self.model.parameters() if p.requires_grad]
         self.momentum = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in self.weights]
+        self.loss_sum, self.steps = torch.zeros((), device=self.device), 0
+        self._mark: torch.cuda.Event | None = None
         self._replay: Callable[[Tensor, Tensor], None] | None = None
         if settings.cuda_graphs and self.device.type == "cuda":
             self._replay = self._capture()
@@ -167,19 +169,33 @@ class _Session:
 
     def start_epoch(self, rate: float) -> None:
         self.rate.fill_(rate)
+        self.loss_sum.zero_()
+        self.steps = 0
         self._training_mode()
+
+    def train_loss(self) -> float:
+        """Mean cross-entropy of the epoch's batches, each before its step."""
+        return float(self.loss_sum) / self.steps
 
     def step(self, images: Tensor, labels: Tensor) -> None:
         """One step on a batch of raw images (0 to 255, resized, cropped and flipped)."""
-        if self._replay is not None:
-            self._replay(images, labels)
-            return
-        self._step(images, labels)
+        (self._replay or self._step)(images, labels)
+        self.steps += 1
+        if self.steps % 16 == 0:
+            self._stay_near()
+
+    def _stay_near(self) -> None:
+        """Wait, asleep, for all steps but the last few: with a full queue, or in .cpu(), a thread spins on its core."""
+        if self.device.type == "cuda":
+            before, self._mark = self._mark, torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+            self._mark.record()
+            if before is not None:
+                before.synchronize()
 
     def logits(self, images: Tensor) -> NDArray[np.float32]:
         """Logits of all images in batches of one size, brought to the host once."""
         self.model.eval()
-        batch = min(1000, len(images))
+        batch = min(2**24 // self._size**2, len(images))
         parts = []
         with torch.inference_mode(), self._autocast():
             for begin in range(0, len(images), batch):
@@ -188,10 +204,13 @@ class _Session:
         result = torch.empty(len(images), parts[0][1].shape[1], device=self.device)
         for begin, part in parts:
             result[begin : begin + batch] = part
+        self._stay_near()
+        self._stay_near()  # twice: up to this moment
         return result.float().cpu().numpy()
 
     def save(self, path: Path, epoch: int) -> None:
-        content = {"epoch": epoch, "model": self.model.state_dict(), "momentum": self.momentum}
+        content = {"epoch": epoch, "model": self.model.state_dict(), "momentum": self.momentum,
+                   "loss_sum": self.loss_sum, "steps": self.steps}  # fmt: skip
         with atomic_path(path) as temporary:
             torch.save(content, temporary)
 
@@ -199,6 +218,8 @@ class _Session:
         content: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
         self.model.load_state_dict(content["model"])
         torch._foreach_copy_(self.momentum, content["momentum"])
+        self.loss_sum.copy_(content["loss_sum"])
+        self.steps = int(content["steps"])
         return int(content["epoch"])
 
     @property
@@ -223,6 +244,7 @@ class _Session:
             loss = F.cross_entropy(self.model(self._normalise(images)), labels)
         gradients = list(torch.autograd.grad(loss, self.weights))
         with torch.no_grad():
+            self.loss_sum += loss
             gradients = [_with_strides_of(w, g) for w, g in zip(self.weights, gradients, strict=True)]
             torch._foreach_add_(gradients, self.weights, alpha=self.settings.weight_decay)
             torch._foreach_mul_(self.momentum, self.settings.momentum)

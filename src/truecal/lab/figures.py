@@ -1,9 +1,11 @@
-"""The paper's four figures, drawn from the table of checkpoints; nothing is measured here."""
+"""The paper's four figures with the score beside them, and what happens along a trace; nothing is measured here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +13,21 @@ import numpy as np
 import truecal as tc
 from truecal.evaluation.ranking import chain_correlation
 from truecal.io import atomic_path
-from truecal.lab.evaluation import BINS, FAMILIES, LOSSES, PAPER_BINNING, associated_loss, error_column
-from truecal.lab.tables import REFERENCE
+from truecal.lab.checkpoints import (
+    BINS,
+    EVERY_FAMILY,
+    FAMILIES,
+    LOSSES,
+    RECALIBRATIONS,
+    SCORES,
+    TABLE_BINNING,
+    TRUTHFUL,
+    associated_loss,
+    error_column,
+)
+from truecal.lab.correlations import REFERENCE
+from truecal.lab.mechanism import ALL, TEMPERATURE, gap_of
+from truecal.lab.traces import WITHIN, heading, kind
 from truecal.plots.smoothing import kernel_regression
 
 if TYPE_CHECKING:
@@ -20,9 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIGURE_1 = ("ConfECE", "ConfCE_corr", "LinCE_cw")
-TRUTHFUL = ("ConfCE_corr", "LinCE_cw")
-TRENDS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw")
+FIGURE_1 = ("ConfECE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr")
+TRENDS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw", *SCORES)
 # Colours that people with any colour vision tell apart (Okabe and Ito), one per bin count throughout.
 BIN_COLOURS = {5: "#D55E00", 20: "#0072B2", 2000: "#009E73"}
 MODEL_COLOURS = (*("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "#6A3D9A", "#000000"),)
@@ -47,35 +61,88 @@ RESOLUTION = {"png": 130, "pdf": 300}  # for screens; in print only the points a
 
 def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Draw the four figures of one experiment into ``folder``, one file each and per format."""
-    import matplotlib as mpl
-
-    written = []
     drawn = {"figure1": figure_1, "assumption": assumption, "dominance": dominance, "trends": trends}
-    folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(STYLE):
-        for name, draw in drawn.items():
-            figure = draw(table, experiment)
-            figure.draw_without_rendering()
-            figure.set_layout_engine("none")  # laid out once, for all formats alike
-            for kind in formats:
-                path = folder / f"{experiment}_{name}.{kind}"
-                with atomic_path(path) as temporary:
-                    # No date in the file: the same table gives the same bytes.
-                    undated = {"CreationDate": None} if kind == "pdf" else None
-                    figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(kind, 200), bbox_inches="tight")
-                written.append(path)
+    written = []
+    for name, draw in drawn.items():
+        written += _save(partial(draw, table, experiment), folder / f"{experiment}_{name}", formats)
     return written
 
 
+def draw_mechanism(
+    tables: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame, folder: Path, formats: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
+    """Draw what happens along the traces of the within-model experiments, and what recalibration does to it."""
+    within = {name: table for name, table in tables.items() if kind(name) == WITHIN}
+    written = _save(partial(along_traces, within), folder / "along_traces", formats) if within else []
+    if within and set(mechanism["recalibration"]) & set(RECALIBRATIONS):
+        written += _save(partial(recalibrated, mechanism, list(within)), folder / "recalibrated", formats)
+    return written
+
+
+def _save(draw: Callable[[], Figure], path: Path, formats: Sequence[str]) -> list[Path]:
+    import matplotlib as mpl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    with mpl.rc_context(STYLE):
+        figure = draw()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, for all formats alike
+        for suffix in formats:
+            written.append(path.parent / f"{path.name}.{suffix}")
+            # No date in the file: the same table gives the same bytes.
+            undated = {"CreationDate": None} if suffix == "pdf" else None
+            with atomic_path(written[-1]) as temporary:
+                figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(suffix, 200), bbox_inches="tight")
+    return written
+
+
+def along_traces(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Classification error, temperature and gap against the epoch: a column per experiment, a line per trace."""
+    figure, axes = _grid(3, len(tables), (1.6 + 3.6 * len(tables), 7.6), sharey="row")
+    for column, (name, table) in zip(axes.T, tables.items(), strict=True):
+        shown = [(REFERENCE, "classification error"), ("temperature", "temperature"), (gap_of(table), "gap (points)")]
+        for axis, (values, label) in zip(column, shown, strict=True):
+            for fraction, part in table.groupby("fraction"):
+                axis.plot(part["epoch"], part[values], lw=1.1, color=_fraction_colour(float(str(fraction))))
+            axis.set_xlabel("epoch")
+            axis.set_ylabel(label)
+        _logarithmic(column[1])
+        column[2].axhline(0, color="black", lw=0.6)
+        column[0].set_title(heading(name))
+    _fraction_bar(figure, axes)
+    return figure
+
+
+def recalibrated(mechanism: pd.DataFrame, experiments: Sequence[str]) -> Figure:
+    """Each trace's rank correlation of gap and classification error, after every recalibration."""
+    figure, axes = _grid(1, 1, (8.4, 3.9))
+    measured = set(mechanism["recalibration"])
+    shown = {
+        key: words for key, words in ({TEMPERATURE: "temperature scaling"} | RECALIBRATIONS).items() if key in measured
+    }
+    rows = mechanism[(mechanism["trace"] != ALL) & mechanism["recalibration"].isin(list(shown))]
+    for i, name in enumerate(experiments):
+        part = rows[rows["experiment"] == name]
+        places = part["recalibration"].map(list(shown).index) + 0.25 * (i - (len(experiments) - 1) / 2)
+        axes[0][0].scatter(places, part["r_gap"], s=22, color=MODEL_COLOURS[i], alpha=0.7, lw=0, label=heading(name))
+    axes[0][0].axhline(0, color="black", lw=0.6)
+    axes[0][0].set_xticks(range(len(shown)), ["\n".join(wrap(words, 22)) for words in shown.values()])
+    axes[0][0].set_ylabel("r(gap, classification error), one dot per trace")
+    _legend_below(figure, axes[0][0])
+    figure.suptitle("Below zero: training lowers the error while the gap of the confidence grows", fontsize=10)
+    return figure
+
+
 def figure_1(table: pd.DataFrame, experiment: str) -> Figure:
-    """Three errors (columns) at the most and the fewest bins (rows) against classification error."""
-    figure, axes = _grid(2, 3, (9.6, 5.6))
+    """Three errors and the score (columns) at the most and the fewest bins (rows) against classification error."""
+    figure, axes = _grid(2, len(FIGURE_1), (12.4, 5.6))
     for row, bins in zip(axes, (max(BINS), min(BINS)), strict=True):
         for axis, family in zip(row, FIGURE_1, strict=True):
-            column = error_column(family, PAPER_BINNING[family], bins)
+            column = error_column(family, TABLE_BINNING[family], bins)
             _scatter_traces(axis, table, REFERENCE, column, experiment)
             axis.set_title(f"{_title(family)}\n{bins} {_bins_word(family)} bins")
-            axis.set_ylabel(FAMILIES[family].label)
+            axis.set_ylabel(EVERY_FAMILY[family].label)
             axis.set_xlabel("classification error")
     _trace_key(figure, axes, table, experiment)
     return figure
@@ -87,7 +154,7 @@ def assumption(table: pd.DataFrame, experiment: str) -> Figure:
     for axis, family in zip(axes[0], TRUTHFUL, strict=True):
         loss = associated_loss(table, FAMILIES[family])
         for bins in BINS:
-            scaled = table["n_test"] * table[error_column(family, PAPER_BINNING[family], bins)]
+            scaled = table["n_test"] * table[error_column(family, TABLE_BINNING[family], bins)]
             axis.scatter(
                 loss, scaled, s=7, color=BIN_COLOURS[bins], alpha=0.5, lw=0, label=f"{bins} bins", rasterized=True
             )
@@ -99,7 +166,7 @@ def assumption(table: pd.DataFrame, experiment: str) -> Figure:
         axis.set_ylabel(f"n · {FAMILIES[family].label}")
         axis.set_title("confidence" if family == "ConfCE_corr" else "classwise")
     _legend_below(figure, axes[0][0])
-    figure.suptitle(f"{_experiment_title(experiment)}: distance from the calibrated line", fontsize=10)
+    figure.suptitle(f"{heading(experiment)}: distance from the calibrated line", fontsize=10)
     return figure
 
 
@@ -111,37 +178,37 @@ def dominance(table: pd.DataFrame, experiment: str) -> Figure:
     for axis, family in zip(axes[0], TRUTHFUL, strict=True):
         notes = []
         for bins in BINS:
-            values = table[error_column(family, PAPER_BINNING[family], bins)].to_numpy(dtype=np.float64)
+            values = table[error_column(family, TABLE_BINNING[family], bins)].to_numpy(dtype=np.float64)
             axis.plot(places, values[list(chain)], "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
             notes.append(f"{bins} bins: r = {chain_correlation(values, chain)[1]:.3f}")
-        _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)].iloc[list(chain)] for bins in BINS])
+        _spread_out(axis, [table[error_column(family, TABLE_BINNING[family], bins)].iloc[list(chain)] for bins in BINS])
         axis.set_title(f"{FAMILIES[family].label} along the chain")
         axis.set_xlabel("place in the dominance order (1 = best)")
         axis.set_ylabel(FAMILIES[family].label)
         axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8,
                   bbox={"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"})  # fmt: skip
     _legend_below(figure, axes[0][0])
-    title = f"{_experiment_title(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain"
+    title = f"{heading(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain"
     figure.suptitle(title, fontsize=10)
     return figure
 
 
 def trends(table: pd.DataFrame, experiment: str) -> Figure:
-    """Four errors against classification error, points and kernel-regression curves for every bin count."""
-    figure, axes = _grid(2, 2, (8.4, 6.8))
+    """Errors and scores against classification error, points and kernel-regression curves for every bin count."""
+    figure, axes = _grid(2, 3, (12.0, 6.8))
     x = table[REFERENCE].to_numpy(dtype=np.float64)
     for axis, family in zip(axes.flat, TRENDS, strict=True):
         for bins in BINS:
-            y = table[error_column(family, PAPER_BINNING[family], bins)].to_numpy(dtype=np.float64)
+            y = table[error_column(family, TABLE_BINNING[family], bins)].to_numpy(dtype=np.float64)
             axis.scatter(x, y, s=6, color=BIN_COLOURS[bins], alpha=0.35, lw=0, rasterized=True)
             curve = kernel_regression(x, y)
             axis.plot(curve.x, curve.y, color=BIN_COLOURS[bins], lw=2, label=f"{bins} bins")
-        _spread_out(axis, [table[error_column(family, PAPER_BINNING[family], bins)] for bins in BINS])
+        _spread_out(axis, [table[error_column(family, TABLE_BINNING[family], bins)] for bins in BINS])
         axis.set_title(f"{_title(family)}, {_bins_word(family)} bins")
         axis.set_xlabel("classification error")
-        axis.set_ylabel(FAMILIES[family].label)
+        axis.set_ylabel(EVERY_FAMILY[family].label)
     _legend_below(figure, axes[0][0])
-    figure.suptitle(f"{_experiment_title(experiment)}: trends by kernel regression", fontsize=10)
+    figure.suptitle(f"{heading(experiment)}: trends by kernel regression", fontsize=10)
     return figure
 
 
@@ -149,12 +216,20 @@ def _spread_out(axis: Axes, series: Sequence[Any]) -> None:
     """A logarithmic scale where one bin count's errors would flatten another's to a line."""
     middles = [float(np.median(values)) for values in series]
     if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+        _logarithmic(axis, _small_number if max(middles) < 0.01 else _plain_number)
 
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(_small_number if max(middles) < 0.01 else lambda v, _: f"{v:g}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
+
+def _plain_number(value: float, _: object = None) -> str:
+    return f"{value:g}"
+
+
+def _logarithmic(axis: Axes, number: Callable[[float, object], str] = _plain_number) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(number))
+    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _small_number(value: float, _: object = None) -> str:
@@ -166,13 +241,13 @@ def _small_number(value: float, _: object = None) -> str:
     return f"{value:.0e}".replace("e-0", "e-")
 
 
-def _grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
+def _grid(rows: int, columns: int, size: tuple[float, float], sharey: Any = False) -> tuple[Figure, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharey=sharey)
 
 
 def _scatter_traces(axis: Axes, table: pd.DataFrame, x: str, y: str, experiment: str) -> None:
@@ -184,35 +259,43 @@ def _scatter_traces(axis: Axes, table: pd.DataFrame, x: str, y: str, experiment:
 
 def _trace_colour(table: pd.DataFrame, model: str, fraction: float, experiment: str) -> Any:
     """Within one model the fraction is the hue; across models the model is, lighter for smaller fractions."""
-    import matplotlib as mpl
     from matplotlib.colors import to_rgb
 
     models = list(dict.fromkeys(table["model"]))
-    if experiment == "within" or len(models) == 1:
-        return mpl.colormaps["viridis"](0.95 - 0.95 * fraction)
+    if kind(experiment) == WITHIN or len(models) == 1:
+        return _fraction_colour(fraction)
     base = np.array(to_rgb(MODEL_COLOURS[models.index(model) % len(MODEL_COLOURS)]))
     return tuple(base + (1 - base) * 0.65 * (1 - fraction))
 
 
-def _trace_key(figure: Figure, axes: Any, table: pd.DataFrame, experiment: str) -> None:
+def _fraction_colour(fraction: float) -> Any:
     import matplotlib as mpl
+
+    return mpl.colormaps["viridis"](0.95 - 0.95 * fraction)
+
+
+def _fraction_bar(figure: Figure, axes: Any) -> None:
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
+    from matplotlib.colors import ListedColormap, Normalize
+
+    scale = ScalarMappable(Normalize(0, 100), ListedColormap([_fraction_colour(f) for f in np.linspace(0, 1, 256)]))
+    figure.colorbar(scale, ax=axes, label="training data used (%), one colour per trace", aspect=40, pad=0.01)
+
+
+def _trace_key(figure: Figure, axes: Any, table: pd.DataFrame, experiment: str) -> None:
     from matplotlib.lines import Line2D
 
     models = list(dict.fromkeys(table["model"]))
-    if experiment == "within" or len(models) == 1:
-        colours = mpl.colors.ListedColormap([mpl.colormaps["viridis"](0.95 - 0.95 * f) for f in np.linspace(0, 1, 256)])
-        scale = ScalarMappable(Normalize(0, 100), colours)
-        figure.colorbar(scale, ax=axes, label="training data used (%), one colour per trace", aspect=40, pad=0.01)
-        figure.suptitle(f"{_experiment_title(experiment)}: {models[0]}", fontsize=10)
+    if kind(experiment) == WITHIN or len(models) == 1:
+        _fraction_bar(figure, axes)
+        figure.suptitle(f"{heading(experiment)}: {models[0]}", fontsize=10)
         return
     keys = [
         Line2D([], [], ls="", marker="o", color=MODEL_COLOURS[i % len(MODEL_COLOURS)], label=model)
         for i, model in enumerate(models)
     ]
     figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle(f"{_experiment_title(experiment)}: one hue per model, lighter for less training data", fontsize=10)
+    figure.suptitle(f"{heading(experiment)}: one hue per model, lighter for less training data", fontsize=10)
 
 
 def _legend_below(figure: Figure, axis: Axes) -> None:
@@ -224,12 +307,8 @@ def _legend_below(figure: Figure, axis: Axes) -> None:
 
 
 def _title(family: str) -> str:
-    return f"{FAMILIES[family].label} ({'truthful' if FAMILIES[family].truthful else 'not truthful'})"
+    return f"{EVERY_FAMILY[family].label} ({'truthful' if EVERY_FAMILY[family].truthful else 'not truthful'})"
 
 
 def _bins_word(family: str) -> str:
-    return "equal-width" if PAPER_BINNING[family] == "fix" else "quantile"
-
-
-def _experiment_title(experiment: str) -> str:
-    return "Within one model" if experiment == "within" else "Across models"
+    return "equal-width" if TABLE_BINNING[family] == "fix" else "quantile"

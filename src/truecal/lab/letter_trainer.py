@@ -38,7 +38,7 @@ class MLPTrainer:
         for epoch in range(1, trace.epochs + 1):
             with threadpool_limits(1):  # sums in one order, so that a rerun agrees to the last bit
                 network.partial_fit(X, y, classes=np.arange(self.data.n_classes))
-                checkpoint = Checkpoint(epoch, logits(network, validation), logits(network, test))
+                checkpoint = Checkpoint(epoch, logits(network, validation), logits(network, test), network.loss_)
             yield checkpoint
 
 

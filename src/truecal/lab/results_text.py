@@ -11,26 +11,32 @@ import numpy as np
 
 import truecal as tc
 from truecal.evaluation.ranking import chain_correlation
-from truecal.lab.evaluation import (
+from truecal.lab.checkpoints import (
     BINNINGS,
     BINS,
     FAMILIES,
     LOSSES,
     PAPER_BINNING,
+    RECALIBRATIONS,
+    SCORES,
+    TABLE_BINNING,
+    TRUTHFUL,
     associated_loss,
     error_column,
     u_column,
 )
-from truecal.lab.tables import PAPER_PAIRS, REFERENCE, THRESHOLDS, rank_correlations, to_markdown
+from truecal.lab.correlations import RANKING_PAIRS, REFERENCE, THRESHOLDS, rank_correlations, to_markdown
+from truecal.lab.mechanism import ALL, TEMPERATURE, TWIN
+from truecal.lab.traces import CROSS, WITHIN, heading, kind
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TRUTHFUL = ("ConfCE_corr", "LinCE_cw")
 NOT_TRUTHFUL = ("ConfECE", "ConfCE")
 STRONG, WEAK = 0.8, 0.5  # how a rank correlation is put into words
 SMALL_U = 0.25  # spread of U against that of the loss below which the loss decides
 NOISE_LIKE = 1.5  # root mean square of U against the twins' below which it counts as noise
+VARIANTS = {TEMPERATURE: "temperature scaling"} | RECALIBRATIONS | {TWIN: "calibrated twins"}
 MANY_TO_FEW = tuple(sorted(BINS, reverse=True))
 
 
@@ -93,12 +99,15 @@ def results_text(
     main: pd.DataFrame,
     combinations: pd.DataFrame,
     thresholds: pd.DataFrame,
+    mechanism: pd.DataFrame,
 ) -> str:
     """The whole file."""
     names = list(tables)
-    parts = [f"# {run['title']}", *run["notes"], _settings(run), _counts(run, tables, kept)]
+    parts = [f"# {run['title']}", in_short(names, kept, main, mechanism)]
+    parts += ["## What was run", *run["notes"], _settings(run), _counts(run, tables, kept)]
     for name in names:
-        parts += [f"## {_heading(name)}", *_claims(name, kept[name], main, combinations, run)]
+        parts += [f"## {heading(name)}", *_claims(name, kept[name], main, run)]
+    parts += _mechanism(mechanism, names)
     parts += [
         "## Rank correlations",
         "Spearman correlation on the test split, the binning as in the paper's table (ConfECE equal-width, the others "
@@ -116,12 +125,118 @@ def results_text(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _heading(experiment: str) -> str:
-    return "Within one model" if experiment == "within" else "Across models"
+def in_short(
+    names: Sequence[str], kept: Mapping[str, pd.DataFrame], main: pd.DataFrame, mechanism: pd.DataFrame
+) -> str:
+    """For those who read no further: which claims hold, where the flip appears and why, what the score does."""
+
+    def lowest(*families: str) -> float:
+        return min(min(_against_reference(name, main, family)) for name in names for family in families)
+
+    def each(family: str) -> str:
+        digits = 3 if family in SCORES else 2
+        return ", ".join(f"{_short(name)} {_list(_against_reference(name, main, family), digits)}" for name in names)
+
+    flips = [_short(name) for name in names if _flipped(_against_reference(name, main, "ConfECE"))]
+    flip = f"changes sign with the number of bins ({', '.join(flips)})" if flips else "keeps its sign"
+    why = [words for words in (_gap_words(name, kept[name], mechanism) for name in names) if words]
+    traces = ", ".join(f"{_short(name)} {kept[name]['trace'].nunique()}" for name in names)
+    lines = [
+        f"In short, by rank correlation with the classification error at {_bin_list()} bins (traces: {traces}):",
+        f"- **The score** (loss + gap², lower is better): {_verdict(lowest(*SCORES))}. Confidence: "
+        f"{each('score_ConfCE_corr')}; classwise: {each('score_LinCE_cw')}.",
+        f"- **The paper's truthful errors**: LinCE_cw {_verdict(lowest('LinCE_cw'))}: {each('LinCE_cw')}. ConfCE_corr "
+        f"{_verdict(lowest('ConfCE_corr'))}: {each('ConfCE_corr')}.",
+        f"- **The usual ConfECE** {flip}: {each('ConfECE')}.",
+        f"- **Why**, inside a trace, after temperature scaling: {'; '.join(why)}." if why else "",
+        _repair_words(names, mechanism),
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _short(name: str) -> str:
+    return name.partition("-")[2] or ("across" if kind(name) == CROSS else name)
+
+
+def _flipped(values: Sequence[float]) -> bool:
+    return min(values) < 0 < max(values)
+
+
+def _gap_words(name: str, table: pd.DataFrame, mechanism: pd.DataFrame) -> str:
+    """How the gap goes along with the error inside the traces of an experiment."""
+    rows = mechanism[(mechanism["experiment"] == name) & (mechanism["recalibration"] == TEMPERATURE)]
+    rows = rows[rows["trace"] != ALL]
+    if rows.empty:
+        return ""
+    r = float(rows["r_gap"].median())
+    temperature = table[table["trace"].isin(rows["trace"])].groupby("trace").last()["temperature"].median()
+    how = "grows as the error falls" if r <= -WEAK else "shrinks with the error" if r >= WEAK else "hardly follows it"
+    return (
+        f"{_short(name)}: the gap of the confidence {how} (median r(gap, error) {r:+.2f}; at the end "
+        f"{rows['gap_last'].median():.1f} points, temperature {temperature:.2f})"
+    )
+
+
+def _repair_words(names: Sequence[str], mechanism: pd.DataFrame) -> str:
+    """What stronger recalibrations do to the correlation at the fewest bins, where the flip is clearest."""
+    column = f"r_{error_column('ConfECE', 'fix', min(BINS))}"
+    words = []
+    for name in names:
+        rows = mechanism[(mechanism["experiment"] == name) & (mechanism["trace"] == ALL)]
+        values = dict(zip(rows["recalibration"], rows[column], strict=True)) if len(rows) else {}
+        if set(values) & set(RECALIBRATIONS):
+            words.append(f"{_short(name)}: " + ", ".join(f"{VARIANTS[key]} {r:+.2f}" for key, r in values.items()))
+    return (
+        f"- **Repaired?** ConfECE at {min(BINS)} bins after other recalibrations. {'; '.join(words)}." if words else ""
+    )
+
+
+def _mechanism(mechanism: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """The section on gap and classification error inside traces, with every recalibration."""
+    within = [name for name in names if kind(name) == WITHIN and (mechanism["experiment"] == name).any()]
+    if not within:
+        return []
+    head = ["experiment", "recalibration", "traces", "r(gap, error), median", "lowest to highest", "gap at the end"]
+    errors = ("ConfECE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr")
+    head += [f"{family}, all" for family in errors]
+    lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
+    for name in within:
+        for key, words in VARIANTS.items():
+            rows = mechanism[(mechanism["experiment"] == name) & (mechanism["recalibration"] == key)]
+            whole, each = rows[rows["trace"] == ALL], rows[rows["trace"] != ALL]
+            if whole.empty:
+                continue
+            r, last = each["r_gap"], each["gap_last"]
+            known = not r.isna().all()
+            cells = [name, words, str(len(each))]
+            cells += [f"{r.median():+.2f}", f"{r.min():+.2f} to {r.max():+.2f}"] if known else ["–", "–"]
+            cells += [f"{last.median():.1f}" if known else "–"]
+            lines.append(cells + [_of_all(whole, family) for family in errors])
+    return [
+        "## Gap and classification error inside a trace",
+        "r(gap, error) is the rank correlation, over the checkpoints of one trace after warm-up, of the gap of the "
+        "confidence (points, debiased, at the automatic number of bins, or 20 in tables that lack it) with the "
+        "classification error: below zero, training lowers the error while calibration gets worse. Beside it the "
+        "correlations over all traces together "
+        f"at {_bin_list()} bins. Each recalibration is fitted on the validation images and measured on the test "
+        "images; calibrated twins are the temperature-scaled reports with labels drawn from them, that is, calibration "
+        "repaired in full. Traces one by one: `tables/mechanism.csv`; drawn in `figures/along_traces.png`.",
+        _rows(lines),
+    ]
+
+
+def _of_all(whole: pd.DataFrame, family: str) -> str:
+    columns = [f"r_{error_column(family, TABLE_BINNING[family], bins)}" for bins in MANY_TO_FEW]
+    if any(column not in whole or math.isnan(whole[column].iloc[0]) for column in columns):
+        return "–"
+    return _list([float(whole[column].iloc[0]) for column in columns], 2)
 
 
 def _settings(run: Mapping[str, Any]) -> str:
-    settings = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in run["settings"].items())
+    def text(value: Any) -> str:
+        return ", ".join(f"{part} in {name}" for name, part in value.items()) if isinstance(value, dict) else str(value)
+
+    settings = ", ".join(f"{key.replace('_', ' ')} {text(value)}" for key, value in run["settings"].items())
     return f"Preset `{run['preset']}`: {settings}."
 
 
@@ -136,16 +251,14 @@ def _counts(run: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], kept: Ma
         error = used[REFERENCE]
         missing = f" ({planned - traces} planned traces are missing)" if planned > traces else ""
         lines.append(
-            f"- {_heading(name)}: {traces} traces{missing}, {len(table)} checkpoints, of which {len(used)} from "
+            f"- {heading(name)}: {traces} traces{missing}, {len(table)} checkpoints, of which {len(used)} from "
             f"{used['trace'].nunique()} traces are kept; their test classification error runs from {error.min():.3f} "
             f"to {error.max():.3f}."
         )
     return "\n".join(lines)
 
 
-def _claims(
-    name: str, table: pd.DataFrame, main: pd.DataFrame, combinations: pd.DataFrame, run: Mapping[str, Any]
-) -> list[str]:
+def _claims(name: str, table: pd.DataFrame, main: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:
     parts = [u_part(table, family, bins) for family in TRUTHFUL for bins in MANY_TO_FEW]
     return [
         _near_calibrated(parts),
@@ -154,6 +267,7 @@ def _claims(
         _robust(name, main),
         _flips(name, main),
         _between_bin_counts(name, main),
+        _score(name, main),
         _why(name, parts, main),
         _losses_agree(table),
         _against_paper(name, main) if run.get("beside_paper") else "",
@@ -231,7 +345,7 @@ def _flips(name: str, main: pd.DataFrame) -> str:
     for family in NOT_TRUTHFUL:
         values = _against_reference(name, main, family)
         words.append(f"{family} {_list(values)}")
-        if min(values) < 0 < max(values):
+        if _flipped(values):
             flipped.append(family)
     verdict = f"holds for {' and '.join(flipped)}" if flipped else "not seen here: no sign changes"
     return (
@@ -243,14 +357,28 @@ def _flips(name: str, main: pd.DataFrame) -> str:
 def _between_bin_counts(name: str, main: pd.DataFrame) -> str:
     lowest = {}
     for family in (*TRUTHFUL, *NOT_TRUTHFUL):
-        rows = main[(main["error"] == family) & (main["item1"] != REFERENCE)]
-        lowest[family] = float(rows[f"{name}_r"].min())
+        lowest[family] = float(_between(name, main, family).min())
     better = min(lowest[family] for family in TRUTHFUL) > max(lowest[family] for family in NOT_TRUTHFUL)
     words = ", ".join(f"{family} {value:.3f}" for family, value in lowest.items())
     return (
         f"**Truthful errors agree with themselves across bin counts better than the others: "
         f"{'holds' if better else 'does not hold for all'}.** Lowest correlation between two bin counts: {words}."
     )
+
+
+def _score(name: str, main: pd.DataFrame) -> str:
+    values = {family: _against_reference(name, main, family) for family in SCORES}
+    between = min(float(_between(name, main, family).min()) for family in SCORES)
+    words = "; ".join(f"{family} {_list(of)}" for family, of in values.items())
+    return (
+        f"**The score follows predictive quality whatever the bins: {_verdict(min(map(min, values.values())))}.** "
+        f"Correlation with the classification error at {_bin_list()} bins: {words}; lowest correlation between two "
+        f"bin counts {between:.3f}."
+    )
+
+
+def _between(name: str, main: pd.DataFrame, family: str) -> pd.Series[float]:
+    return main[(main["error"] == family) & (main["item1"] != REFERENCE)][f"{name}_r"]
 
 
 def _why(name: str, parts: Sequence[UPart], main: pd.DataFrame) -> str:
@@ -295,6 +423,7 @@ def _losses_agree(table: pd.DataFrame) -> str:
 
 
 def _against_paper(name: str, main: pd.DataFrame) -> str:
+    main = main[main[f"paper_{name}_r"].notna()]
     difference = (main[f"{name}_r"] - main[f"paper_{name}_r"]).abs()
     close = int((difference <= 0.1).sum())
     worst = main.loc[difference.sort_values(ascending=False).index[:3]]
@@ -338,7 +467,7 @@ def _binning_words(combinations: pd.DataFrame, names: Sequence[str]) -> str:
         family, bins = gap.index[int(np.argmax(gap.to_numpy()))]
         fixed, quantile = (float(wide.loc[(family, bins), kind]) for kind in BINNINGS)
         lines.append(
-            f"- {_heading(name)}: equal-width and quantile bins differ most for {family} at {bins} bins "
+            f"- {heading(name)}: equal-width and quantile bins differ most for {family} at {bins} bins "
             f"(r with the classification error {fixed:.3f} and {quantile:.3f}); median difference {gap.median():.3f}."
         )
     return "\n".join(lines)
@@ -346,7 +475,7 @@ def _binning_words(combinations: pd.DataFrame, names: Sequence[str]) -> str:
 
 def _threshold_grid(thresholds: pd.DataFrame, name: str) -> str:
     rows = thresholds[(thresholds["experiment"] == name) & (thresholds["item1"] == REFERENCE)]
-    pairs = [pair for pair in PAPER_PAIRS if pair.first is None]
+    pairs = [pair for pair in RANKING_PAIRS if pair.first is None]
     head = ["threshold", "N", *(f"{pair.family} {pair.items[1]}" for pair in pairs)]
     lines = [head, ["---:"] * len(head)]
     for threshold in THRESHOLDS:
@@ -354,12 +483,15 @@ def _threshold_grid(thresholds: pd.DataFrame, name: str) -> str:
         values = [part[(part["error"] == p.family) & (part["item2"] == p.items[1])]["r"].iloc[0] for p in pairs]
         cells = ["n/a" if math.isnan(value) else f"{value:.2f}" for value in values]
         lines.append([f"{threshold:g}", str(int(part["n"].iloc[0])), *cells])
-    grid = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{_heading(name)}:\n\n{grid}"
+    return f"{heading(name)}:\n\n{_rows(lines)}"
+
+
+def _rows(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _line(main: pd.DataFrame, family: str, bins: int) -> Any:
-    item = f"{PAPER_BINNING[family]}-{bins}"
+    item = f"{TABLE_BINNING[family]}-{bins}"
     return main[(main["error"] == family) & (main["item1"] == REFERENCE) & (main["item2"] == item)].iloc[0]
 
 
@@ -379,8 +511,8 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
-def _list(values: Sequence[float]) -> str:
-    return " / ".join(f"{value:.3f}" for value in values)
+def _list(values: Sequence[float], digits: int = 3) -> str:
+    return " / ".join(f"{value:.{digits}f}" for value in values)
 
 
 def _bin_list() -> str:

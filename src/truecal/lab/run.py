@@ -6,18 +6,18 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from truecal.io import atomic_path, write_atomic
-from truecal.lab.evaluation import score
-from truecal.lab.presets import CROSS, WITHIN, Preset, from_folder, make_preset
-from truecal.lab.traces import Job, Progress, Stopped, Store, run_traces
-
-EXPERIMENTS = (WITHIN, CROSS)
+from truecal.lab.checkpoints import score
+from truecal.lab.presets import Preset, from_folder, make_preset
+from truecal.lab.running import Job, Progress, Stopped, run_traces
+from truecal.lab.traces import KINDS, Store, kind
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,10 @@ def reproduce(
     from_dir: str | Path | None = None,
     keep_logits: bool = False,
     seed: int = 42,
-    experiments: Sequence[str] = EXPERIMENTS,
+    experiments: Sequence[str] = KINDS,
+    pieces: Sequence[int] | None = None,
     processes: int | None = None,
+    scorers: int = 0,
     time_limit: float | None = None,
     summary: bool = True,
     progress: Callable[[Progress], None] | None = None,
@@ -47,16 +49,18 @@ def reproduce(
 ) -> Outcome:
     """Run the paper's experiment under ``preset`` (``letter`` unless named) and write everything under ``out``.
 
-    ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before it; the next
-    run with the same arguments goes on from there. ``summary=False`` leaves figures and tables for later, see
-    `summarise`. Other options are the preset's own (`truecal.lab.presets`).
+    ``experiments`` and ``pieces`` take some of the preset's traces alone. Several are trained at a time in
+    ``processes``, each with ``scorers`` more that measure behind it. ``from_dir`` takes stored logits instead of
+    training. ``time_limit`` (seconds) stops cleanly before it; the next run with the same arguments goes on from
+    there. ``summary=False`` leaves figures and tables for later, see `summarise`. Other options are the preset's own
+    (`truecal.lab.presets`).
     """
     begun = time.time()
     if from_dir is not None and (preset is not None or options):
         raise ValueError("stored logits (from_dir) take neither a preset nor its options")
-    unknown = set(experiments) - set(EXPERIMENTS)
+    unknown = set(experiments) - set(KINDS)
     if unknown or not experiments:
-        raise ValueError(f"experiments are among {', '.join(EXPERIMENTS)}, got {', '.join(experiments) or 'none'}")
+        raise ValueError(f"experiments are among {', '.join(KINDS)}, got {', '.join(experiments) or 'none'}")
     if from_dir is not None:
         chosen = from_folder(from_dir)
     else:
@@ -65,8 +69,10 @@ def reproduce(
         chosen,
         Path(out),
         experiments=experiments,
+        pieces=pieces,
         keep_logits=keep_logits,
         processes=processes,
+        scorers=scorers,
         deadline=float("inf") if time_limit is None else begun + time_limit,
         summary=summary,
         progress=progress,
@@ -77,9 +83,11 @@ def run_preset(
     preset: Preset,
     out: Path,
     *,
-    experiments: Sequence[str] = EXPERIMENTS,
+    experiments: Sequence[str] = KINDS,
+    pieces: Sequence[int] | None = None,
     keep_logits: bool = False,
     processes: int | None = None,
+    scorers: int = 0,
     deadline: float = float("inf"),
     summary: bool = True,
     progress: Callable[[Progress], None] | None = None,
@@ -89,24 +97,26 @@ def run_preset(
     _claim(out, preset)
     if keep_logits:
         _save_labels(out, preset)
-    traces = checkpoints = 0
+    planned = [
+        replace(trace, experiment=name)
+        for name, traces in preset.experiments.items()
+        for trace in traces
+        if kind(name) in experiments and (pieces is None or trace.piece in pieces)
+    ]
+    measure = partial(score, recalibrations=preset.recalibrations)
+    job = Job(preset.open, measure, Store(out), deadline, keep_logits, scorers)
     complete = True
-    for experiment in (name for name in EXPERIMENTS if name in experiments and name in preset.experiments):
-        planned = preset.experiments[experiment]
-        job = Job(preset.open, score, Store(out / experiment), deadline, keep_logits)
-        try:
-            rows = run_traces(job, planned, processes=processes or preset.processes, progress=progress)
-        except Stopped:
-            rows, complete = job.store.merge(planned), False
-        traces += len({row["trace"] for row in rows})
-        checkpoints += len(rows)
-        if not complete:
-            break
+    try:
+        run_traces(job, planned, processes=processes or preset.processes, progress=progress)
+    except Stopped:
+        job.store.merge(planned)
+        complete = False
+    found = job.store.finished(planned)
     if complete and summary:
         from truecal.lab.summary import summarise
 
         summarise(out)
-    return Outcome(out, traces, checkpoints, complete)
+    return Outcome(out, len(found), sum(map(len, found.values())), complete)
 
 
 def describe(preset: Preset) -> dict[str, Any]:
@@ -145,6 +155,7 @@ def _claim(out: Path, preset: Preset) -> None:
         differing = sorted(key for key in {*mine, *theirs} - {"notes", "title"} if mine.get(key) != theirs.get(key))
         if differing:
             raise ValueError(f"{out} holds another run (its {', '.join(differing)} differ); choose another folder")
+        mine["notes"] += [note for note in theirs["notes"] if note not in mine["notes"]]  # such as what was run when
     write_atomic(path, json.dumps(mine, indent=1) + "\n")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truecal.io import atomic_path, write_atomic
-from truecal.lab.tables import (
+from truecal.lab.checkpoints import with_scores
+from truecal.lab.correlations import (
     ALL_PAIRS,
-    PAPER_PAIRS,
     after_warm_up,
     beside_paper,
     spearman_table,
@@ -17,21 +17,21 @@ from truecal.lab.tables import (
     to_latex,
     to_markdown,
 )
-from truecal.lab.traces import read_rows
+from truecal.lab.mechanism import mechanism_table
+from truecal.lab.traces import TABLE, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EXPERIMENTS = ("within", "cross")
-
 
 def summarise(folder: str | Path) -> Path:
     """Write figures/, tables/ and RESULTS.md beside the experiments' checkpoints.csv; return RESULTS.md's path."""
-    from truecal.lab.figures import draw_all
+    from truecal.lab.figures import draw_all, draw_mechanism
     from truecal.lab.results_text import results_text
 
     out = Path(folder)
-    run, tables = read_run(out)
+    run, stored = read_run(out)
+    tables = {name: with_scores(table) for name, table in stored.items()}
     kept = {name: after_warm_up(table, run["warm_up"]) for name, table in tables.items()}
     for name, table in kept.items():
         if len(table) < 3:
@@ -39,11 +39,12 @@ def summarise(folder: str | Path) -> Path:
                 f"{out / name}: {len(table)} of {len(tables[name])} checkpoints have a validation error of at most "
                 f"{run['warm_up']}; train longer, or there is nothing to compare"
             )
-    main = spearman_table(kept, PAPER_PAIRS)
+    main = spearman_table(kept)
     if run.get("beside_paper"):
         main = beside_paper(main)
     combinations = spearman_table(kept, ALL_PAIRS)
     thresholds = threshold_table(tables)
+    mechanism = mechanism_table(kept)
     (out / "tables").mkdir(exist_ok=True)
     names = list(tables)
     _write_csv(main, out / "tables" / "spearman.csv")
@@ -51,11 +52,13 @@ def summarise(folder: str | Path) -> Path:
     write_atomic(out / "tables" / "spearman.tex", to_latex(main, names))
     _write_csv(combinations, out / "tables" / "combinations.csv")
     _write_csv(thresholds, out / "tables" / "thresholds.csv")
-    for name, table in tables.items():
+    _write_csv(mechanism, out / "tables" / "mechanism.csv")
+    for name in names:
         with atomic_path(out / name / "checkpoints.parquet") as temporary:
-            table.to_parquet(temporary, index=False)
+            stored[name].to_parquet(temporary, index=False)
         draw_all(kept[name], name, out / "figures")
-    write_atomic(out / "RESULTS.md", results_text(run, tables, kept, main, combinations, thresholds))
+    draw_mechanism(tables, mechanism, out / "figures")
+    write_atomic(out / "RESULTS.md", results_text(run, tables, kept, main, combinations, thresholds, mechanism))
     return out / "RESULTS.md"
 
 
@@ -68,10 +71,10 @@ def read_run(out: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     if not (out / "run.json").is_file():
         raise FileNotFoundError(f"{out / 'run.json'}: no such file; expected the folder of a run")
     run = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    paths = {name: out / name / "checkpoints.csv" for name in EXPERIMENTS}
+    paths = {name: out / name / TABLE for name in run["traces"]}
     tables = {name: pd.DataFrame(read_rows(path)) for name, path in paths.items() if path.is_file()}
     if not tables:
-        raise FileNotFoundError(f"{out}: expected within/checkpoints.csv or cross/checkpoints.csv")
+        raise FileNotFoundError(f"{out}: expected one of {', '.join(f'{name}/{TABLE}' for name in paths)}")
     return run, tables
 
 

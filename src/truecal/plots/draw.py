@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.extras import require
+from ..evaluation.measuring import bins_text
 from ..evaluation.ranking import ranks
 from .smoothing import kernel_regression
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison
-    from ..evaluation.measuring import Reliability
+    from ..evaluation.measuring import ErrorValue, Reliability
     from ..evaluation.model import Evaluation
 
 Array = NDArray[Any]
@@ -134,10 +135,13 @@ def classwise_grid(
     return axes
 
 
-def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: Any = None) -> Any:
-    """The error of each model against the number of bins, with intervals for up to six models (l1: with none).
+def error_against_bins(
+    comparison: Comparison, error: str = "classwise", *, by: Literal["value", "score"] = "value", ax: Any = None
+) -> Any:
+    """The error of each model against the number of bins, or its score, which is to stand still.
 
-    A truthful error is drawn as n·error = loss + U, so that heights mean the same at every bin count.
+    A squared error is drawn as n·error = loss + U, so that heights mean the same at every bin count; up to six models
+    have the interval of U where it was measured.
     """
     ax = _axes(ax, figsize=(5.4, 3.8))
     lines = {name: comparison.evaluations[name].rows(error) for name in comparison.names}
@@ -145,21 +149,26 @@ def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: 
     x = [row.n_bins for row in first]
     if x == [None]:
         raise ValueError(f"{error!r} has no bin count to draw against")
+    if by == "score" and first[0].score is None:
+        raise ValueError(f"{error!r} has no score: only squared errors have one")
     for i, (name, rows) in enumerate(lines.items()):
-        ax.plot(x, [row.score for row in rows], label=_plain(name), markersize=4, **_style(i))
-        if len(lines) <= _FEW and all(row.low is not None for row in rows):
-            bounds = ([row.low for row in rows], [row.high for row in rows])
-            ax.fill_between(x, *bounds, color=_style(i)["color"], alpha=0.12, linewidth=0)
+        heights = [row.score if by == "score" else row.value if row.U is None else _sum(row, row.U) for row in rows]
+        ax.plot(x, heights, label=_plain(name), markersize=4, **_style(i))
+        ends = [(row.n_bins, _sum(row, row.U_low), _sum(row, row.U_high)) for row in rows if row.U_low is not None]
+        if by == "value" and len(lines) <= _FEW and ends:
+            ax.vlines(*zip(*ends, strict=True), color=_style(i)["color"], alpha=0.4, linewidth=3)
     symbol = _formula(first[0].symbol)
-    ax.set(xlabel="number of bins", ylabel=symbol if first[0].loss is None else f"n·{symbol} = loss + U", xscale="log")
+    value = symbol if first[0].loss is None else f"n·{symbol} = loss + U"
+    ax.set(xlabel="number of bins", ylabel=f"score of {symbol}" if by == "score" else value, xscale="log")
     ax.set_xticks(x, [str(m) for m in x])
     ax.minorticks_off()
     _legend(ax, len(lines))
     return ax
 
 
-def _bins(m: int | None) -> str:
-    return "no bins" if m is None else f"{m} bins"
+def _sum(row: ErrorValue, U: float | None) -> float:
+    """loss + U, or where U is unknown the loss alone."""
+    return (row.loss or 0.0) + (U or 0.0)
 
 
 def _legend(ax: Any, entries: int) -> None:
@@ -170,19 +179,22 @@ def _legend(ax: Any, entries: int) -> None:
         ax.legend(fontsize="x-small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1), ncols=-(-entries // 20))
 
 
-def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: Any = None) -> Any:
-    """Rank of each model at each bin count, 1 at the top: lines that cross are flips."""
-    table, counts = comparison.values(error)
+def ranking_bump(
+    comparison: Comparison, error: str = "confidence_l1", *, by: Literal["value", "score"] = "value", ax: Any = None
+) -> Any:
+    """Rank of each model at each bin count, by an error or its score, 1 at the top: lines that cross are flips."""
+    table, counts = comparison.values(error, by)
     place = ranks(table)
     ax = _axes(ax, figsize=(1.8 + 1.3 * len(counts), 1.2 + 0.32 * len(comparison.names)))
     x = np.arange(len(counts))
     for i, name in enumerate(comparison.names):
         ax.plot(x, place[:, i], linewidth=2, markersize=7, **_style(i))
         ax.annotate(_plain(name), (x[-1], place[-1, i]), xytext=(8, 0), textcoords="offset points", va="center")
-    ax.set_xticks(x, [_bins(m) for m in counts])
+    ax.set_xticks(x, [bins_text(m) for m in counts])
     ax.set_yticks(np.arange(1, len(comparison.names) + 1))
     ax.set(ylim=(len(comparison.names) + 0.5, 0.5), xlim=(-0.2, len(counts) - 0.2), ylabel="rank")
-    ax.set_title(f"{_formula(comparison.symbol(error))}: rank at each bin count", fontsize="medium")
+    what = f"{'score of ' if by == 'score' else ''}{_formula(comparison.symbol(error))}"
+    ax.set_title(f"{what}: rank at each bin count", fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -227,7 +239,7 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
     ax = _axes(ax, figsize=(max(4.6, 1.6 + 0.45 * len(chain)), 3.8))
     agreement = {c.n_bins: c.spearman for c in comparison.chain if c.error == error}
     for i, (m, values) in enumerate(zip(counts, table, strict=True)):
-        label = f"{_bins(m)}: ρ = {agreement[m]:.2f}" if m in agreement else _bins(m)
+        label = f"{bins_text(m)}: ρ = {agreement[m]:.2f}" if m in agreement else bins_text(m)
         top = values[chain].max()
         ax.plot(values[chain] / (top if top > 0 else 1.0), label=label, markersize=4, **_style(i))
     ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")

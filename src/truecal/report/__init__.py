@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
 
 def render_report(
-    result: Comparison | Evaluation, *, title: str | None = None, classes: Sequence[object] | None = None
+    result: Comparison | Evaluation,
+    *,
+    title: str | None = None,
+    classes: Sequence[object] | None = None,
+    intro: str | None = None,
 ) -> str:
-    """The page as text: the verdict, loss + U with intervals, rankings by bin count, diagrams, and what it all means.
+    """The page as text: the leaderboard, the verdict, reliability diagrams, rankings by bin count, and the details.
 
-    `classes` names the columns, in order; without it a class is called by its number. Everything that came from
-    outside (names of models, files, classes, the title) is shown as text and never as markup. n·error = loss + U.
+    `classes` names the columns, in order; without it a class is called by its number. `intro` is a sentence or two
+    under the title. Everything that came from outside (names of models, files, classes, the title) is shown as text
+    and never as markup.
 
     >>> import truecal as tc
     >>> from truecal.report import render_report
@@ -29,7 +34,7 @@ def render_report(
     (True, False, True)
     """
     page = require("truecal.report.page", "report")
-    return str(page.render(result, title, classes))
+    return str(page.render(result, title, classes, intro))
 
 
 def write_report(
@@ -38,6 +43,7 @@ def write_report(
     *,
     title: str | None = None,
     classes: Sequence[object] | None = None,
+    intro: str | None = None,
 ) -> None:
     """Write the page of `render_report` to `path`, whole or not at all.
 
@@ -52,7 +58,7 @@ def write_report(
     """
     from truecal.io import write_atomic
 
-    write_atomic(path, render_report(result, title=title, classes=classes))
+    write_atomic(path, render_report(result, title=title, classes=classes, intro=intro))
 
 
 __all__ = ["render_report", "write_report"]

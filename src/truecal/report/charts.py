@@ -21,7 +21,7 @@ def specifications() -> dict[str, dict[str, Any]]:
     return {
         "bump": bump(),
         "decomposition": decomposition(),
-        "distance": distance(),
+        "gap": gap(),
         "reliability_linear": reliability("linear"),
         "reliability_sqrt": reliability("sqrt"),
         "chain": chain(),
@@ -70,7 +70,7 @@ def bump() -> dict[str, Any]:
     axis = alt.Axis(title="number of bins", labelAngle=0, domain=False, ticks=False, labelOverlap=True)
     place: dict[str, Any] = {"x": alt.X("m:O", axis=axis, scale=alt.Scale(type="point", padding=0.3))}
     here = _data("now").mark_rule(strokeWidth=22, opacity=0.16, strokeCap="round").encode(**place)
-    place["y"] = _rank("rank (1 = lowest error)", grid=False, ticks=False)
+    place["y"] = _rank("rank", grid=False, ticks=False)
     line = (
         _data("lines")
         .mark_line(strokeWidth=2.5, interpolate="monotone")
@@ -93,31 +93,29 @@ def _model_axis() -> alt.Y:
 
 
 def decomposition() -> dict[str, Any]:
-    """n·error = loss + U per model: a bar for the loss, a thinner one for U from there, the interval of the sum."""
+    """n·error = loss + U per model: a bar for the loss, a thinner one for U from there, with its interval."""
     models, y = _data("parts"), _model_axis()
-    tooltip = _tooltip(
-        {"model": "name", "loss": "loss_shown", "U": "U_shown", "loss + U": "score_shown", "calibration test": "test"}
-    )
+    tooltip = _tooltip({"model": "name", "loss": "loss_shown", "U": "U_shown", "calibrated?": "test"})
     value = alt.X("zero:Q", axis=alt.Axis(title="loss + U", grid=True, tickCount=5))
     sign = alt.Color("sign:N", **_scale(["loss", "U above 0", "U below 0"], "#8fb8d8", "#d55e00", "#009e73"))
     loss = models.mark_bar(height=16).encode(x=value, x2="loss:Q", y=y, color=alt.datum("loss"), tooltip=tooltip)
-    u = models.mark_bar(height=8, strokeWidth=1).encode(x="loss:Q", x2="score:Q", y=y, color=sign, tooltip=tooltip)
+    u = models.mark_bar(height=8, strokeWidth=1).encode(x="loss:Q", x2="sum:Q", y=y, color=sign, tooltip=tooltip)
     whisker = models.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y)
-    end = models.mark_tick(thickness=2.5, size=20).encode(x="score:Q", y=y, tooltip=tooltip)
-    return _spec(loss + u + whisker + end, "Loss plus U of every model, with the interval of the sum.")
+    end = models.mark_tick(thickness=2.5, size=20).encode(x="sum:Q", y=y, tooltip=tooltip)
+    return _spec(loss + u + whisker + end, "Loss plus U of every model, with the interval of U.")
 
 
-def distance() -> dict[str, Any]:
-    """U of every model with its interval, around the line where calibrated models lie."""
+def gap() -> dict[str, Any]:
+    """The gap of every model in points with its interval, around the line where calibrated models lie."""
     models, y = _data("parts"), _model_axis()
     zero = _data("origin").mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(x="zero:Q")
-    low = alt.X("U_low:Q", axis=alt.Axis(title="U: distance from calibrated", tickCount=5))
-    whisker = models.mark_rule(strokeWidth=2).encode(x=low, x2="U_high:Q", y=y, color=_color())
-    tooltip = _tooltip({"model": "name", "U": "U_shown", "calibration test": "test", "direction": "direction"})
+    low = alt.X("gap_low:Q", axis=alt.Axis(title="gap in points", tickCount=5))
+    whisker = models.mark_rule(strokeWidth=2).encode(x=low, x2="gap_high:Q", y=y, color=_color())
+    tooltip = _tooltip({"model": "name", "gap in points": "gap_shown", "calibrated?": "test", "direction": "direction"})
     point = models.mark_point(filled=True, size=120, opacity=1).encode(
-        x="U:Q", y=y, color=_color(), shape=_shape(), tooltip=tooltip
+        x="gap:Q", y=y, color=_color(), shape=_shape(), tooltip=tooltip
     )
-    return _spec(zero + whisker + point, "U of every model with its interval; calibrated models lie around zero.")
+    return _spec(zero + whisker + point, "The gap of every model in points; calibrated models lie around zero.")
 
 
 def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
@@ -165,6 +163,6 @@ def chain() -> dict[str, Any]:
         **shared,
         size=alt.Size("kind:O", **_scale(kinds, 260, 70)),
         shape=alt.Shape("kind:N", **_scale(kinds, "square", "circle")),
-        tooltip=_tooltip({"model": "name", "error": "symbol", "rank": "rank"}),
+        tooltip=_tooltip({"model": "name", "ranked by": "way", "rank": "rank"}),
     )
     return _spec(line + point, "Rank of the models along the dominance chain under two errors.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from truecal.evaluation.comparison import Comparison, Flip, Pair
-from truecal.evaluation.measuring import ErrorValue, Reliability
-from truecal.evaluation.model import Evaluation
+from truecal.evaluation.comparison import Comparison
+from truecal.evaluation.measuring import Reliability
+from truecal.evaluation.model import Evaluation, gap_interval, points_text
 from truecal.evaluation.ranking import ECE_NAMES
-from truecal.evaluation.verdict import LossGap, Standing, Verdict, give_verdict
+from truecal.evaluation.verdict import Standing, Verdict, merged_notes
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
-from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, number, rounded, shorten
+from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, rounded, shorten
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000
@@ -60,33 +61,42 @@ class Source:
         return len(self.models) * (len(self.models) - 1) // 2
 
     @cached_property
-    def by_loss(self) -> list[Model]:
-        """Models by the loss of the headline error, best first."""
-
-        def loss(model: Model) -> float:
-            row = self.evaluations[model.key].rows(self.headline)[0]
-            return row.score if row.loss is None else row.loss
-
-        return sorted(self.models, key=loss)
+    def board(self) -> list[dict[str, Any]]:
+        """What the leaderboard says of each model, best score first."""
+        places = [{"model": self.first.name}] if self.comparison is None else self.comparison.leaderboard()
+        standings = self.verdict.standings
+        return [
+            facts(self.evaluations[row["model"]], standings[row["model"]])
+            | {"model": self.model(row["model"]), "rank": row.get("rank"), "ece_rank": row.get("ece_rank")}
+            for row in places
+        ]
 
     def model(self, key: str) -> Model:
         return next(model for model in self.models if model.key == key)
 
-    def standing(self, model: Model) -> Standing:
-        return self.verdict.standings[model.key]
+
+def facts(found: Evaluation, standing: Standing) -> dict[str, Any]:
+    """One line about a model or a subgroup."""
+    gap, word = found.gap, found.direction.word
+    return {
+        "found": found,
+        "standing": standing,
+        "points": "–" if gap is None else points_text(gap.points),
+        "bar": 0.0 if gap is None else max(0.0, gap.points),
+        "interval": "" if gap is None else gap_interval(gap),
+        "direction": "" if word == "no clear direction" else word,
+        "brier": next((loss.value for loss in found.losses if loss.name == "brier"), None),
+    }
 
 
 def read(result: Any, classes: Sequence[object] | None) -> Source:
     """Bring a Comparison or an Evaluation to one shape; names are made readable and told apart."""
-    if isinstance(result, Comparison):
-        evaluations, comparison, verdict = result.evaluations, result, result.verdict
-    elif isinstance(result, Evaluation):
-        evaluations, comparison = {result.name: result}, None
-        verdict = give_verdict(evaluations, {}, (), ())
-    else:
+    if not isinstance(result, (Comparison, Evaluation)):
         raise TypeError(f"a report needs a Comparison or an Evaluation, got {type(result).__name__}")
+    comparison = result if isinstance(result, Comparison) else None
+    evaluations = {result.name: result} if isinstance(result, Evaluation) else result.evaluations
     first = next(iter(evaluations.values()))
-    return Source(evaluations, _models(list(evaluations)), verdict, comparison, _class_names(first, classes))
+    return Source(evaluations, _models(list(evaluations)), result.verdict, comparison, _class_names(first, classes))
 
 
 def _models(keys: Sequence[str]) -> tuple[Model, ...]:
@@ -111,40 +121,48 @@ def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[s
 # -- words and tables -------------------------------------------------------------------------------------------------
 
 
-def summary(source: Source, title: str | None) -> dict[str, Any]:
+def summary(source: Source, title: str | None, intro: str | None) -> dict[str, Any]:
     """Everything that the template writes as text."""
     first, comparison, verdict = source.first, source.comparison, source.verdict
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
+    counts = _counts(source)
     return {
         "source": source,
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
-        "facts": _facts(source),
+        "intro": clean(intro or ""),
+        "facts": _size(source),
         "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
         "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
-        "counts": first.n_bins,
-        "start": _start(first.n_bins),
+        "counts": counts,
+        "start": _start(counts),
         "several": len(source.models) > 1,
-        "best_known": [source.model(key) for key in verdict.best],
-        "rejected": [model for model in source.by_loss if source.standing(model).state == "rejected"],
-        "spared": [model for model in source.by_loss if source.standing(model).state == "not rejected"],
-        "n_tests": max(standing.n_tests for standing in verdict.standings.values()),
-        "boards": [(row.n_bins, _board(source, row.n_bins)) for row in first.rows(source.headline)],
+        "widest": max([1.0, *(line["bar"] for line in source.board)]),
+        "slots": min(3, len(source.models)) if first.reliability else 0,
+        "subgroups": [(line["model"], _subgroups(line["found"])) for line in source.board],
+        "parts": _parts(source),
+        "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
         "flips": _flips(source),
         "dominance": _dominance(source),
         "measures": [measure(name) for name in first.error_names],
-        "notes": [clean(note) for note in (comparison or first).notes],
+        "notes": [clean(note) for note in merged_notes((comparison or first).notes)],
         "has_parts": any(row.loss is not None for row in first.errors),
-        "has_diagrams": bool(first.reliability),
     }
+
+
+def _counts(source: Source) -> list[int]:
+    """The bin counts of the control: those of ECE and of the error whose score ranks the models."""
+    names = {source.headline, *(name for name in ECE_NAMES if name in source.first.error_names)}
+    rows = [row for name in names for row in source.first.rows(name)]
+    return sorted({row.n_bins for row in rows if row.n_bins is not None})
 
 
 def _start(counts: Sequence[int]) -> int:
     """The bin count shown first: the one nearest to the usual 15."""
-    return min(range(len(counts)), key=lambda i: abs(np.log(counts[i] / 15)))
+    return min(range(len(counts)), key=lambda i: abs(np.log(counts[i] / 15)), default=0)
 
 
-def _facts(source: Source) -> str:
+def _size(source: Source) -> str:
     first = source.first
     classes = "top class only" if first.n_classes is None else f"{first.n_classes} classes"
     models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
@@ -152,76 +170,50 @@ def _facts(source: Source) -> str:
 
 
 def _sentence(source: Source, text: str) -> str:
-    """A sentence of the verdict without the heading that the page has above it, long names shortened."""
-    for heading in ("Predictive value: ", "Calibration: "):
-        text = text.removeprefix(heading)
-    if not any(text.startswith(f"{name} ") for name in source.evaluations):  # a name keeps its small letter
-        text = text[:1].upper() + text[1:]
+    """A sentence of the verdict, long names shortened."""
     for key in source.evaluations:
         if len(key) > LONGEST_NAME:
             text = text.replace(key, shorten(key, 60))
     return clean(text)
 
 
-def _board(source: Source, m: int | None) -> list[tuple[Model, ErrorValue, LossGap | None, Pair | None]]:
-    """Each model at one bin count, best loss first: its row, how far it is behind the best, its pair with the best."""
-    best, rows = source.by_loss[0], []
-    for model in source.by_loss:
-        row = next(row for row in source.evaluations[model.key].rows(source.headline) if row.n_bins == m)
-        pair = None if model is best else _pair(source, best.key, model.key, m)
-        rows.append((model, row, source.verdict.behind.get(model.key), pair))
+def _subgroups(found: Evaluation) -> list[dict[str, Any]]:
+    return [
+        {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
+        for name, part in found.subgroups.items()
+    ]
+
+
+def _parts(source: Source) -> list[dict[str, Any]]:
+    """The headline error as loss + U, best score first; how far each is behind the smallest loss, and the theorem."""
+    pairs = () if source.comparison is None else source.comparison.pairs
+    conditions = {(p.n_bins, frozenset((p.first, p.second))): p.condition for p in pairs if p.error == source.headline}
+    rows = []
+    for line in source.board:
+        key, row = line["model"].key, line["found"].row(source.headline)
+        condition = conditions.get((row.n_bins, frozenset((key, *source.verdict.best[:1]))))
+        rows.append(line | {"row": row, "behind": source.verdict.behind.get(key), "condition": condition})
     return rows
 
 
-def _pair(source: Source, a: str, b: str, m: int | None) -> Pair | None:
-    for pair in () if source.comparison is None else source.comparison.pairs:
-        if (pair.error, pair.n_bins) == (source.headline, m) and {pair.first, pair.second} == {a, b}:
-            return pair
-    return None
-
-
-def direction(found: Evaluation) -> str:
-    """Over- or under-confident, and by how much on average, where that is clear."""
-    word = found.direction.word
-    return word if word == "no clear direction" else f"{word} by {number(abs(found.direction.gap), 2)}"
-
-
-def pvalue(p: float) -> str:
-    """Rounded, with its sign."""
-    return "< 0.001" if p < 0.001 else f"= {number(p, 2)}"
-
-
-def tested_by(standing: Standing) -> str:
-    """The p-value after the correction and the error that it comes from; of a rejection, all errors that reject."""
-    if standing.pvalue is None or standing.state == "too few draws":
-        return ""
-    names = [measure(name).symbol for name in standing.errors or (standing.error,) if name is not None]
-    return f"p {pvalue(standing.pvalue)} by {' and '.join(names)}"
+def way_label(error: str, by: str) -> str:
+    """What a ranking is called in a list of choices."""
+    label = measure(error).label
+    return f"score: {label}" if by == "score" else label
 
 
 def _flips(source: Source) -> dict[str, Any]:
-    """Per error: how many pairs change places and how many beyond noise; and the pairs themselves."""
+    """Per error and score how many pairs change places, and the pairs themselves, ECE's first."""
     comparison = source.comparison
     if comparison is None:
         return {"summary": [], "rows": [], "left_out": 0}
-    summary = []
-    for error, stability in comparison.stability.items():
-        found = [flip for flip in comparison.flips if flip.error == error]
-        l1 = source.first.rows(error)[0].loss is None
-        summary.append(
-            {
-                "measure": measure(error),
-                "flips": len(found),
-                "beyond": "no interval" if l1 else sum(bool(flip.beyond_noise) for flip in found),
-                "lowest": stability.lowest,
-            }
-        )
-
-    def ece_first_then_beyond_noise(flip: Flip) -> tuple[bool, bool]:
-        return flip.error not in ECE_NAMES, not flip.beyond_noise
-
-    shown = sorted(comparison.flips, key=ece_first_then_beyond_noise)[:MOST_FLIPS]
-    rows = [(flip, measure(flip.error), source.model(flip.first), source.model(flip.second)) for flip in shown]
+    number = Counter((flip.error, flip.by) for flip in comparison.flips)
+    ways = dict.fromkeys((r.error, r.by) for r in comparison.rankings if r.error in comparison.stability)
+    summary = [
+        (way_label(*way), measure(way[0]).truthful, number[way], comparison.stability[way[0]].lowest) for way in ways
+    ]
+    shown = sorted(comparison.flips, key=lambda flip: flip.error not in ECE_NAMES)[:MOST_FLIPS]
+    rows = [(flip, way_label(flip.error, flip.by), *map(source.model, (flip.first, flip.second))) for flip in shown]
     return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
 
 
@@ -229,16 +221,15 @@ def _dominance(source: Source) -> dict[str, Any] | None:
     comparison = source.comparison
     if comparison is None or len(source.models) < 2:
         return None
-    rows = []
-    for error in comparison.error_names:
-        found = {a.n_bins: a.spearman for a in comparison.chain if a.error == error}
-        cells = [found.get(m) for m in comparison.n_bins]
-        rows.append({"measure": measure(error), "cells": cells, "alone": found.get(None)})
+    chain = comparison.chain
     return {
         "chain": [source.models[i] for i in comparison.dominance.chain],
         "comparable": f"{comparison.dominance.comparable:.0%}",
         "n_losses": len(source.first.losses),
-        "agreement": rows,
+        "agreement": [
+            (measure(error), {found.n_bins: found.spearman for found in chain if found.error == error})
+            for error in comparison.error_names
+        ],
     }
 
 
@@ -247,15 +238,16 @@ def _dominance(source: Source) -> dict[str, Any] | None:
 
 def payload(source: Source) -> dict[str, Any]:
     """The data that the scripts of the page read: plain lists of rounded numbers."""
-    first = source.first
+    first, counts = source.first, _counts(source)
     return {
-        "counts": list(first.n_bins),
-        "start": _start(first.n_bins),
+        "counts": counts,
+        "start": _start(counts),
         "models": [_drawn(source, model) for model in source.models],
-        "order": [source.models.index(model) for model in source.by_loss],
+        "board": [source.models.index(line["model"]) for line in source.board],
         "headline": source.headline,
         "ece": next((name for name in ECE_NAMES if name in first.error_names), None),
-        "errors": {name: _error(source, name) for name in first.error_names},
+        "ways": {} if source.comparison is None else _ways(source.comparison),
+        "parts": {name: _error(source, name) for name in first.error_names if first.rows(name)[0].loss is not None},
         "chain": [] if source.comparison is None else list(source.comparison.dominance.chain),
         "classes": source.classes,
         "scale": SCALE,
@@ -265,32 +257,40 @@ def payload(source: Source) -> dict[str, Any]:
 
 
 def _drawn(source: Source, model: Model) -> dict[str, Any]:
-    standing = source.standing(model)
-    said = {
-        "test": ", ".join(filter(None, (standing.words, tested_by(standing)))),
-        "direction": direction(source.evaluations[model.key]),
-    }
+    found = source.evaluations[model.key]
+    said = {"test": source.verdict.standings[model.key].words, "direction": found.direction.word}
     return {key: value for key, value in asdict(model).items() if key != "key"} | said
 
 
+def _ways(comparison: Comparison) -> dict[str, Any]:
+    """Every way to rank the models, by an error or its score: per bin count the order, the ranks and the values."""
+    index = {name: i for i, name in enumerate(comparison.names)}
+    found: dict[str, Any] = {}
+    for ranking in comparison.rankings:
+        error, by = ranking.error, ranking.by
+        values, _ = comparison.values(error, by)
+        way = found.setdefault(
+            error if by == "value" else f"{error} score",
+            {
+                "label": way_label(error, by),
+                "short": "the score" if by == "score" else "ECE" if error in ECE_NAMES else measure(error).label,
+                "truthful": ranking.truthful,
+                "values": [[rounded(value) for value in row] for row in values.tolist()],
+            }
+            | {key: [] for key in ("counts", "ranks", "order")},
+        )
+        way["counts"].append(ranking.n_bins)
+        way["ranks"].append(list(ranking.ranks))
+        way["order"].append([index[name] for name in ranking.order])
+    return found
+
+
 def _error(source: Source, name: str) -> dict[str, Any]:
-    """One error: its bin counts, and per count the order of the models, their ranks and values."""
+    """The parts of one squared error, per bin count and model."""
     columns = [source.evaluations[model.key].rows(name) for model in source.models]
-    said = measure(name)
-    found: dict[str, Any] = {
-        "symbol": "ECE" if name in ECE_NAMES else said.symbol,
-        "label": said.label,
-        "truthful": said.truthful,
-        "counts": [row.n_bins for row in columns[0]],
-    }
-    for key in ("score", "loss", "U", "U_low", "U_high", "low", "high"):
-        if getattr(columns[0][0], key) is not None:
-            found[key] = [[rounded(getattr(row, key)) for row in rows] for rows in zip(*columns, strict=True)]
-    if source.comparison is not None:
-        index = {key: i for i, key in enumerate(source.comparison.names)}
-        rankings = {r.n_bins: r for r in source.comparison.rankings if r.error == name}
-        found["ranks"] = [list(rankings[m].ranks) for m in found["counts"]]
-        found["order"] = [[index[key] for key in rankings[m].order] for m in found["counts"]]
+    found: dict[str, Any] = {"label": measure(name).label, "counts": [row.n_bins for row in columns[0]]}
+    for key in ("loss", "U", "U_low", "U_high", "gap", "gap_low", "gap_high"):
+        found[key] = [[rounded(getattr(row, key)) for row in rows] for rows in zip(*columns, strict=True)]
     return found
 
 
@@ -304,7 +304,6 @@ def _reliabilities(source: Source) -> dict[str, Any]:
         if len(kept) < len(views):
             kept = _most_frequent(first, len(kept))
         found[name] = {
-            "symbol": measure(name).symbol,
             "by_class": name == "classwise",
             "views": kept,
             "left_out": len(views) - len(kept),

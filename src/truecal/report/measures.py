@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from truecal.core.errors import ERRORS, CalibrationError
@@ -13,46 +14,45 @@ from truecal.evaluation.ranking import ECE_NAMES
 
 @dataclass(frozen=True)
 class Measure:
-    """One error, explained."""
+    """One error, explained: what it is called in words, what it asks, its bins, and its formula (MathML)."""
 
     name: str
+    error: CalibrationError
     symbol: str
     rule: str
     label: str
-    """What it is called in a list of choices."""
-    truthful: bool
-    reason: str
-    associated_loss: str
     asks: str
     bins: str
     formula: str
-    """A MathML element."""
     letters: str
     """What the letters of the formula stand for."""
 
+    @property
+    def truthful(self) -> bool:
+        return self.error.truthful
 
+
+@cache
 def measure(name: str) -> Measure:
     """The explanation of a member of ERRORS.
 
     >>> from truecal.report.measures import measure
-    >>> measure("confidence_l1").label
-    'ECE: ConfECE, equal-width bins'
+    >>> measure("confidence_l1").label, measure("classwise").label
+    ('ECE', 'per class, quantile bins')
     """
     error = ERRORS[name]
-    symbol, (rule, bins), words = pretty(error.symbol), _RULES[type(error.binning)], _words(error.property)
-    return Measure(
-        name=name,
-        symbol=symbol,
-        rule=rule,
-        label=("ECE: " if name in ECE_NAMES else "") + f"{symbol}, {rule}",
-        truthful=error.truthful,
-        reason=error.reason,
-        associated_loss=error.associated_loss if error.norm == "l2" else "",
-        asks=words.asks,
-        bins=bins,
-        formula=_formula(error),
-        letters=words.letters,
-    )
+    (rule, bins), words = _RULES[type(error.binning)], _PROPERTIES.get(type(error.property), _LINEAR)
+    label = _label(name, error, words.what, rule)
+    formula = _formula(error, words.residual)
+    return Measure(name, error, pretty(error.symbol), rule, label, words.asks, bins, formula, words.letters)
+
+
+def _label(name: str, error: CalibrationError, what: str, rule: str) -> str:
+    if name in ECE_NAMES:
+        return f"ECE of the {what}" if isinstance(error.property, Binary) else "ECE"
+    uncorrected = isinstance(error.property, Confidence) and not error.corrected
+    how = "absolute" if error.norm == "l1" else "uncorrected" if uncorrected else ""
+    return ", ".join(filter(None, (what, how, rule)))
 
 
 def pretty(symbol: str) -> str:
@@ -88,25 +88,29 @@ _RULES: dict[type[BinningRule], tuple[str, str]] = {
 
 
 class _Words(NamedTuple):
-    """A property in words: the question it asks, its residual (MathML) and the letters in it."""
+    """A property in words: its name, the question it asks, its residual (MathML) and the letters in it."""
 
+    what: str
     asks: str
     residual: str
     letters: str
 
 
 _CONFIDENCE = _Words(
+    "top class",
     "When the top class is given 80 %, is it right in 80 % of those cases? Only the top class is looked at.",
     "<msub><mi>c</mi><mi>i</mi></msub><mo>−</mo><msub><mi>z</mi><mi>i</mi></msub>",
     "c: the confidence in the top class; z: 1 if it was right, else 0; n samples, B the bins.",
 )
 _LINEAR = _Words(
+    "expectation",
     "Among samples with like predictions, is the mean of the outcome what they say?",
     "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><mi>φ</mi><mo>(</mo><msub><mi>y</mi><mi>i</mi></msub><mo>)</mo>",
     "u: the prediction; φ(y): the outcome it speaks of; n samples, B the bins.",
 )
 _PROPERTIES: dict[type[Property], _Words] = {
     Classwise: _Words(
+        "per class",
         "When a class is given 30 %, does it come in 30 % of those cases? Asked of each class, then averaged.",
         "<msubsup><mi>p</mi><mi>i</mi><mrow><mo>(</mo><mi>r</mi><mo>)</mo></mrow></msubsup><mo>−</mo>"
         "<mn>1</mn><mo>[</mo><msub><mi>y</mi><mi>i</mi></msub><mo>=</mo><mi>r</mi><mo>]</mo>",
@@ -115,11 +119,13 @@ _PROPERTIES: dict[type[Property], _Words] = {
     Confidence: _CONFIDENCE,
     TopLabel: _CONFIDENCE,
     Full: _Words(
+        "all classes",
         "Among samples with like predictions, do all classes come as often as the whole prediction says?",
         "<msub><mi>p</mi><mi>i</mi></msub><mo>−</mo><msub><mi>e</mi><msub><mi>y</mi><mi>i</mi></msub></msub>",
         "p: the vector of all probabilities; e: 1 at the label and 0 elsewhere; n samples, B the cells.",
     ),
     Binary: _Words(
+        "positive class",
         "When the positive class is given 30 %, does it come in 30 % of those cases?",
         "<msub><mi>u</mi><mi>i</mi></msub><mo>−</mo><msub><mi>y</mi><mi>i</mi></msub>",
         "u: the probability of the positive class; y: 1 if it came, else 0; n samples, B the bins.",
@@ -127,13 +133,9 @@ _PROPERTIES: dict[type[Property], _Words] = {
 }
 
 
-def _words(prop: Property) -> _Words:
-    return _PROPERTIES.get(type(prop), _LINEAR)
-
-
-def _formula(error: CalibrationError) -> str:
+def _formula(error: CalibrationError, residual: str) -> str:
     members = "<munder><mo>∑</mo><mrow><mi>i</mi><mo>∈</mo><mi>B</mi></mrow></munder>"
-    inner = f"{members}<mrow><mo>(</mo>{_words(error.property).residual}<mo>)</mo></mrow>"
+    inner = f"{members}<mrow><mo>(</mo>{residual}<mo>)</mo></mrow>"
     vector = isinstance(error.property, Full)
     if error.norm == "l1":
         size = f"<msub>{_fenced('‖', inner, '‖')}<mn>1</mn></msub>" if vector else _fenced("|", inner, "|")

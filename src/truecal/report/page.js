@@ -32,9 +32,8 @@ const share = value => `${shown(100 * value, 3)} %`;
 const words = list => list.length < 2 ? list.join("") : `${list.slice(0, -1).join(", ")} and ${list.at(-1)}`;
 const binWords = m => m === null ? "no bin count" : m === 1 ? "1 bin" : `${m} bins`;
 
-/** The index of the error's own bin count nearest below the chosen one: some errors are measured at fewer counts. */
-function place(error, k) {
-  const counts = data.errors[error].counts;
+/** The index of the bin count nearest below the chosen one: not everything is measured at every count. */
+function place(counts, k) {
   if (counts[0] === null) return 0;
   let best = 0;
   counts.forEach((m, i) => { if (m <= data.counts[k]) best = i; });
@@ -72,10 +71,11 @@ function busy(job) {
   document.documentElement.dataset.ready = "no";
   return job.finally(() => { if (--drawing === 0) document.documentElement.dataset.ready = "yes"; });
 }
-/** Draw a chart anew in its element: width of the element, data by name. Charts queue up so that they never overlap. */
+/** Draw a chart anew in its element: width of the element, data by name. Charts queue up so that they never overlap.
+    What lies folded has no width and is drawn when it is opened. */
 function draw(id, name, datasets, size) {
   const element = at(id);
-  if (!element) return Promise.resolve();
+  if (!element?.clientWidth) return Promise.resolve();
   const turn = busy((views[id]?.turn ?? Promise.resolve()).then(async () => {
     const spec = structuredClone(specs[name]);
     Object.assign(spec, { width: Math.max(200, element.clientWidth), datasets, ...size(element.clientWidth) });
@@ -101,33 +101,38 @@ function refresh(id, datasets) {
 // -- rankings -----------------------------------------------------------------------------------------------------------
 
 const several = Boolean(at("list-left"));
-const rowHeight = models.length > 12 ? 34 : 44;
+const rowHeight = models.length > 12 ? 34 : 40;
 document.documentElement.style.setProperty("--row", `${rowHeight - 6}px`);
-const errorNames = Object.keys(data.errors);
+const sides = ["left", "right"];
+const waysOf = { left: Object.keys(data.ways).filter(name => !data.ways[name].truthful),
+  right: Object.keys(data.ways).filter(name => data.ways[name].truthful).toSorted((a, b) => b.endsWith(" score") - a.endsWith(" score")) };
 
-function fillChoices(select, names, chosen) {
+function fillChoices(select, names, labels, chosen) {
   if (!select) return null;
-  select.replaceChildren(...names.map(name => make("option", { value: name, text: data.errors[name].label })));
+  select.replaceChildren(...names.map(name => make("option", { value: name, text: labels[name].label })));
   select.value = names.includes(chosen) ? chosen : names[0];
   return select.value;
 }
-/** "1", "2", "2=": models with the same error share a place. */
+/** The order, ranks and values of one side at the k-th count of the control. */
+function standing(side, k) {
+  const way = data.ways[state[side]], at = place(way.counts, k);
+  return { way, m: way.counts[at], order: way.order[at], ranks: way.ranks[at], values: way.values[at] };
+}
+/** "1", "2", "2=": models with the same value share a place. */
 function places(ranks, order) {
   const first = {}, many = {};
   order.forEach((i, row) => { first[ranks[i]] ??= row + 1; many[ranks[i]] = (many[ranks[i]] ?? 0) + 1; });
   return i => `${first[ranks[i]]}${many[ranks[i]] > 1 ? "=" : ""}`;
 }
 function fillList(side) {
-  const error = data.errors[state[side]], list = at(`list-${side}`);
-  const now = place(state[side], state.k), order = error.order[now], ranks = error.ranks[now];
-  const then = state.before === null ? null : error.order[place(state[side], state.before)];
+  const list = at(`list-${side}`), { order, ranks, values } = standing(side, state.k);
+  const then = state.before === null ? null : standing(side, state.before).order;
   const old = new Map([...list.children].map(node => [Number(node.dataset.model), node.getBoundingClientRect().top]));
   const name = places(ranks, order);
   list.replaceChildren(...order.map((i, row) => {
     const moved = then === null ? 0 : then.indexOf(i) - row;
     const node = make("li", { "data-model": i, title: models[i].name }, make("span", { class: "place", text: name(i) }),
-      glyph(models[i]), make("bdi", { class: "name", text: models[i].name }),
-      make("span", { class: "value", text: shown(error.score[now][i]) }),
+      glyph(models[i]), make("bdi", { class: "name", text: models[i].name }), make("span", { class: "value", text: shown(values[i], 3) }),
       make("span", { class: `move ${moved > 0 ? "up" : "down"}`, text: moved ? `${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}` : "" }));
     if (moved) node.classList.add("moved");
     return node;
@@ -142,7 +147,8 @@ function fillList(side) {
 }
 let slopeAt = null, slopeFrame = 0;
 function fillSlope() {
-  const target = models.map((_, i) => ["left", "right"].map(side => data.errors[state[side]].order[place(state[side], state.k)].indexOf(i)));
+  const orders = sides.map(side => standing(side, state.k).order);
+  const target = models.map((_, i) => orders.map(order => order.indexOf(i)));
   const from = slopeAt ?? target, svg = at("slope"), start = performance.now();
   cancelAnimationFrame(slopeFrame);
   svg.style.height = `${rowHeight * models.length}px`;
@@ -165,27 +171,27 @@ function disagreements(a, b) {
 }
 const pairsOfModels = models.length * (models.length - 1) / 2;
 function sayRanking() {
-  const parts = ["left", "right"].map(side => {
-    const error = data.errors[state[side]], k = place(state[side], state.k), order = error.order[k];
-    const first = order.slice(0, 4).map(i => models[i].name), rest = order.length - first.length;
-    const where = error.counts[k] === data.counts[state.k] || error.counts[k] === null ? "" : ` (measured at ${binWords(error.counts[k])})`;
-    return `${error.symbol}${where} puts ${first[0]} first${first.length > 1 ? `, then ${first.slice(1).join(", ")}` : ""}${rest ? ` and ${rest} more` : ""}`;
+  const now = sides.map(side => standing(side, state.k));
+  const parts = now.map(({ way, m, order }) => {
+    const where = m === data.counts[state.k] || m === null ? "" : ` (measured at ${binWords(m)})`;
+    return `${way.short}${where} puts ${models[order[0]].name} first, ${models[order.at(-1)].name} last`;
   });
-  const now = ["left", "right"].map(side => data.errors[state[side]].ranks[place(state[side], state.k)]);
-  let text = `At ${binWords(data.counts[state.k])}: ${parts.join("; ")}. The two orders disagree on ${disagreements(...now)} of ${pairsOfModels} pairs.`;
+  let text = `At ${binWords(data.counts[state.k] ?? null)} ${parts.join("; ")}. They disagree on ${disagreements(now[0].ranks, now[1].ranks)} of ${pairsOfModels} pairs.`;
   if (state.before !== null && state.before !== state.k) {
-    const turned = ["left", "right"].map((side, j) => {
-      const error = data.errors[state[side]];
-      return `${disagreements(error.ranks[place(state[side], state.before)], now[j])} under ${error.symbol}`;
-    });
+    const turned = now.map(({ way, ranks }, j) => `${disagreements(standing(sides[j], state.before).ranks, ranks)} under ${way.short}`);
     text += ` Pairs that changed places since ${binWords(data.counts[state.before])}: ${words(turned)}.`;
   }
   at("said").textContent = text;
 }
+function showRankings() {
+  for (const side of sides) fillList(side);
+  fillSlope();
+  sayRanking();
+}
 function lineRows(name) {
-  const error = data.errors[name], last = error.counts.length - 1, rows = [], names = [];
-  error.counts.forEach((m, k) => models.forEach((model, i) => {
-    const row = { i, m: m ?? "any", bins: binWords(m), rank: error.ranks[k][i], shown: shown(error.score[k][i]), name: model.name,
+  const way = data.ways[name], last = way.counts.length - 1, rows = [], names = [];
+  way.counts.forEach((m, k) => models.forEach((model, i) => {
+    const row = { i, m: m ?? "any", bins: binWords(m), rank: way.ranks[k][i], shown: shown(way.values[k][i]), name: model.name,
       label: model.label, c: model.c, s: model.s, d: model.d };
     rows.push(row);
     if (k === last) names.push(row);
@@ -198,11 +204,11 @@ function spread(rows) {
   for (const row of rows) found.set(row.rank, [...(found.get(row.rank) ?? []), row]);
   return [...found.values()].map(group => ({ ...group[0], label: group.map(row => row.label).join(", ") }));
 }
-const nowRow = name => [{ m: data.errors[name].counts[place(name, state.k)] ?? "any" }];
+const nowRow = side => [{ m: standing(side, state.k).m ?? "any" }];
 function drawBump(side) {
-  const name = state[side];
-  at(`bump-${side}-name`).textContent = data.errors[name].label;
-  return draw(`bump-${side}`, "bump", { ...lineRows(name), now: nowRow(name) }, width => {
+  if (!at(`bump-${side}`)) return Promise.resolve();
+  at(`bump-${side}-name`).textContent = data.ways[state[side]].label;
+  return draw(`bump-${side}`, "bump", { ...lineRows(state[side]), now: nowRow(side) }, width => {
     const right = Math.round(Math.min(170, width * 0.34));
     const spec = structuredClone(specs.bump.layer);
     spec.at(-1).mark.limit = right - 8;
@@ -213,38 +219,38 @@ function drawBump(side) {
 // -- loss + U -----------------------------------------------------------------------------------------------------------
 
 function partRows() {
-  const error = data.errors[state.parts], k = place(state.parts, state.k);
-  return data.order.map((i, order) => {
-    const get = key => error[key]?.[k][i] ?? null, model = models[i], U = get("U");
-    const range = (a, b, show) => get(a) === null ? "" : ` (${show(get(a))} to ${show(get(b))})`;
-    return { order, label: model.label, name: model.name, c: model.c, s: model.s, zero: 0, loss: get("loss"), U, score: get("score"),
-      low: get("low") ?? get("score"), high: get("high") ?? get("score"), U_low: get("U_low") ?? U, U_high: get("U_high") ?? U,
-      sign: U < 0 ? "U below 0" : "U above 0", loss_shown: shown(get("loss")), U_shown: signed(U) + range("U_low", "U_high", signed),
-      score_shown: shown(get("score")) + range("low", "high", shown), test: model.test, direction: model.direction };
+  const error = data.parts[state.parts], k = place(error.counts, state.k);
+  return data.board.map((i, order) => {
+    const get = key => error[key][k][i], model = models[i], loss = get("loss"), U = get("U"), gap = get("gap");
+    const range = (key, show) => get(`${key}_low`) === null ? "" : ` (${show(get(`${key}_low`))} to ${show(get(`${key}_high`))})`;
+    return { order, label: model.label, name: model.name, c: model.c, s: model.s, zero: 0, loss, U, sum: loss + U,
+      low: loss + (get("U_low") ?? U), high: loss + (get("U_high") ?? U), sign: U < 0 ? "U below 0" : "U above 0",
+      gap, gap_low: get("gap_low") ?? gap, gap_high: get("gap_high") ?? gap, loss_shown: shown(loss),
+      U_shown: signed(U) + range("U", signed), gap_shown: shown(gap, 3) + range("gap", value => shown(value, 3)),
+      test: model.test, direction: model.direction };
   });
 }
 function drawParts() {
   if (!state.parts) return Promise.resolve();
+  const error = data.parts[state.parts];
+  at("parts-bins").textContent = binWords(error.counts[place(error.counts, state.k)]);
   const size = () => ({ height: Math.max(130, 62 + 30 * models.length) });
   return Promise.all([draw("decomposition", "decomposition", { parts: partRows() }, size),
-    draw("distance", "distance", { parts: partRows(), origin: [{ zero: 0 }] }, size)]);
-}
-function sayParts() {
-  at("parts-bins").textContent = binWords(data.errors[state.parts].counts[place(state.parts, state.k)]);
+    draw("gap", "gap", { parts: partRows(), origin: [{ zero: 0 }] }, size)]);
 }
 
 // -- the chain ----------------------------------------------------------------------------------------------------------
 
 function chainRows() {
-  return ["left", "right"].flatMap(side => {
-    const error = data.errors[state[side]], ranks = error.ranks[place(state[side], state.k)];
+  return sides.flatMap(side => {
+    const { way, ranks } = standing(side, state.k);
     return data.chain.map((i, step) => ({ place: step, label: models[i].label, name: models[i].name, rank: ranks[i],
-      kind: side === "left" ? "ece" : "truthful", symbol: error.symbol }));
+      kind: side === "left" ? "ece" : "truthful", way: way.short }));
   });
 }
 function drawChain() {
   if (!at("chain")) return Promise.resolve();
-  for (const side of ["left", "right"]) at(`chain-${side}`).textContent = data.errors[state[side]].symbol;
+  for (const side of sides) at(`chain-${side}`).textContent = data.ways[state[side]].short;
   return draw("chain", "chain", { places: chainRows() }, width => {
     const layer = structuredClone(specs.chain.layer), flat = width / data.chain.length > 140;
     for (const part of layer) part.encoding.x.axis.labelAngle = flat ? 0 : -40;
@@ -289,17 +295,13 @@ function drawDiagram(slot) {
     ? `${models[model].name}: ${out} of ${rows.length} bins outside the band, ${shown((1 - data.level) * rows.length, 2)} expected if calibrated; ${each}.`
     : `${models[model].name}: ${rows.length} bins, no band; ${each}.`;
   return draw(`diagram-${slot}`, at("stretch").checked ? "reliability_sqrt" : "reliability_linear",
-    { bins: rows, diagonal: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1].map(v => ({ x: v, y: v })) }, width => ({ height: Math.min(width, 520) * 0.9 }));
+    { bins: rows, diagonal: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1].map(v => ({ x: v, y: v })) }, width => ({ height: Math.min(width, 520) * 0.8 }));
 }
-const drawDiagrams = () => Promise.all([drawDiagram(0), drawDiagram(1)]);
+const slots = [0, 1, 2].filter(slot => at(`model-${slot}`));
+const drawDiagrams = () => Promise.all(slots.map(drawDiagram));
 
 // -- the control --------------------------------------------------------------------------------------------------------
 
-function showBoard() {
-  const boards = [...document.querySelectorAll(".board")];
-  if (boards.length < 2) return;
-  for (const board of boards) board.hidden = board.dataset.bins !== String(data.counts[state.k]);
-}
 async function follow(k) {
   if (k === state.k) return;
   state.before = state.k;
@@ -308,18 +310,9 @@ async function follow(k) {
   slider.value = k;
   slider.setAttribute("aria-valuetext", binWords(m));
   at("bins-shown").textContent = m;
-  showBoard();
-  const jobs = [];
-  if (several) {
-    fillList("left"); fillList("right"); fillSlope(); sayRanking();
-    for (const side of ["left", "right"]) jobs.push(refresh(`bump-${side}`, { now: nowRow(state[side]) }));
-    jobs.push(refresh("chain", { places: chainRows() }));
-  }
-  if (state.parts) {
-    sayParts();
-    jobs.push(refresh("decomposition", { parts: partRows() }), refresh("distance", { parts: partRows() }));
-  }
-  await Promise.all(jobs);
+  showRankings();
+  await Promise.all([...sides.map(side => refresh(`bump-${side}`, { now: nowRow(side) })),
+    refresh("chain", { places: chainRows() }), at("details").open ? drawParts() : null]);
 }
 let playing = 0;
 function play(on) {
@@ -327,30 +320,31 @@ function play(on) {
   playing = on ? setInterval(() => follow((state.k + 1) % data.counts.length), 1500) : 0;
   at("play").setAttribute("aria-pressed", String(on));
 }
+const drawDetails = () => Promise.all([several ? drawChain() : null, drawParts()]);
 
 async function start() {
   if (several) {
-    state.left = fillChoices(at("left"), errorNames.filter(name => !data.errors[name].truthful), data.ece);
-    state.right = fillChoices(at("right"), errorNames.filter(name => data.errors[name].truthful), data.headline);
-    for (const side of ["left", "right"]) {
-      if (!state[side]) { state[side] = errorNames[0]; at(side).replaceChildren(make("option", { value: errorNames[0], text: data.errors[errorNames[0]].label })); }
+    const first = { left: data.ece, right: `${data.headline} score` };
+    for (const side of sides) {
+      if (!waysOf[side].length) waysOf[side] = Object.keys(data.ways);
+      state[side] = fillChoices(at(side), waysOf[side], data.ways, first[side]);
+      at(side).addEventListener("change", event => {
+        state[side] = event.target.value;
+        state.before = null;
+        showRankings();
+        drawBump(side);
+        drawChain();
+      });
     }
-    for (const side of ["left", "right"]) at(side).addEventListener("change", event => {
-      state[side] = event.target.value;
-      state.before = null;
-      fillList(side); fillSlope(); sayRanking(); drawBump(side); drawChain();
-    });
-    fillList("left"); fillList("right"); fillSlope(); sayRanking();
+    showRankings();
   }
-  if (at("parts-error")) {
-    state.parts = fillChoices(at("parts-error"), errorNames.filter(name => data.errors[name].loss), data.headline);
-    sayParts();
-    at("parts-error").addEventListener("change", event => { state.parts = event.target.value; sayParts(); drawParts(); });
-  }
+  state.parts = fillChoices(at("parts-error"), Object.keys(data.parts), data.parts, data.headline);
+  at("parts-error")?.addEventListener("change", event => { state.parts = event.target.value; drawParts(); });
   at("bins")?.addEventListener("input", event => follow(Number(event.target.value)));
   at("play")?.addEventListener("click", () => play(!playing));
+  at("details").addEventListener("toggle", () => { if (at("details").open) drawDetails(); });
   if (at("view")) startDiagrams();
-  await Promise.all([...(several ? [drawBump("left"), drawBump("right"), drawChain()] : []), drawParts(), drawDiagrams()]);
+  await Promise.all([drawDiagrams(), ...(several ? sides.map(drawBump) : [])]);
   let width = innerWidth, timer = 0;
   addEventListener("resize", () => {
     if (innerWidth === width) return;
@@ -361,11 +355,10 @@ async function start() {
 }
 function startDiagrams() {
   fillViews();
-  for (const slot of [0, 1]) {
+  for (const slot of slots) {
     const select = at(`model-${slot}`);
-    if (!select) continue;
-    select.replaceChildren(...data.order.map(i => make("option", { value: i, text: models[i].name })));
-    select.value = data.order.at(slot ? -1 : 0);
+    select.replaceChildren(...data.board.map(i => make("option", { value: i, text: models[i].name })));
+    select.value = data.board[slot];
     select.addEventListener("change", () => drawDiagram(slot));
   }
   at("view").addEventListener("change", event => {

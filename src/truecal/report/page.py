@@ -15,17 +15,17 @@ from markupsafe import Markup
 
 import truecal
 from truecal.report.charts import specifications
-from truecal.report.content import direction, payload, pvalue, read, summary, tested_by
+from truecal.report.content import payload, read, summary
 from truecal.report.measures import measure
-from truecal.report.text import LONGEST_NAME, clean, interval, number, script_json, shorten, signed
+from truecal.report.text import interval, number, script_json
 
 
-def render(result: Any, title: str | None, classes: Sequence[object] | None) -> str:
+def render(result: Any, title: str | None, classes: Sequence[object] | None, intro: str | None = None) -> str:
     """The page of a Comparison or an Evaluation."""
     source = read(result, classes)
     library, script = _library(), _asset("page.js")
     return _template().render(
-        summary(source, title),
+        summary(source, title, intro),
         policy=_policy(library, script),
         style=Markup(_asset("style.css")),
         library=Markup(library),
@@ -70,7 +70,6 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(number=number, signed=signed, clean=clean, shorten=shorten)
-    environment.globals.update(interval=interval, measure=measure, direction=direction, tested_by=tested_by)
-    environment.globals.update(pvalue=pvalue, longest=LONGEST_NAME)
+    environment.filters["number"] = number
+    environment.globals.update(interval=interval, measure=measure)
     return environment.from_string(_asset("page.html.j2"))

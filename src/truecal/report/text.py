@@ -64,35 +64,25 @@ def distinct(texts: Iterable[str]) -> list[str]:
     return found
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """A value with so many significant digits; a dash where there is none.
+def number(value: float | None, digits: int = 4, sign: str = "") -> str:
+    """A value with so many significant digits; a dash where there is none; with sign="+" what is above zero has one.
 
     >>> from truecal.report.text import number
-    >>> number(0.0123456), number(-3e-7), number(None), number(0.0)
-    ('0.01235', '−3×10⁻⁷', '–', '0')
+    >>> number(0.0123456), number(-3e-7), number(None), number(0.0), number(0.5, 3, "+")
+    ('0.01235', '−3×10⁻⁷', '–', '0', '+0.5')
     """
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    text = f"{value:.{digits}g}"
+    text = f"{value:{sign if value else ''}.{digits}g}"
     if "e" in text:
         base, power = text.split("e")
         text = f"{base}×10{str(int(power)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
     return text.replace("-", "−")
 
 
-def signed(value: float | None, digits: int = 3) -> str:
-    """A value with its sign, zero without.
-
-    >>> from truecal.report.text import signed
-    >>> signed(0.5), signed(-0.5), signed(0.0)
-    ('+0.5', '−0.5', '0')
-    """
-    return ("+" if value is not None and value > 0 else "") + number(value, digits)
-
-
-def interval(low: float | None, high: float | None, sign: bool = True) -> str:
+def interval(low: float | None, high: float | None, sign: str = "+") -> str:
     """Both ends, or nothing where one is missing or unbounded.
 
     >>> from truecal.report.text import interval
@@ -101,8 +91,7 @@ def interval(low: float | None, high: float | None, sign: bool = True) -> str:
     """
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    shown = signed if sign else number
-    return f"{shown(low, 3)} to {shown(high, 3)}"
+    return f"{number(low, 3, sign)} to {number(high, 3, sign)}"
 
 
 def rounded(value: float | None, digits: int = 5) -> float | None:

@@ -1,0 +1,152 @@
+"""Options that several commands share, in groups: each group is a dataclass whose fields are the options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer import Option
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the files hold, and where the labels are."""
+
+    labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in a file of their own.")] = None
+    label_column: Annotated[str | None, Option("--label-column", help="The column or key of the labels.")] = None
+    columns: Annotated[str | None, Option("--columns", help="Columns or keys of predictions, comma-separated.")] = None
+    logits: Annotated[bool, Option("--logits", help="The numbers are logits; softmax is applied.")] = False
+    label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
+    normalize: Annotated[bool, Option("--normalize", help="Divide rounded rows by their sums.")] = False
+    percent: Annotated[bool, Option("--percent", help="The probabilities run from 0 to 100.")] = False
+    drop_incomplete: Annotated[bool, Option("--drop-incomplete", help="Drop and count rows without a prediction.")] = (
+        False
+    )
+    header: Annotated[
+        bool | None,
+        Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
+    ] = None
+    length_normalized: Annotated[
+        bool, Option("--length-normalized", help="Log-likelihoods per character of a choice.")
+    ] = False
+    temperature: Annotated[
+        list[Path] | None,
+        Option(
+            "--temperature",
+            help="Validation logits to fit a temperature on, one file per model, in order. Never the test labels.",
+        ),
+    ] = None
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """The files that are read beside the predictions."""
+        return (self.labels, *(self.temperature or ()))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options of `read_predictions`, but for the labels."""
+        same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header")
+        options = {name: getattr(self, name) for name in (*same, "length_normalized")}
+        return {**options, "proba_columns": split(self.columns)}
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How `evaluate` and `compare` measure."""
+
+    errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated.")] = None
+    by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
+    groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
+    weights: Annotated[str | None, Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None
+    bins: Annotated[str | None, Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None
+    resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
+    seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
+    level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
+
+    @property
+    def counts(self) -> tuple[int, ...] | None:
+        if self.bins is None:
+            return None
+        try:
+            counts = tuple(int(part) for part in self.bins.split(","))
+        except ValueError:
+            counts = ()
+        if not counts or min(counts) < 1:
+            raise typer.BadParameter(
+                f"expected whole numbers such as 5,20,2000, got {self.bins!r}", param_hint="--bins"
+            )
+        return counts
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
+        level = fraction(self.level, "--level")
+        return {"n_bins": self.counts or "auto", "resamples": self.resamples, "seed": self.seed, "level": level}
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """The files that are read beside the predictions."""
+        given = (self.by, self.groups, self.weights)
+        return tuple(None if spec is None else file_of(spec) for spec in given)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write."""
+
+    html: Annotated[Path | None, Option("--html", help="Write a self-contained report page.")] = None
+    json: Annotated[Path | None, Option("--json", help="Write all results as JSON.")] = None
+    csv: Annotated[Path | None, Option("--csv", help="Write a row per model, error and bin count.")] = None
+
+    @property
+    def wanted(self) -> dict[str, Path]:
+        """Option and path of each file to write."""
+        paths = {"--html": self.html, "--json": self.json, "--csv": self.csv}
+        return {option: path for option, path in paths.items() if path is not None}
+
+
+def split(text: str | None) -> tuple[str, ...] | None:
+    """The parts of a comma-separated list."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def file_of(spec: str) -> Path | None:
+    """The file that COLUMN, FILE or FILE:COLUMN speaks of, None for a column of the predictions."""
+    places = (Path(spec), Path(spec.rpartition(":")[0]))
+    return next((place for place in places if place.is_file()), None)
+
+
+def fraction(value: float, option: str) -> float:
+    """A number between 0 and 1, or a usage error."""
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"expected a number between 0 and 1, got {value:g}", param_hint=option)
+    return value
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each parameter that is a group of options replaced by the options of that group."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters = inspect.signature(command).parameters
+    groups = {name: hints[name] for name in parameters if is_dataclass(hints[name])}
+    plain: list[inspect.Parameter] = []
+    for name, parameter in parameters.items():
+        members = get_type_hints(groups[name], include_extras=True) if name in groups else {}
+        plain += [_option(f.name, members[f.name], f.default) for f in fields(groups[name])] if members else []
+        plain += [] if members else [_option(name, hints[name], parameter.default)]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        command(**given, **made)
+
+    called.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]  # what typer reads
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in plain}
+    return called
+
+
+def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)

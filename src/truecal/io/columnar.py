@@ -1,0 +1,295 @@
+"""Tables of typed columns: parquet, feather and arrow, read in batches into one array."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Request, check_names
+from truecal.io.failures import failure, need, parsing, quote
+from truecal.io.labels import Values, as_values, check_texts
+from truecal.io.predictions import Floats
+from truecal.io.source import Source, check_expansion, floats
+from truecal.io.streams import arrow_file
+
+Array = npt.NDArray[Any]
+
+ROWS_AT_ONCE = 1 << 16
+LISTS_AT_ONCE = 1 << 12
+FEWEST_COLUMNS = 16  # read in one pass over a file; a wide table takes at most as many passes
+MOST_COLUMNS = 100_000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that has been opened but not read: the types of its columns, and how to read some of them in batches.
+
+    `batches(columns, as_text)` yields the columns of some rows; `as_text` asks for text where the file leaves the
+    choice. `passes`: reading some columns costs no more than these, so that a few at a time keep memory low.
+    """
+
+    path: str
+    types: dict[str, Any]
+    batches: Callable[[Sequence[str], bool], Iterator[list[Any]]]
+    n_rows: int | None = None  # None: known only after reading
+    passes: bool = True
+
+
+def open_table(table: Table, named: bool = True) -> Source:
+    """A table as a source, once its columns are as they should be."""
+    names = list(table.types)
+    if not names:
+        raise failure(table.path, "expected columns, the table has none")
+    if len(names) > MOST_COLUMNS:
+        raise failure(table.path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
+
+    def numbers(columns: Sequence[str], gaps: bool) -> Floats:
+        if len(columns) == 1 and _is_vector(table.types[columns[0]]):
+            return _vectors(table, columns[0], gaps)
+        matrix = _matrix(table, columns, gaps)
+        return matrix[:, 0] if len(columns) == 1 else matrix
+
+    def values(name: str) -> Values:
+        soft = _is_vector(table.types[name])
+        return as_values(table.path, _vectors(table, name), name) if soft else _label_column(table, name)
+
+    with parsing(table.path, "column types with names in UTF-8"):
+        forms = {name: _form(kind) for name, kind in table.types.items()}
+    return Source(table.path, "column", forms, numbers, values, named)
+
+
+def _form(kind: Any) -> str:
+    return NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
+
+
+def _is_number(kind: Any) -> bool:
+    types = need("pyarrow", "cli", "tables").types
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
+
+
+def _is_vector(kind: Any) -> bool:
+    types = need("pyarrow", "cli", "tables").types
+    kind = getattr(kind, "storage_type", kind)
+    return (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)) and _is_number(
+        kind.value_type
+    )
+
+
+def _matrix(table: Table, columns: Sequence[str], gaps: bool = False) -> Floats:
+    """Columns of numbers as one (n, k) array: some columns, and of these some rows, at a time."""
+    for name in columns:
+        if not _is_number(table.types[name]):
+            raise failure(table.path, f"expected numbers in column {quote(name)}, its type is {table.types[name]}")
+    rows = _Rows(table, len(columns), [table.types[name] for name in columns])
+    step = max(FEWEST_COLUMNS, -(-len(columns) // FEWEST_COLUMNS)) if table.passes else len(columns)
+    for first in range(0, len(columns), step):
+        names = columns[first : first + step]
+        start = 0
+        for arrays in table.batches(names, False):
+            pairs = zip(names, arrays, strict=True)
+            block = np.stack([_numbers(table.path, array, name, start, gaps) for name, array in pairs], axis=1)
+            start = rows.put(start, block, first)
+        rows.end(start)
+    return rows.array
+
+
+def _numbers(path: str, array: Any, name: str, start: int, gaps: bool) -> Array:
+    pyarrow = need("pyarrow", "cli", "tables")
+    if not gaps:
+        _refuse_missing(path, array, name, start)
+    with parsing(path, f"numbers in column {quote(name)}"):
+        if pyarrow.types.is_decimal(array.type) or array.null_count:  # missing ones become NaN
+            array = array.cast(pyarrow.float64())
+        values: Array = array.to_numpy(zero_copy_only=False)
+    return floats(path, values, f"column {quote(name)}")
+
+
+def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
+    """A column of equally long lists as one (n, k) array."""
+    compute = need("pyarrow.compute", "cli", "tables")
+    path, where, start = table.path, f"column {quote(name)}", 0
+    rows: _Rows | None = None
+    for (array,) in table.batches([name], False):
+        lists = getattr(array, "storage", array)
+        if not gaps:
+            _refuse_missing(path, lists, name, start)
+        there: Array = lists.is_valid().to_numpy(zero_copy_only=False)
+        lengths: Array = compute.list_value_length(lists.drop_null()).to_numpy(zero_copy_only=False)
+        if len(lengths) == 0 and rows is None:
+            start += len(there)  # how wide these rows are, the first list will say
+            continue
+        if rows is None:
+            rows = _Rows(table, int(lengths[0]), [lists.type.value_type])
+            rows.put(0, np.full((start, rows.width), np.nan))
+        if rows.width == 0:
+            raise failure(path, f"expected values in {where}, row {start} is an empty list")
+        if (lengths != rows.width).any():
+            odd = int(np.argmax(lengths != rows.width))
+            what = f"row {start + np.flatnonzero(there)[odd]} of {where} has {lengths[odd]}"
+            raise failure(path, f"expected {rows.width} values per row as in the first row, {what}")
+        with parsing(path, f"lists of numbers in {where}"):
+            flat = lists.drop_null().flatten()
+        if not gaps:
+            _refuse_missing(path, flat, name, start, per_row=rows.width)
+        block = flat.to_numpy(zero_copy_only=False).reshape(-1, rows.width)
+        if not there.all():
+            full = np.full((len(there), rows.width), np.nan)
+            full[there] = block
+            block = full
+        start = rows.put(start, block)
+    if rows is None:
+        raise failure(path, "expected at least one row, the table has none")
+    rows.end(start)
+    return rows.array
+
+
+class _Rows:
+    """One (n, width) array that batches are written into; it grows where the number of rows is not known."""
+
+    def __init__(self, table: Table, width: int, types: Iterable[Any]) -> None:
+        kinds = need("pyarrow", "cli", "tables").types
+        # The widest floating type of the columns; whole numbers and decimals count as float64.
+        size = max(2 if kinds.is_float16(t) else 4 if kinds.is_float32(t) else 8 for t in types)
+        self.path, self.n_rows, self.width, self.row_bytes = table.path, table.n_rows, width, size * width
+        self._check(table.n_rows or 0)
+        with parsing(table.path, "a table that fits in memory"):
+            self.array: Array = np.empty((table.n_rows or 0, width), dtype=f"f{size}")
+
+    def _check(self, count: int) -> None:
+        check_expansion(self.path, count * self.row_bytes, os.path.getsize(self.path), "the table")
+
+    def put(self, start: int, block: Array, first: int = 0) -> int:
+        """Write some columns of some rows; the row that comes next."""
+        stop = start + len(block)
+        if stop > len(self.array):
+            if self.n_rows is not None:
+                raise failure(self.path, f"expected {self.n_rows} rows, found more")
+            self._check(stop)
+            with parsing(self.path, "a table that fits in memory"):  # in place, and by little: joining pieces doubles
+                self.array.resize((stop + len(self.array) // 8, self.width), refcheck=False)
+        self.array[start:stop, first : first + block.shape[1]] = block
+        return stop
+
+    def end(self, count: int) -> None:
+        """All rows of these columns are there; the first columns say how many rows there are."""
+        if self.n_rows is None:
+            self.n_rows = count
+            self.array.resize((count, self.width), refcheck=False)
+        if count != self.n_rows:
+            raise failure(self.path, f"expected {self.n_rows} rows, found {count}")
+
+
+def _refuse_missing(
+    path: str, array: Any, name: str, start: int, per_row: int = 1, hint: str = f": see {INCOMPLETE_OPTION}"
+) -> None:
+    if array.null_count:
+        row = start + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))) // per_row
+        raise failure(path, f"expected a value at row {row}, column {quote(name)}, it is missing{hint}")
+
+
+def _label_column(table: Table, name: str) -> Values:
+    """A column of labels: whole numbers, booleans or text."""
+    pieces: list[Array] = []
+    start = 0
+    for (array,) in table.batches([name], True):
+        pieces.append(_label_piece(table.path, array, name, start))
+        start += len(array)
+    if start == 0:
+        raise failure(table.path, "expected at least one row, the table has none")
+    joined = np.concatenate([piece for piece in pieces if len(piece)])
+    return joined if joined.dtype == object else as_values(table.path, joined, f"column {quote(name)}")
+
+
+def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
+    pyarrow = need("pyarrow", "cli", "tables")
+    types, where = pyarrow.types, f"column {quote(name)}"
+    _refuse_missing(path, array, name, start, hint="")
+    with parsing(path, f"labels in {where}"):
+        if types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+            _refuse_missing(path, array, name, start, hint="")
+        if types.is_decimal(array.type):
+            array = array.cast(pyarrow.float64())
+        kind = array.type
+        if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+            coded = array.dictionary_encode()  # one Python text per different label, not per row
+            check_texts(path, coded.dictionary.to_pylist(), where)
+            texts: Array = np.array([*coded.dictionary.to_pylist(), ""], dtype=object)
+            return np.asarray(texts[coded.indices.to_numpy(zero_copy_only=False)], dtype=object)
+    if not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
+        raise failure(path, f"expected whole numbers or names in {where}, its type is {kind}")
+    values: Array = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def open_parquet(request: Request) -> Source:
+    parquet = need("pyarrow.parquet", "cli", "parquet files")
+    path = request.path
+    with parsing(path, "a parquet file"):
+        # Pages are decoded when asked for: buffering a row group ahead would double what a wide table needs.
+        file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 16)
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        counts = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+    if min([n_rows, *counts]) < 0 or sum(counts) != n_rows:
+        raise failure(path, "expected a parquet file, its row groups do not have the number of rows it declares")
+
+    def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+        size = LISTS_AT_ONCE if any(_is_vector(types[name]) for name in columns) else ROWS_AT_ONCE
+        with parsing(path, "a parquet file"):
+            found = file.iter_batches(batch_size=size, columns=list(columns), use_threads=False)
+        return _checked(path, found, columns)
+
+    types = _types(path, schema)
+    return open_table(Table(path, types, batches, n_rows))
+
+
+def _types(path: str, schema: Any) -> dict[str, Any]:
+    with parsing(path, "column names in UTF-8"):  # arrow decodes them when they are asked for
+        names, types = list(schema.names), list(schema.types)
+    check_names(path, names)
+    return dict(zip(names, types, strict=True))
+
+
+def _checked(path: str, batches: Iterable[Any], columns: Sequence[str]) -> Iterator[list[Any]]:
+    """Batches of whole rows, each checked before its bytes are trusted."""
+    iterator = iter(batches)
+    while True:
+        with parsing(path, "a table that can be read to its end"):
+            batch = next(iterator, None)
+            if batch is None:
+                return
+            batch.validate(full=True)
+            arrays = [batch.column(name) for name in columns]
+        yield arrays
+
+
+def open_arrow(request: Request) -> Source:
+    """Arrow IPC files (feather version 2) and streams, told apart by their first bytes."""
+    pyarrow = need("pyarrow", "cli", "arrow files")
+    path = request.path
+    with open(path, "rb") as stream:
+        magic = stream.read(6)
+    if magic[:4] == b"FEA1":
+        raise failure(path, "expected feather version 2 (arrow), it is version 1: save it again")
+    is_file = magic == b"ARROW1"
+    opened = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+    with parsing(path, "an arrow file or stream"), arrow_file(path) as stream:
+        schema = opened(stream).schema
+
+    def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+        with arrow_file(path, mapped=is_file) as stream:
+            with parsing(path, "an arrow file or stream"):
+                wanted = [schema.get_field_index(name) for name in columns]
+                reader = opened(stream, options=pyarrow.ipc.IpcReadOptions(included_fields=wanted))
+                count = reader.num_record_batches if is_file else 0
+            yield from _checked(path, (reader.get_batch(i) for i in range(count)) if is_file else reader, columns)
+        # Arrow makes room for a whole batch even if it reads few columns into it, and keeps the pages it has touched:
+        # without this, pass after pass would fill that room.
+        pyarrow.default_memory_pool().release_unused()
+
+    return open_table(Table(path, _types(path, schema), batches, passes=is_file))

@@ -1,0 +1,120 @@
+"""Logs of inspect_ai, read by its own reader: stated confidences, or log-probabilities of the answer's letter."""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from truecal.io.arrays import Entry, open_arrays
+from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, Request
+from truecal.io.failures import listing, need, parsing, quote
+from truecal.io.harness import Document, predictions_of
+from truecal.io.predictions import Predictions
+from truecal.io.source import Source, check_expansion
+
+CONFIDENCE = "confidence"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_START = re.compile(rb'\s*\{\s*"version".*"eval_id"', re.DOTALL)
+_VALUES: dict[object, bool] = {"C": True, "I": False, 1: True, 0: False}  # True and 1.0 are 1 here
+
+
+def is_inspect_log(request: Request) -> bool:
+    """Whether a .json file begins as the logs do."""
+    with open(request.path, "rb") as stream:
+        return _START.match(stream.read(4096)) is not None
+
+
+def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Source | Predictions:
+    """Stated confidences and hits as a source; where there are none, the chances of the letters of the choices."""
+    library = need("inspect_ai.log", "inspect", "inspect_ai logs")
+    if zipfile.is_zipfile(request.path):
+        with parsing(request.path, "an inspect_ai log"), zipfile.ZipFile(request.path) as archive:
+            members = archive.infolist()
+        for member in members:
+            check_expansion(request.path, member.file_size, member.compress_size, quote(member.filename))
+    with parsing(request.path, "an inspect_ai log"):
+        log = library.read_eval_log(request.path)
+        samples = sorted(log.samples or (), key=lambda sample: (str(sample.id), sample.epoch))
+    if not samples:
+        raise request.refuse("expected samples, the log has none")
+    notes = () if log.status == "success" else (f"the status of the log is {quote(log.status)}",)
+    source = None if request.kind == "choices" else _stated(request, samples, notes)
+    if source is not None:
+        return source
+    documents = [_document(request, row, sample) for row, sample in enumerate(samples)]
+    how = "chances of the choices from the logprobs of the answer's letter, scaled to sum to 1, rows by sample"
+    own = replace(request, label_column=None)
+    return predictions_of(own, name, labels_elsewhere, documents, [how, *notes])
+
+
+def _stated(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) -> Source | None:
+    """Confidences in the metadata of scores or samples, beside hits by the score; None where there are none."""
+    key = request.proba_columns[0] if request.proba_columns is not None else CONFIDENCE
+    scores = [_score(request, sample) for sample in samples]
+    stated = [
+        next((m[key] for m in (score.metadata, sample.metadata) if m and m.get(key) is not None), math.nan)
+        for sample, score in zip(samples, scores, strict=True)
+    ]
+    with parsing(request.path, f"numbers in {quote(key)} of the metadata"):
+        values = np.array(stated, dtype=np.float64)
+    if np.isnan(values).all():
+        if request.proba_columns is not None:
+            raise request.refuse(f"expected {quote(key)} in the metadata of scores or samples ({COLUMNS_OPTION})")
+        return None
+    correct = np.array([_correct(request, s, score.value) for s, score in zip(samples, scores, strict=True)])
+    entries = {
+        CONFIDENCE: Entry(values.shape, "f", lambda: values),
+        "correct": Entry(correct.shape, "b", lambda: correct),
+    }
+    return replace(open_arrays(request, entries), notes=notes)
+
+
+def _score(request: Request, sample: Any) -> Any:
+    scores = sample.scores or {}
+    name = request.label_column or (next(iter(scores)) if len(scores) == 1 else None)
+    if name not in scores:
+        found = listing(scores)
+        raise request.refuse(
+            f"expected one score of sample {quote(sample.id)}, found {found}: name it with {LABEL_OPTION}"
+        )
+    return scores[name]
+
+
+def _correct(request: Request, sample: Any, value: object) -> bool:
+    if not isinstance(value, (str, bool, int, float)) or value not in _VALUES:
+        raise request.refuse(
+            f"expected a score of C or I, or 1 or 0, for sample {quote(sample.id)}, got {quote(value)}"
+        )
+    return _VALUES[value]
+
+
+def _document(request: Request, row: int, sample: Any) -> Document:
+    letters = LETTERS[: len(sample.choices or ())]
+    content = [token for choice in sample.output.choices[:1] for token in getattr(choice.logprobs, "content", ())]
+    answer = next((token for token in reversed(content) if token.token.strip() in tuple(letters)), None)
+    if len(letters) < 2 or answer is None:
+        raise request.refuse(
+            f"expected {quote(CONFIDENCE)} in the metadata of scores or samples, or choices with the logprobs of the "
+            f"answer's letter; sample {quote(sample.id)} has neither"
+        )
+    chances = dict.fromkeys(letters, 0.0)
+    for token in answer.top_logprobs or ():
+        if token.token.strip() in chances:
+            chances[token.token.strip()] += math.exp(token.logprob)  # "A" and " A" are one answer
+    missing = [letter for letter, chance in chances.items() if chance == 0]
+    if missing:
+        raise request.refuse(
+            f"expected logprobs of all {len(letters)} choices of sample {quote(sample.id)}, {listing(missing)} not "
+            "among the top ones: ask the model for more top_logprobs"
+        )
+    target = sample.target if isinstance(sample.target, str) else "".join(sample.target)
+    index = letters.find(target) if len(target) == 1 else -1
+    if index < 0:
+        raise request.refuse(f"expected one letter as the target of sample {quote(sample.id)}, got {quote(target)}")
+    return Document(row + 1, row, tuple(math.log(chance) for chance in chances.values()), None, index, None)

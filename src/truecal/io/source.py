@@ -1,0 +1,278 @@
+"""A file opened but not read: what its columns or keys hold, and the parts that the rules find among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truecal.core.data import check_probabilities, check_reports, row_blocks
+from truecal.io.columns import (
+    CLASSES_NAMES,
+    INCOMPLETE_OPTION,
+    LABEL_OPTION,
+    LOGITS_OPTION,
+    NORMALIZE_OPTION,
+    PERCENT_OPTION,
+    Forms,
+    Layout,
+    Request,
+    check_names,
+    find_label,
+    find_layout,
+    is_pandas_index,
+    unnamed_layout,
+)
+from truecal.io.failures import failure, listing, quote
+from truecal.io.labels import Values, numbers_if_whole
+from truecal.io.predictions import Floats, Indices
+
+SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
+MOST_EXPANSION = 40  # how many times its own size a compressed file may declare beyond that
+ROUNDED = 1e-3  # how far a row of probabilities may sum from 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """The columns of a table or the arrays of a file, described before any is read.
+
+    `numbers` reads the named ones as (n,) or (n, k) floats; its second argument says whether a missing value is NaN
+    instead of an error. `values` reads one as labels. `named` is False for a single array, or columns, without names.
+    """
+
+    path: str
+    what: str  # "column" or "key", for messages
+    forms: Forms
+    numbers: Callable[[Sequence[str], bool], Floats]
+    values: Callable[[str], Values]
+    named: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileParts:
+    """What a file holds, as it writes it: numbers (n,) or (n, k), or confidences with hits or predicted labels."""
+
+    layout: Layout
+    numbers: Floats
+    classes: tuple[str, ...] | None = None
+    labels: Values | None = None
+    label_where: str = ""
+    predicted: Values | None = None
+    correct: npt.NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # columns or keys of which nothing was read
+    rows: Indices | None = None  # the rows that were kept, where some had no prediction
+    n_rows: int = 0  # with those that were not
+
+
+def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
+    """Find labels and predictions by the rules, and read only those."""
+    what, forms = source.what, source.forms
+    if source.named or request.label_column is not None:
+        label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere)
+    else:
+        label, rule = None, ""
+    layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
+    notes = [layout.note, *source.notes]
+    labels, where = None, ""
+    if label is not None:
+        labels, where = source.values(label), f"{what} {quote(label)}"
+        notes.append(f"labels from the {where} ({rule})")
+    columns = layout.columns or (layout.confidence or "",)
+    numbers = source.numbers(columns, request.drop_incomplete)
+    if request.percent:
+        if layout.kind == "logits":
+            raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")
+        numbers = numbers / 100
+        notes.append("divided by 100, as percent says")
+    classes, key = layout.classes, None
+    if what == "key" and layout.kind != "top_label":
+        key = next((name for name in forms if name.lower() in CLASSES_NAMES), None)
+    if key is not None:
+        classes = tuple(str(v) for v in _per_row(source, key).tolist())
+        check_names(request.path, classes, "class")
+        notes.append(f"class names from the key {quote(key)}")
+    used = {label, key, *columns, layout.correct, layout.prediction}
+    parts = FileParts(
+        layout,
+        numbers,
+        classes,
+        labels,
+        where,
+        predicted=None if layout.prediction is None else numbers_if_whole(_per_row(source, layout.prediction)),
+        correct=None if layout.correct is None else _hits(source, layout.correct),
+        notes=tuple(notes),
+        unused=tuple(name for name in forms if name not in used),
+        n_rows=len(numbers),
+    )
+    return _complete(request, parts) if request.drop_incomplete else parts
+
+
+def _complete(request: Request, parts: FileParts) -> FileParts:
+    """The rows that have a prediction, and how many have none."""
+    gone = np.asarray(np.isnan(parts.numbers).reshape(parts.n_rows, -1).any(axis=1))
+    if not gone.any():
+        return parts
+    if gone.all():
+        raise request.refuse(f"expected predictions, each of {len(gone)} rows lacks one")
+    kept = np.flatnonzero(~gone)
+    labels, predicted, correct = (
+        part[kept] if part is not None and len(part) == len(gone) else part
+        for part in (parts.labels, parts.predicted, parts.correct)
+    )
+    note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped, which have no prediction"
+    return replace(
+        parts,
+        numbers=parts.numbers[kept],
+        labels=labels,
+        predicted=predicted,
+        correct=correct,
+        notes=(*parts.notes, note),
+        rows=kept,
+    )
+
+
+def only_column(request: Request, source: Source, numbers: bool = False) -> Values:
+    """The labels (or groups, or weights as numbers) of a file that may hold nothing else."""
+    name: str | None
+    names = [name for name in source.forms if not is_pandas_index(name)]
+    if len(names) == 1 and request.label_column is None:
+        name = names[0]
+    else:
+        name, _ = find_label(request, source.forms, source.what)
+    if name is None:
+        found = listing(source.forms)
+        raise request.refuse(f"expected a {source.what} called label, found {found}: name it with {LABEL_OPTION}")
+    return source.numbers((name,), False) if numbers else source.values(name)
+
+
+def _per_row(source: Source, name: str) -> Values:
+    values = source.values(name)
+    if values.ndim != 1:
+        raise failure(source.path, f"expected one value per row in {quote(name)}, got shape {values.shape}")
+    return values
+
+
+def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
+    """Booleans, zeros and ones, or the words true and false."""
+    values = _per_row(source, name)
+    if values.dtype == object:
+        words = {"true": 1, "false": 0, "1": 1, "0": 0, "1.0": 1, "0.0": 0}
+        values = np.array([words.get(v.strip().lower(), -1) for v in values])
+    bad = ~((values == 0) | (values == 1))
+    if bad.any():
+        where = f"{source.what} {quote(name)}"
+        raise failure(
+            source.path, f"expected true or false (1 or 0) in {where}, row {int(np.argmax(bad))} has something else"
+        )
+    return values.astype(np.bool_)
+
+
+def check_expansion(path: str, declared: int, stored: int, what: str) -> None:
+    """Refuse a file whose few bytes declare a huge array, before memory is asked for."""
+    if declared > max(SMALL, MOST_EXPANSION * stored):
+        sizes = f"{what} declares {declared} bytes in {stored}"
+        how = f"if it is yours, save it with less compression (at most {MOST_EXPANSION} times)"
+        raise failure(path, f"expected an array in proportion to the file, {sizes}: {how}")
+
+
+def floats(path: str, array: npt.NDArray[Any], where: str) -> Floats:
+    """Numbers as floats in their own precision; integers and booleans become float64, other kinds are refused."""
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise failure(path, f"expected numbers in {where}, got dtype {array.dtype}")
+    if array.dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def check_confidence(path: str, layout: Layout, values: Floats) -> Floats:
+    """Confidences are probabilities: one per row, present and in [0, 1]."""
+    where = f"column {quote(layout.confidence)}"
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1:
+        raise failure(path, f"expected one confidence per row in {where}, got shape {values.shape}")
+    if len(values) == 0:
+        raise failure(path, "expected at least one row, got none")
+    bad = ~((values >= 0) & (values <= 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        hint = f": if they are percentages, say {PERCENT_OPTION}" if 1 < values[row] <= 100 else ""
+        hint = f": rows without one can be dropped with {INCOMPLETE_OPTION}" if np.isnan(values[row]) else hint
+        raise failure(path, f"expected confidences in [0, 1] in {where}, row {row} has {values[row]}{hint}")
+    return values
+
+
+def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
+    """Every number present, and probabilities (or logits) that are what they should be; says row and column by name."""
+    if numbers.shape[0] == 0:
+        raise failure(path, "expected at least one row of predictions, got none")
+    if numbers.ndim == 2 and numbers.shape[1] < 2:
+        raise failure(path, f"expected at least two classes, got predictions of shape {numbers.shape}")
+    table = numbers.reshape(len(numbers), -1)
+    highest = np.inf if layout.kind == "probabilities" else np.finfo(numbers.dtype).max
+    for rows in row_blocks(table.shape[0], table.shape[1] * table.itemsize):
+        block = np.asarray(table[rows])
+        if not bool((block <= highest).all()):
+            row, column = (int(v) for v in np.argwhere(~(block <= highest))[0])
+            place, value = f"row {rows.start + row}, {_column(layout, column)}", block[row, column]
+            hint = f": rows without one can be dropped with {INCOMPLETE_OPTION}" if np.isnan(value) else ""
+            raise failure(path, f"expected a number at {place}, got {value}{hint}")
+        if layout.kind == "logits" and not bool((block.max(axis=1) > -np.inf).all()):
+            row = rows.start + int(np.argmin(block.max(axis=1)))
+            raise failure(path, f"expected a logit above -inf in every row, row {row} has none")
+    if layout.kind == "probabilities":
+        _check_probabilities(path, numbers, layout)
+    elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
+        raise failure(
+            path,
+            f"expected logits, every row lies in [0, 1] and sums to 1: these are probabilities, drop {LOGITS_OPTION}",
+        )
+
+
+def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
+    name = quote(layout.columns[0]) if len(layout.columns) == 1 else "the class columns"
+    try:
+        check_probabilities(numbers, name) if numbers.ndim == 2 else check_reports(numbers, name)
+    except (TypeError, ValueError) as error:
+        hint = "" if layout.sure else f". No name says what these numbers are: if they are logits, say {LOGITS_OPTION}"
+        if numbers.ndim == 2 and _near_one(numbers) <= _rounding(numbers):
+            hint = f". If they are rounded probabilities, say {NORMALIZE_OPTION}"
+        raise failure(path, f"{error}{hint}") from error
+
+
+def _near_one(numbers: Floats) -> float:
+    """How far the rows sum from 1, at most; infinite if any entry lies outside [0, 1]."""
+    if numbers.min() < 0 or numbers.max() > 1:
+        return float("inf")
+    return float(abs(numbers.sum(axis=1, dtype=np.float64) - 1).max())
+
+
+def _rounding(numbers: Floats) -> float:
+    """How far from 1 rows of probabilities with two decimals may sum."""
+    return float(min(0.5, max(0.1, 0.005 * numbers.shape[1])))
+
+
+def normalized(path: str, numbers: Floats, layout: Layout) -> tuple[Floats, str]:
+    """Rows of rounded probabilities divided by their sums, and the sentence that says so."""
+    if layout.kind != "probabilities" or numbers.ndim != 2:
+        raise failure(path, f"expected probabilities of all classes for {NORMALIZE_OPTION}, found {layout.note}")
+    sums = numbers.sum(axis=1, dtype=np.float64)
+    bad = ~((numbers >= 0).all(axis=1) & (abs(sums - 1) <= _rounding(numbers)))
+    if bad.any():
+        row = int(np.argmax(bad))
+        wanted = f"rows that sum to about 1 (within {_rounding(numbers):g}), without negative entries,"
+        raise failure(path, f"expected {wanted} to normalize, row {row} sums to {sums[row]:.6g}")
+    note = f"rows divided by their sums, which run from {sums.min():.4g} to {sums.max():.4g}"
+    return numbers / sums[:, None].astype(numbers.dtype), note
+
+
+def _column(layout: Layout, column: int) -> str:
+    if len(layout.columns) > 1:
+        return f"column {quote(layout.columns[column])}"
+    return f"{quote(layout.columns[0])} column {column}" if layout.columns else f"column {column}"

@@ -1,0 +1,262 @@
+"""Measures one checkpoint: temperature, losses, every error at every bin count, U, gap and score."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import truecal as tc
+from truecal.lab.traces import Checkpoint, Labels, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BINS = (5, 20, 2000)
+COUNTS: tuple[int | Literal["auto"], ...] = (
+    *BINS,
+    "auto",
+)  # of U, gap and score; auto is from the numbers of rows and classes
+PAPER_BINNING = {"ConfECE": "fix", "ConfCE": "qua", "ConfCE_corr": "qua", "LinCE_cw": "qua"}  # as in the paper's table
+BINNINGS = {"fix": "uniform", "qua": "quantile"}
+LOSSES = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
+RECALIBRATIONS = {
+    "none": "no recalibration",
+    "vector": "vector scaling",
+    "isotonic": "isotonic regression of each class",
+    "top": "temperature scaling, then isotonic regression of the confidence",
+}
+_MAPS = {"none": "Identity", "vector": "VectorScaling", "isotonic": "IsotonicOneVsRest"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of error, as a column of the table and as it is written in a figure."""
+
+    name: str
+    label: str
+    latex: str
+    norm: str
+    truthful: bool
+    loss: str | None = None  # the associated loss, where the error is n^-1 (loss + U)
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("ConfECE", "ConfECE", r"\mathrm{ConfECE}", "l1", False),
+        Family("ConfCE", "ConfCE", r"\mathrm{ConfCE}", "l2", False),
+        Family("ConfCE_corr", "ConfCE$^{corr}$", r"\mathrm{ConfCE}^{\mathrm{corr}}", "l2", True, "confidence_loss"),
+        Family("LinECE_cw", "LinECE$^{cw}$", r"\mathrm{LinECE}^{\mathrm{cw}}", "l1", False),
+        Family("LinCE_cw", "LinCE$^{cw}$", r"\mathrm{LinCE}^{\mathrm{cw}}", "l2", True, "brier_per_class"),
+    )
+}
+TRUTHFUL = tuple(family.name for family in FAMILIES.values() if family.truthful)
+# Read off the same tables; as families of their own they are columns named as the errors are.
+SCORES = {
+    "score_ConfCE_corr": Family("score_ConfCE_corr", "score, confidence", r"S^{\mathrm{conf}}", "l2", True),
+    "score_LinCE_cw": Family("score_LinCE_cw", "score, classwise", r"S^{\mathrm{cw}}", "l2", True),
+}
+GAPS = {
+    "gap_ConfCE_corr": Family("gap_ConfCE_corr", "gap, confidence", r"\mathrm{gap}^{\mathrm{conf}}", "l2", False),
+    "gap_LinCE_cw": Family("gap_LinCE_cw", "gap, classwise", r"\mathrm{gap}^{\mathrm{cw}}", "l2", False),
+}
+TABLE_BINNING = PAPER_BINNING | dict.fromkeys([*SCORES, *GAPS], "qua")
+EVERY_FAMILY = FAMILIES | SCORES | GAPS
+
+
+def error_column(family: str, binning: str, bins: int | str) -> str:
+    """The table's column for an error, such as ``ConfCE_corr_qua_20``."""
+    return f"{family}_{binning}_{bins}"
+
+
+def u_column(family: str, binning: str, bins: int | str) -> str:
+    """The column of U = n error − associated loss: zero on average for a calibrated predictor."""
+    return f"U_{error_column(family, binning, bins)}"
+
+
+def gap_column(family: str, bins: int | str) -> str:
+    """The column of the gap in probability points over quantile bins, negative where its estimated square is."""
+    return f"gap_{error_column(family, 'qua', bins)}"
+
+
+def score_column(family: str, bins: int | str) -> str:
+    """The column of the score loss + min(1, m/n) U over m quantile bins: lower is better."""
+    return f"score_{error_column(family, 'qua', bins)}"
+
+
+def score(checkpoint: Checkpoint, y_validation: Labels, y_test: Labels, recalibrations: Sequence[str] = ()) -> Row:
+    """Fit the temperature on validation logits, apply it to test logits, measure there."""
+    return score_logits(checkpoint.validation, y_validation, checkpoint.test, y_test, recalibrations)
+
+
+def score_logits(
+    validation: NDArray[Any],
+    y_validation: Labels,
+    test: NDArray[Any],
+    y_test: Labels,
+    recalibrations: Sequence[str] = (),
+) -> Row:
+    """One row of the table, without the trace's own columns.
+
+    Each of ``recalibrations`` (see `RECALIBRATIONS`) takes the temperature's place in columns of its own.
+    """
+    validation = np.asarray(validation, dtype=np.float64)
+    test = np.asarray(test, dtype=np.float64)
+    scaling = _fitted(tc.TemperatureScaling(), validation, y_validation)
+    reports = scaling.predict_proba(test)
+    row: Row = {
+        "n_test": len(y_test),
+        "n_classes": test.shape[1],
+        "temperature": float(scaling.temperature_),
+        "validation_error": float(np.mean(np.argmax(validation, axis=1) != y_validation)),
+    }
+    row |= _losses(y_test, reports)
+    for binning, strategy in BINNINGS.items():
+        row |= _errors(y_test, reports, binning, strategy)
+    row |= _u_parts(row) | gaps_and_scores(y_test, reports) | _twin(reports)
+    for name in recalibrations:
+        if name == "top":
+            other = _repaired_confidence(y_validation, scaling.predict_proba(validation), y_test, reports)
+        else:
+            other = _in_short(y_test, _fitted(getattr(tc, _MAPS[name])(), validation, y_validation).predict_proba(test))
+        row |= {f"{name}_{column}": float(f"{value:.9g}") for column, value in other.items()}  # nine digits are enough
+    return row
+
+
+def _fitted(recalibrator: Any, validation: NDArray[Any], y_validation: Labels) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an untrained first epoch may have no finite best temperature
+        return recalibrator.fit(validation, y_validation)
+
+
+def _twin(reports: NDArray[Any]) -> Row:
+    """The same reports with labels drawn from them: what an exactly calibrated checkpoint would have scored.
+
+    Every checkpoint gets the same random numbers, as in truth all of them share one set of test labels. Beside the
+    checkpoint's own score it tells sampling noise from miscalibration.
+    """
+    chances = np.random.default_rng(0).random((len(reports), 1))
+    totals = np.cumsum(reports, axis=1)
+    y = np.minimum(np.sum(totals < chances * totals[:, -1:], axis=1), reports.shape[1] - 1)
+    return {f"twin_{name}": value for name, value in (_short_losses(y, reports) | _paper_errors(y, reports)).items()}
+
+
+def _in_short(y: Labels, reports: NDArray[Any]) -> Row:
+    """What is compared between recalibrations."""
+    return _short_losses(y, reports) | _paper_errors(y, reports) | gaps_and_scores(y, reports)
+
+
+def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labels, reports: NDArray[Any]) -> Row:
+    """The confidence errors once the confidence itself is mapped to the frequency of being right."""
+    from sklearn.isotonic import IsotonicRegression
+
+    right = np.argmax(validation, axis=1) == y_validation
+    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(validation.max(axis=1), right)
+    hit, confidence = np.argmax(reports, axis=1) == y, np.clip(curve.predict(reports.max(axis=1)), 0, 1)
+    row: Row = {
+        "classification_error": float(1 - hit.mean()),
+        "confidence_loss": float(np.mean(1 - hit + (confidence - hit) ** 2)),
+    }
+    for family in ("ConfECE", "ConfCE", "ConfCE_corr"):
+        binning = PAPER_BINNING[family]
+        norm, strategy = FAMILIES[family].norm, BINNINGS[binning]
+        options: Any = {"norm": norm, "corrected": family == "ConfCE_corr", "n_bins": BINS, "strategy": strategy}
+        values = tc.top_label_error(hit, confidence, **options)
+        row |= _by_bins(family, binning, values)
+    return row | _gap_and_score("ConfCE_corr", tc.TopLabel(), hit, confidence)
+
+
+def _losses(y: Labels, reports: NDArray[Any]) -> Row:
+    return {name: getattr(tc, name)(y, reports) for name in LOSSES}
+
+
+def _short_losses(y: Labels, reports: NDArray[Any]) -> Row:
+    """Without the cross-entropy, which is infinite for an outcome that was reported impossible."""
+    return {name: getattr(tc, name)(y, reports) for name in LOSSES if name != "cross_entropy"}
+
+
+def _errors(y: Labels, reports: NDArray[Any], binning: str, strategy: str, families: Sequence[str] = ()) -> Row:
+    common: Any = {"n_bins": BINS, "strategy": strategy}
+    row: Row = {}
+    for family in families or FAMILIES:
+        norm: Any = FAMILIES[family].norm
+        if family.endswith("_cw"):
+            values = tc.classwise_error(y, reports, norm=norm, **common)
+        else:
+            values = tc.confidence_error(y, reports, norm=norm, corrected=family == "ConfCE_corr", **common)
+        row |= _by_bins(family, binning, values)
+    return row
+
+
+def _by_bins(family: str, binning: str, values: Any) -> Row:
+    return {error_column(family, binning, bins): float(value) for bins, value in zip(BINS, values, strict=True)}
+
+
+def _paper_errors(y: Labels, reports: NDArray[Any]) -> Row:
+    """Each error over the bins it has in the paper's table."""
+    row: Row = {}
+    for family, binning in PAPER_BINNING.items():
+        row |= _errors(y, reports, binning, BINNINGS[binning], [family])
+    return row
+
+
+def _u_parts(row: Row) -> Row:
+    """U of each truthful error from the sample identity n error = loss + U."""
+    return {
+        u_column(family, binning, bins): row["n_test"] * row[error_column(family, binning, bins)]
+        - associated_loss(row, FAMILIES[family])
+        for family in TRUTHFUL
+        for binning in BINNINGS
+        for bins in BINS
+    }
+
+
+def gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
+    """Gap and score of the two truthful errors over quantile bins, at every count of `COUNTS`."""
+    return _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports) | _gap_and_score(
+        "LinCE_cw", tc.Classwise(), y, reports
+    )
+
+
+def _gap_and_score(family: str, prop: Any, y: Any, reports: NDArray[Any]) -> Row:
+    row: Row = {}
+    for count in COUNTS:
+        parts = tc.CalibrationError(prop, tc.Quantile(count)).decompose(y, reports)
+        row[score_column(family, count)], row[gap_column(family, count)] = parts.score, parts.gap
+    return row
+
+
+def _in_points(squared: Any) -> Any:
+    return 100 * np.sign(squared) * np.sqrt(np.abs(squared))
+
+
+def associated_loss(row: Any, family: Family) -> Any:
+    """The loss that n times the error equals for a calibrated predictor; for a row, or a whole table."""
+    if family.loss is None:
+        raise ValueError(f"{family.name} has no associated loss")
+    return row["brier"] / row["n_classes"] if family.loss == "brier_per_class" else row[family.loss]
+
+
+def with_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the scores of the twins, and with scores and gaps of older tables, which did not hold them.
+
+    A gap follows from U where quantile bins hold equal numbers of rows; elsewhere it stays unknown.
+    """
+    import pandas as pd
+
+    n, new = table["n_test"], {}
+    twins = table[["n_classes"]].assign(brier=table["twin_brier"], confidence_loss=table["twin_confidence_loss"])
+    for family in TRUTHFUL:
+        for bins in BINS:
+            u, weight = table[u_column(family, "qua", bins)], np.minimum(1, bins / n)
+            new[score_column(family, bins)] = associated_loss(table, FAMILIES[family]) + weight * u
+            new[gap_column(family, bins)] = _in_points((u * bins / (n - bins)).where(n % bins == 0))
+            loss = associated_loss(twins, FAMILIES[family])
+            error = table[f"twin_{error_column(family, 'qua', bins)}"]
+            new[f"twin_{score_column(family, bins)}"] = loss + weight * (n * error - loss)
+    return pd.concat([table, pd.DataFrame({key: new[key] for key in new if key not in table})], axis=1)

@@ -1,0 +1,261 @@
+"""Spearman correlations between losses and errors, with two kinds of interval, in csv, markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truecal.lab.checkpoints import (
+    BINNINGS,
+    BINS,
+    EVERY_FAMILY,
+    FAMILIES,
+    PAPER_BINNING,
+    SCORES,
+    TABLE_BINNING,
+    error_column,
+)
+from truecal.lab.traces import kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REFERENCE = "classification_error"
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+REPEATS = 1000  # bootstrap resamples
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One line of the table: an error at one bin count against the reference loss or another bin count."""
+
+    family: str
+    binning: str
+    first: int | None  # None: the classification error
+    second: int
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        return self._column(self.first), self._column(self.second)
+
+    @property
+    def items(self) -> tuple[str, str]:
+        """As the paper's table names them: ``classification_error`` or such as ``qua-20``."""
+        first = REFERENCE if self.first is None else f"{self.binning}-{self.first}"
+        return first, f"{self.binning}-{self.second}"
+
+    def _column(self, bins: int | None) -> str:
+        return REFERENCE if bins is None else error_column(self.family, self.binning, bins)
+
+
+def pairs_of(family: str, binning: str) -> list[Pair]:
+    """The six lines of one error: against the classification error, then bin count against bin count."""
+    few, some, many = BINS
+    against = [Pair(family, binning, None, bins) for bins in (many, some, few)]
+    return against + [Pair(family, binning, *two) for two in ((many, some), (many, few), (some, few))]
+
+
+PAPER_PAIRS = tuple(pair for family, binning in PAPER_BINNING.items() for pair in pairs_of(family, binning))
+TABLE_PAIRS = tuple(pair for family, binning in TABLE_BINNING.items() for pair in pairs_of(family, binning))
+RANKING_PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family in PAPER_BINNING or pair.family in SCORES)
+ALL_PAIRS = tuple(pair for family in FAMILIES for binning in BINNINGS for pair in pairs_of(family, binning))
+
+
+def after_warm_up(table: pd.DataFrame, threshold: float) -> pd.DataFrame:
+    """The checkpoints whose validation error is at most ``threshold``; the test labels have no say."""
+    return table[table["validation_error"] <= threshold]
+
+
+def plus_minus(r: float, n: int) -> float:
+    """1.96 (1 − r²) / sqrt(n − 1), the ± that fits the paper's table; it takes checkpoints for independent.
+
+    >>> round(plus_minus(0.972, 3543), 3)
+    0.002
+    """
+    return 1.96 * (1 - r * r) / math.sqrt(n - 1) if n > 1 else math.nan
+
+
+def rank_correlations(values: Matrix) -> Matrix:
+    """Rank correlations between all columns, mid-ranks for ties; NaN where a column is constant or rows are few."""
+    from scipy.stats import rankdata
+
+    n, k = values.shape
+    if n < 3:
+        return np.full((k, k), np.nan)
+    ranks = rankdata(values, axis=0)
+    centred = ranks - ranks.mean(axis=0)
+    length = np.sqrt(np.sum(centred**2, axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.clip(centred.T @ centred / np.outer(length, length), -1, 1))
+
+
+def cluster_bootstrap(values: Matrix, clusters: Sequence[Any], repeats: int = REPEATS, seed: int = 0) -> Matrix:
+    """95% percentile limits (low, high) of all rank correlations, drawing whole clusters with replacement.
+
+    Checkpoints of one trace resemble each other, so a trace is drawn with all of its checkpoints or not at all.
+    """
+    names, member = np.unique(np.asarray(clusters), return_inverse=True)
+    rows = [np.flatnonzero(member == j) for j in range(len(names))]
+    if len(names) < 2:
+        return np.full((2, values.shape[1], values.shape[1]), np.nan)
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(repeats):
+        sample = np.concatenate([rows[j] for j in rng.integers(0, len(names), len(names))])
+        drawn.append(rank_correlations(values[sample]))
+    stacked = np.array(drawn)
+    bad = np.isnan(stacked).any(axis=0)
+    limits = np.quantile(np.where(np.isnan(stacked), 0.0, stacked), [0.025, 0.975], axis=0)
+    limits[:, bad] = np.nan
+    return np.asarray(limits)
+
+
+def spearman_table(
+    tables: Mapping[str, pd.DataFrame], pairs: Sequence[Pair] = TABLE_PAIRS, *, repeats: int = REPEATS
+) -> pd.DataFrame:
+    """One line per pair: for each experiment r, the paper's ±, the cluster bootstrap's limits and, where every
+    checkpoint has a calibrated twin, the r of the twins."""
+    import pandas as pd
+
+    result = pd.DataFrame(
+        {"error": [p.family for p in pairs], "item1": [p.items[0] for p in pairs], "item2": [p.items[1] for p in pairs]}
+    )
+    for experiment, table in tables.items():
+        columns = sorted({column for pair in pairs for column in pair.columns})
+        at = [(columns.index(a), columns.index(b)) for a, b in (pair.columns for pair in pairs)]
+        values = table[columns].to_numpy(dtype=np.float64)
+        r = rank_correlations(values)
+        low, high = cluster_bootstrap(values, table["trace"].tolist(), repeats)
+        result[f"{experiment}_r"] = [r[where] for where in at]
+        result[f"{experiment}_pm"] = [plus_minus(r[where], len(values)) for where in at]
+        result[f"{experiment}_low"] = [low[where] for where in at]
+        result[f"{experiment}_high"] = [high[where] for where in at]
+        result[f"{experiment}_twin_r"] = _twin_r(table, pairs)
+    return result
+
+
+def _twin_r(table: pd.DataFrame, pairs: Sequence[Pair]) -> list[float]:
+    """The same correlations with labels drawn from the reports: what sampling noise alone leaves of them."""
+    result = []
+    for pair in pairs:
+        columns = [f"twin_{column}" for column in pair.columns]
+        known = all(column in table for column in columns)
+        result.append(float(rank_correlations(table[columns].to_numpy(dtype=np.float64))[0, 1]) if known else math.nan)
+    return result
+
+
+def threshold_table(tables: Mapping[str, pd.DataFrame], thresholds: Sequence[float] = THRESHOLDS) -> pd.DataFrame:
+    """The errors and scores under every warm-up threshold: tidy, one line per experiment, threshold and pair."""
+    import pandas as pd
+
+    lines = []
+    for experiment, table in tables.items():
+        for threshold in thresholds:
+            kept = after_warm_up(table, threshold)
+            for pair in RANKING_PAIRS:
+                r = float(rank_correlations(kept[list(pair.columns)].to_numpy(dtype=np.float64))[0, 1])
+                lines.append((experiment, threshold, len(kept), pair.family, *pair.items, r))
+    return pd.DataFrame(lines, columns=["experiment", "threshold", "n", "error", "item1", "item2", "r"])
+
+
+def paper_table() -> list[dict[str, Any]]:
+    """The paper's own table: error, item1, item2, then r and ± within one model and across models."""
+    text = files("truecal.lab").joinpath("data/paper_table.csv").read_text(encoding="utf-8")
+    numbers = ("within_r", "within_pm", "cross_r", "cross_pm")
+    return [{**row, **{key: float(row[key]) for key in numbers}} for row in csv.DictReader(text.splitlines())]
+
+
+def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the paper's figures in columns of their own; it has none for scores and gaps."""
+    published = {(row["error"], row["item1"], row["item2"]): row for row in paper_table()}
+    result = table.copy()
+    lines = [published.get(key, {}) for key in zip(table["error"], table["item1"], table["item2"], strict=True)]
+    for name in [column.removesuffix("_twin_r") for column in map(str, table) if column.endswith("_twin_r")]:
+        for what in ("r", "pm"):
+            result[f"paper_{name}_{what}"] = [line.get(f"{kind(name)}_{what}", math.nan) for line in lines]
+    return result
+
+
+@dataclass(frozen=True)
+class InferredN:
+    """Which sample sizes explain the printed ±: from ``low`` to ``high`` all entries but ``unexplained`` fit."""
+
+    low: int
+    high: int
+    unexplained: tuple[tuple[str, str, str], ...]
+
+
+def inferred_n(rows: Sequence[Mapping[str, Any]], experiment: str, digits: int = 3) -> InferredN:
+    """The sample sizes under which most printed ± follow from the printed r, both known to ``digits`` decimals."""
+    ranges = {}
+    for row in rows:
+        r, pm, half = abs(row[f"{experiment}_r"]), row[f"{experiment}_pm"], 0.5 * 10**-digits
+        widest = 1.96 * (1 - max(r - half, 0.0) ** 2)
+        narrowest = 1.96 * (1 - (r + half) ** 2)
+        high = math.inf if pm <= half else (widest / (pm - half)) ** 2 + 1
+        ranges[row["error"], row["item1"], row["item2"]] = ((narrowest / (pm + half)) ** 2 + 1, high)
+    ends = [math.floor(end) + step for pair in ranges.values() for end in pair if end < math.inf for step in (0, 1)]
+
+    def fitting(n: int) -> int:
+        return sum(low <= n <= high for low, high in ranges.values())
+
+    best = max(map(fitting, ends))
+    good = sorted(n for n in ends if fitting(n) == best)
+    missed = tuple(key for key, (low, high) in ranges.items() if not low <= good[0] <= high)
+    return InferredN(good[0], good[-1], missed)
+
+
+def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
+    """The table for reading: r ± the paper's half-width, and the cluster bootstrap's limits in brackets."""
+    with_paper = [name for name in experiments if f"paper_{name}_r" in table]
+    head = ["Error", "Item 1", "Item 2"]
+    for name in experiments:
+        head += [f"{name} r ±", "by traces", *(["paper"] if name in with_paper else []), "if calibrated"]
+    lines = [head, ["---"] * 3 + ["---:"] * (len(head) - 3)]
+    for _, row in table.iterrows():
+        cells = [str(row["error"]), str(row["item1"]).replace("_", " "), str(row["item2"])]
+        for name in experiments:
+            cells.append(f"{_r(row[f'{name}_r'])} ± {_r(row[f'{name}_pm'])}")
+            cells.append(f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]")
+            if name in with_paper:
+                published = f"{_r(row[f'paper_{name}_r'])} ± {_r(row[f'paper_{name}_pm'])}"
+                cells.append(published if str(row["error"]) in PAPER_BINNING else "–")
+            cells.append(_r(row[f"{name}_twin_r"]))
+        lines.append(cells)
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
+    """The table for a paper: needs booktabs and multirow."""
+    head = ["Calibration Error", "Item 1", "Item 2", *(f"{name.title()}-Model Spearman" for name in experiments)]
+    lines = [r"\begin{tabular}{" + "l" * len(head) + "}", r"\toprule", " & ".join(head) + r" \\"]
+    for family, part in table.groupby("error", sort=False):
+        latex = EVERY_FAMILY[str(family)].latex
+        lines.append(r"\midrule")
+        first = f"\\multirow{{{len(part)}}}{{*}}{{${latex}$}}"
+        for i, (_, row) in enumerate(part.iterrows()):
+            cells = [first if i == 0 else "", _latex_item(latex, row["item1"]), _latex_item(latex, row["item2"])]
+            for name in experiments:
+                interval = f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]"
+                cells.append(f"{_r(row[f'{name}_r'])} $\\pm$ {_r(row[f'{name}_pm'])} {interval}")
+            lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _latex_item(latex: str, item: str) -> str:
+    if item == REFERENCE:
+        return "Classification Error"
+    binning, bins = item.split("-")
+    return f"${latex}_{{(\\mathrm{{{binning}}}, {'2k' if bins == '2000' else bins})}}$"
+
+
+def _r(value: float) -> str:
+    return "n/a" if math.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,72 @@
+"""How miscalibration goes along with the classification error inside a trace, before and after recalibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from truecal.lab.checkpoints import BINS, RECALIBRATIONS, TABLE_BINNING, error_column, gap_column
+from truecal.lab.correlations import REFERENCE, rank_correlations
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TEMPERATURE = "temperature"
+ALL = "all"  # in the place of a trace: every checkpoint of the experiment together
+TWIN = "twin"  # the same reports, labels drawn from them: calibration repaired in full
+ERRORS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr", "score_LinCE_cw")
+LEAST = 10  # checkpoints below which a trace has no line
+
+
+def mechanism_table(kept: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One line per experiment, recalibration and trace (and for all traces together).
+
+    ``r_gap`` is the rank correlation of the gap of the confidence with the classification error: negative where
+    training lowers the error and spoils calibration. ``gap_first`` and ``gap_last`` are in points. The other columns
+    are the correlations of the errors with the classification error, each after the same recalibration.
+    """
+    import pandas as pd
+
+    lines = []
+    for experiment, table in kept.items():
+        for name in (TEMPERATURE, *RECALIBRATIONS, TWIN):
+            prefix = "" if name == TEMPERATURE else f"{name}_"
+            for trace, part in _parts(table, f"{prefix}{error_column('ConfECE', 'fix', min(BINS))}"):
+                lines.append({"experiment": experiment, "recalibration": name, "trace": trace, **_line(part, prefix)})
+    return pd.DataFrame(lines, columns=None if lines else ["experiment", "recalibration", "trace"])
+
+
+def gap_of(table: pd.DataFrame, prefix: str = "") -> str | None:
+    """The column of the gap at the automatic number of bins; at 20 in tables that do not hold that."""
+    wanted = (f"{prefix}{gap_column('ConfCE_corr', count)}" for count in ("auto", 20))
+    return next((column for column in wanted if column in table), None)
+
+
+def _parts(table: pd.DataFrame, needed: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The checkpoints that have the needed column, all together and then by trace."""
+    known = table[table[needed].notna()] if needed in table else table[:0]
+    if len(known) >= LEAST:
+        yield ALL, known
+    for trace, part in known.groupby("trace", sort=False):
+        if len(part) >= LEAST:
+            yield str(trace), part
+
+
+def _line(part: pd.DataFrame, prefix: str) -> dict[str, Any]:
+    gap = gap_of(part, prefix)
+    line: dict[str, Any] = {"checkpoints": len(part)}
+    if gap is not None:
+        line |= {"r_gap": _r(part, prefix, gap), "gap_first": part[gap].iloc[0], "gap_last": part[gap].iloc[-1]}
+    for family in ERRORS:
+        for bins in BINS:
+            column = f"{prefix}{error_column(family, TABLE_BINNING[family], bins)}"
+            if column in part:
+                line[f"r_{error_column(family, TABLE_BINNING[family], bins)}"] = _r(part, prefix, column)
+    return line
+
+
+def _r(part: pd.DataFrame, prefix: str, column: str) -> float:
+    pair = part[[f"{prefix}{REFERENCE}", column]].to_numpy(dtype=np.float64)
+    return float(rank_correlations(pair)[0, 1])

@@ -1,0 +1,324 @@
+"""Trains traces, several at a time, and measures their checkpoints, so that a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import wait
+from queue import Empty
+from typing import Any
+
+from truecal.lab.traces import Checkpoint, Labels, Row, Store, Trace, Trainer
+
+Score = Callable[[Checkpoint, Labels, Labels], Row]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs: how to open the trainer, how to measure a checkpoint, where results go.
+
+    With ``scorers`` a worker has that many processes that measure behind the training, which then saves no epochs: a
+    trace is kept whole or not at all.
+    """
+
+    open: Callable[[], Trainer]
+    score: Score
+    store: Store
+    deadline: float = math.inf
+    keep_logits: bool = False
+    scorers: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, after each epoch."""
+
+    trace: str
+    epoch: int
+    epochs: int
+    finished: int
+    traces: int
+    share: float
+    seconds_left: float
+
+
+class Stopped(Exception):
+    """The time limit came before the work was done; finished traces and saved epochs are kept."""
+
+
+def run_trace(
+    job: Job, trainer: Trainer, trace: Trace, report: Callable[[int], None], scorer: Executor
+) -> Callable[[], None]:
+    """Train one trace and hand each epoch to the scorer; raise `Stopped` when the next one would pass the deadline.
+
+    The function that comes back waits for the measurements and stores them.
+    """
+    state = None if job.scorers else job.store.state(trace)
+    kept = job.store.load_partial(trace)
+    if state is not None:
+        state.parent.mkdir(parents=True, exist_ok=True)
+        if not kept:
+            state.unlink(missing_ok=True)
+    rows: list[Future[Row]] = []
+    begun = time.monotonic()
+    for checkpoint in trainer.train(trace, state):
+        if not rows:  # a trainer that starts over replaces all that was kept
+            rows = [_Here().submit(dict, row) for row in kept[: checkpoint.epoch - 1]]
+        if checkpoint.epoch != len(rows) + 1:
+            raise RuntimeError(f"{trace.name}: expected epoch {len(rows) + 1}, the trainer gave {checkpoint.epoch}")
+        rows.append(scorer.submit(_row, job.score, trace, checkpoint, trainer.y_validation, trainer.y_test))
+        if job.keep_logits:
+            job.store.save_logits(trace, checkpoint)
+        if checkpoint.epoch == trace.epochs:
+            break
+        if state is not None and state.is_file():
+            job.store.save_partial(trace, [row.result() for row in rows])
+        report(checkpoint.epoch)
+        took, begun = time.monotonic() - begun, time.monotonic()
+        if time.time() + 1.3 * took > job.deadline:
+            raise Stopped(trace.name)
+    if len(rows) != trace.epochs:
+        raise RuntimeError(f"{trace.name}: expected {trace.epochs} epochs, the trainer gave {len(rows)}")
+
+    def finish() -> None:
+        job.store.finish(trace, [row.result() for row in rows])
+        report(trace.epochs)
+
+    return finish
+
+
+def _row(score: Score, trace: Trace, checkpoint: Checkpoint, y_validation: Labels, y_test: Labels) -> Row:
+    row = {"trace": trace.name, "model": trace.model, "fraction": trace.fraction, "epoch": checkpoint.epoch}
+    if checkpoint.train_loss is not None:
+        row["train_loss"] = checkpoint.train_loss
+    return row | score(checkpoint, y_validation, y_test)
+
+
+def run_traces(
+    job: Job,
+    traces: Sequence[Trace],
+    *,
+    processes: int = 1,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Row]:
+    """Train whatever is not finished yet and return the merged rows; raise `Stopped` at the deadline."""
+    found = job.store.finished(traces)
+    todo = [trace for trace in traces if trace.key not in found]
+    meter = _Meter(traces, set(found), progress)
+
+    def seen(key: str, epoch: int) -> None:
+        meter.report(key, epoch)
+        if meter.is_finished(key):
+            job.store.merge(traces)  # so that the table is whole up to here whatever happens next
+
+    with _one_thread_each():
+        if min(processes, len(todo)) <= 1:
+            _run_here(job, todo, seen)
+        else:
+            _run_in_processes(job, todo, seen, min(processes, len(todo)))
+    for trace in traces:
+        with suppress(OSError):  # nothing there, or an unfinished trace
+            (job.store.folder(trace) / "partial").rmdir()
+    return job.store.merge(traces)
+
+
+class _Here(Executor):
+    """Does what is submitted at once."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments, **options))
+        return done
+
+
+@contextmanager
+def _scorer(job: Job) -> Iterator[Executor]:
+    if not job.scorers:
+        yield _Here()
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(job.scorers, context, initializer=_watch_parent) as pool:
+        yield pool
+
+
+def _train_all(
+    job: Job, trainer: Trainer, scorer: Executor, take: Callable[[], Trace | None], report: Callable[[str, int], None]
+) -> None:
+    """One worker: trace after trace, without waiting for the measurements of the last one."""
+    finishing: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as behind:
+        executor = behind if job.scorers else _Here()
+        while (trace := take()) is not None:
+            finish = run_trace(job, trainer, trace, partial(report, trace.key), scorer)
+            finishing.append(executor.submit(finish))
+    for done in finishing:
+        done.result()
+
+
+def choose(todo: Sequence[Trace], own_model: str | None, others: Iterable[str]) -> Trace:
+    """The next trace for a worker, from the first piece: of the model it holds, else of the model with most work left
+    that nobody holds; the longest of them."""
+    held = set(others)
+    todo = [trace for trace in todo if trace.piece == min(other.piece for other in todo)]
+    work: dict[str, float] = {}
+    for trace in todo:
+        work[trace.model] = work.get(trace.model, 0.0) + trace.cost * trace.epochs
+    model = own_model if own_model in work else max(work, key=lambda name: (name not in held, work[name]))
+    return max((trace for trace in todo if trace.model == model), key=lambda trace: trace.cost * trace.epochs)
+
+
+class _Meter:
+    """Counts epochs by their cost and tells how much time is left at the pace so far."""
+
+    def __init__(
+        self, traces: Sequence[Trace], done: Iterable[str], progress: Callable[[Progress], None] | None
+    ) -> None:
+        self._traces = {trace.key: trace for trace in traces}
+        self._epochs = {name: trace.epochs if name in done else 0 for name, trace in self._traces.items()}
+        self._progress = progress
+        self._begun = time.monotonic()
+        self._before = self._share()
+
+    def report(self, name: str, epoch: int) -> None:
+        self._epochs[name] = epoch
+        if self._progress is None:
+            return
+        share, elapsed = self._share(), time.monotonic() - self._begun
+        gained = share - self._before
+        left = elapsed * (1 - share) / gained if gained > 0 else math.inf
+        finished = sum(map(self.is_finished, self._traces))
+        trace = self._traces[name]
+        self._progress(Progress(name, epoch, trace.epochs, finished, len(self._traces), share, left))
+
+    def is_finished(self, name: str) -> bool:
+        return self._epochs[name] == self._traces[name].epochs
+
+    def _share(self) -> float:
+        total = sum(trace.cost * trace.epochs for trace in self._traces.values())
+        return sum(trace.cost * self._epochs[name] for name, trace in self._traces.items()) / total if total else 1.0
+
+
+def _run_here(job: Job, todo: list[Trace], seen: Callable[[str, int], None]) -> None:
+    remaining, model = list(todo), None
+
+    def take() -> Trace | None:
+        nonlocal model
+        if not remaining:
+            return None
+        trace = choose(remaining, model, ())
+        remaining.remove(trace)
+        model = trace.model
+        return trace
+
+    if remaining:
+        with _scorer(job) as scorer:
+            _train_all(job, job.open(), scorer, take, seen)
+
+
+def _run_in_processes(job: Job, todo: list[Trace], seen: Callable[[str, int], None], processes: int) -> None:
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
+    messages: Any = context.Queue()
+    inboxes = [context.SimpleQueue() for _ in range(processes)]
+    arguments = [(number, job, inbox, messages) for number, inbox in enumerate(inboxes)]
+    workers = [context.Process(target=_work, args=given) for given in arguments]
+    remaining = list(todo)
+    models: dict[int, str] = {}
+    stopped: list[str] = []
+    for worker in workers:
+        worker.start()
+    running = set(range(processes))
+    try:
+        while running:
+            try:
+                number, what, payload = messages.get(timeout=1.0)
+            except Empty:
+                _check_alive(workers, running)
+                continue
+            if what == "epoch":
+                seen(*payload)
+            elif what == "ready" and remaining and time.time() < job.deadline:
+                trace = choose(remaining, models.get(number), [m for n, m in models.items() if n != number])
+                remaining.remove(trace)
+                models[number] = trace.model
+                inboxes[number].put(trace)
+            elif what == "ready":
+                inboxes[number].put(None)
+            elif what == "stopped":
+                stopped.append(payload)
+            elif what == "end":
+                running.discard(number)
+            else:
+                raise RuntimeError(f"a worker failed:\n{payload}")
+        for worker in workers:
+            worker.join()
+    finally:
+        for worker in workers:
+            worker.kill()
+    if stopped or remaining:
+        raise Stopped(f"{len(stopped)} traces in progress, {len(remaining)} not begun")
+
+
+def _check_alive(workers: Sequence[Any], running: Iterable[int]) -> None:
+    for number in running:
+        if workers[number].exitcode not in (None, 0):
+            raise RuntimeError(f"a worker died with exit code {workers[number].exitcode}; run again to go on")
+
+
+def _work(number: int, job: Job, inbox: Any, messages: Any) -> None:
+    def take() -> Trace | None:
+        messages.put((number, "ready", None))
+        given: Trace | None = inbox.get()
+        return given
+
+    def report(key: str, epoch: int) -> None:
+        messages.put((number, "epoch", (key, epoch)))
+
+    _watch_parent()
+    try:
+        trainer = job.open()
+        with _scorer(job) as scorer:
+            try:
+                _train_all(job, trainer, scorer, take, report)
+            except Stopped as trace:
+                messages.put((number, "stopped", str(trace)))
+        messages.put((number, "end", None))
+    except BaseException:
+        messages.put((number, "failed", traceback.format_exc()))
+
+
+def _watch_parent() -> None:
+    """A killed parent cannot stop its processes, so they watch it themselves."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+class _one_thread_each:
+    """While workers start, tell their numerical libraries to use one thread: the workers are the parallelism."""
+
+    NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.get(name) for name in self.NAMES}
+        os.environ.update(dict.fromkeys(self.NAMES, "1"))
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

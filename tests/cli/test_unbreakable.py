@@ -1,0 +1,123 @@
+"""What an attack found: interrupts at any moment, missing extras, escapes, places that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import FAST, Run, child
+from truecal.cli import app
+from truecal.io import FileError
+
+INTERRUPT_AT = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.evaluation.model"])
+def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> None:
+    before = "import truecal.cli\n" + INTERRUPT_AT.format(module=module)
+    with child("evaluate", "good.npz", *FAST, before=before) as running:
+        out, err = running.communicate()
+        assert (running.returncode, out, err) == (130, "", "interrupted\n")
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_writing_leaves_nothing(folder: Path) -> None:
+    files = set(os.listdir(folder))
+    before = "import os, signal\nos.fsync = lambda handle: os.kill(os.getpid(), signal.SIGINT)"
+    with child("evaluate", "good.npz", "--json", "o.json", *FAST, before=before) as running:
+        _, err = running.communicate()
+        assert (running.returncode, err) == (130, "interrupted\n")
+    assert set(os.listdir(folder)) == files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "words"),
+    [
+        (
+            ("evaluate", "good.npz", "--html", "o.html"),
+            ["jinja2"],
+            '--html needs jinja2: pip install "truecal[report]"',
+        ),
+        (("demo",), ["sklearn", "altair"], 'demo needs sklearn, altair: pip install "truecal[recalibration,report]"'),
+        (("reproduce", "letter"), ["pandas"], 'reproduce needs pandas: pip install "truecal[lab]"'),
+    ],
+)
+def test_a_missing_extra_is_named_before_the_work(
+    folder: Path,
+    truecal: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    missing: list[str],
+    words: str,
+) -> None:
+    for module in missing:
+        monkeypatch.setitem(sys.modules, module, None)
+    files = set(os.listdir(folder))
+    code, _, err = truecal(*arguments)
+    assert (code, err) == (1, f"error: {words}\n")
+    assert set(os.listdir(folder)) == files
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "good.npz", "--bins", "\x1b[31m5"),
+        ("evaluate", "good.npz", "--\x1b[31mnonsense"),
+        ("\x1b[31mnonsense",),
+        ("evaluate", "good.npz", "--json", "no\x1b[31m/o.json"),
+        ("evaluate", "good.npz", "--labels", "\x1b[31my.npy"),
+        ("evaluate", "good.npz", "--columns", "\x1b[31m"),
+        ("test", "good.npz", "--error", "\x1b[31m"),
+    ],
+)
+def test_no_message_carries_an_escape(folder: Path, truecal: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = truecal(*arguments)
+    assert code in (1, 2) and "\x1b" not in out + err
+    assert err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_an_output_that_cannot_be_written_is_noticed_before_the_work(
+    folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the work was begun")
+
+    def deny(path: Path) -> None:
+        raise FileError(f"{path}: cannot be written (Permission denied)")
+
+    monkeypatch.setattr(app, "load", never)
+    monkeypatch.setattr(app, "check_writable", deny)
+    code, _, err = truecal("evaluate", "good.npz", "--json", "o.json", *FAST)
+    assert code == 1 and "o.json: cannot be written (Permission denied)" in err
+
+
+def test_too_little_memory_is_one_line(folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starve(*_: Any, **__: Any) -> None:
+        np.empty(1 << 60, dtype=np.int8)
+
+    monkeypatch.setattr(app, "load", starve)
+    code, _, err = truecal("evaluate", "good.npz")
+    assert (
+        code == 1 and err.startswith("error: not enough memory: Unable to allocate 1.00 EiB") and err.count("\n") == 1
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on linux")
+def test_a_file_name_that_is_no_utf8(folder: Path, truecal: Run) -> None:
+    odd = os.fsdecode(b"\xffsharp.csv")
+    os.rename("sharp.csv", odd)
+    code, out, _ = truecal("evaluate", odd, "--json", "o.json", *FAST)
+    assert code == 0 and "sharp" in out
+    out.encode()  # and it can be printed

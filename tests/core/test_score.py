@@ -1,0 +1,214 @@
+"""The score is truthful and the gap is a description: laws over every truthful error, rule, tie setting and weight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from truecal.core.rules import auto_bins
+from worlds import bounded, expected, variants, worlds_and_lies
+
+TRUTHFUL = [(i, bounded(m)) for i, m in variants() if m.truthful]
+TINY = 1e-12
+
+
+def by_id(cases):
+    return pytest.mark.parametrize("metric", [m for _, m in cases], ids=[i for i, _ in cases])
+
+
+def score_of(metric, weights=None):
+    return lambda y, p: metric(y, p, scale="score", sample_weight=weights)
+
+
+@by_id(TRUTHFUL)
+def test_no_misreport_lowers_the_expected_score(metric):
+    for truth, lies in worlds_and_lies(metric)[:5]:
+        honest = expected(score_of(metric), truth, truth)
+        for lie in lies[:9]:
+            assert honest <= expected(score_of(metric), truth, lie) + TINY
+
+
+@by_id([(i, m) for i, m in TRUTHFUL if i.split("-", 1)[1] in ("quantile", "uniform", "two-bin", "argmax")])
+def test_no_misreport_lowers_the_expected_score_with_weights(metric):
+    for truth, lies in worlds_and_lies(metric)[:4]:
+        for weights in ([1.0, 2.0, 0.5, 3.0], [10.0, 0.1, 0.1, 0.1]):
+            scored = score_of(metric, np.array(weights[: len(truth)]))
+            honest = expected(scored, truth, truth)
+            assert all(honest <= expected(scored, truth, lie) + TINY for lie in lies[:9])
+
+
+def test_weights_that_look_at_the_reports_reward_a_lie():
+    """Outside its domain the law fails, as it should: chances (.5, .9), weights equal to the reports."""
+
+    def peeks(y, u):
+        return tc.score(y, u, error="binary", n_bins=1, sample_weight=np.maximum(u, 1e-9))
+
+    truth = np.array([0.5, 0.9])
+    lies = [np.array([a, b]) for a in np.linspace(0.02, 0.98, 25) for b in np.linspace(0.02, 0.98, 25)]
+    assert min(expected(peeks, truth, lie) for lie in lies) < expected(peeks, truth, truth) - 1e-3
+
+
+def test_the_gap_alone_rewards_knowing_nothing():
+    """A constant base rate has no gap at all, so the gap must never be what a model is ranked by."""
+    rng = np.random.default_rng(0)
+    chances = rng.random(4000)
+    y = rng.random(4000) < chances
+    knows = tc.CalibrationError(tc.Binary(), tc.Quantile("auto"))
+    constant = np.full(4000, y.mean())
+    slightly_off = np.clip(chances + 0.05, 0, 1)
+    assert abs(knows.decompose(y, constant).gap) < 1 < knows.decompose(y, slightly_off).gap
+    assert knows(y, slightly_off, scale="score") < knows(y, constant, scale="score")
+
+
+def test_the_expected_gap_squared_prefers_a_lie():
+    def gap_sq(y, u):
+        metric = tc.CalibrationError(tc.Binary(), tc.Quantile(2))
+        return metric.parts(metric.read(y, u))[0].gap_sq
+
+    truth = np.array([0.1, 0.1, 0.9, 0.9])
+    lie = np.array([0.5, 0.5, 0.5, 0.5])
+    sharper = np.array([0.0, 0.2, 0.8, 1.0])
+    honest = expected(gap_sq, truth, truth)
+    assert honest == pytest.approx(0.0, abs=TINY)  # unbiased: 0 at the truth, and below it elsewhere
+    assert min(expected(gap_sq, truth, x) for x in (lie, sharper)) < honest - 1e-3
+
+
+@by_id([(i, m) for i, m in TRUTHFUL if m.binning.has_counts])
+def test_score_is_loss_plus_a_fixed_share_of_U(metric, rng):
+    y, p = _sample(metric, rng)
+    sample = metric.read(y, p)
+    (size,) = metric.binning.sizes(sample.rows, sample.views, sample.bounds)
+    parts = metric.parts(sample)[0]
+    assert parts.score == pytest.approx(parts.loss + min(1.0, size / sample.rows) * parts.U, rel=1e-12)
+    weights = rng.random(len(y)) + 0.1
+    weighted = metric.parts(metric.read(y, p, sample_weight=weights))[0]
+    losses = sample.loss(bool(metric.corrected))
+    total, squares = weights.sum(), (weights**2).sum()
+    rate = min(size * squares / total**2, squares / (total * weights.max()))
+    mean = np.average(losses, weights=weights)
+    assert weighted.score == pytest.approx(mean + rate * weighted.U, rel=1e-10)
+
+
+def _sample(metric, rng, n=40, k=4):
+    proba = rng.dirichlet(np.ones(k), n)
+    y = rng.integers(0, k, n)
+    if isinstance(metric.property, (tc.Classwise, tc.Confidence, tc.Full, tc.Linear)):
+        return y, proba
+    return (y == 0).astype(int), proba[:, 0]
+
+
+def test_automatic_bins_depend_on_sizes_alone():
+    assert [auto_bins(n) for n in (300, 1000, 5000, 50_000)] == [10, 16, 30, 76]
+    assert auto_bins(5000, 100) == 190
+    assert auto_bins(4) == 2 and auto_bins(20, 1000) == 4
+    rng = np.random.default_rng(0)
+    y, p = rng.integers(0, 3, 500), rng.dirichlet(np.ones(3), 500)
+    for error, m in (("classwise", auto_bins(500, 3)), ("confidence", auto_bins(500))):
+        assert tc.score(y, p, error=error) == tc.score(y, p, error=error, n_bins=m)
+    assert tc.score(y, p, error="confidence_two_bin") == tc.score(y, p, error="confidence_two_bin", n_bins=None)
+
+
+def test_the_order_of_the_score_hardly_depends_on_the_bins(rng):
+    """Temperatures of one model: the usual ECE and n·error change places with the bins, the score does not."""
+    logits = 2 * rng.standard_normal((3000, 10))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
+    models = [p**t / (p**t).sum(axis=1, keepdims=True) for t in (0.8, 0.9, 1.0, 1.1, 1.25)]
+    counts = (5, 20, 200)
+    scores = np.array([tc.score(y, m, n_bins=counts) for m in models])
+    orders = np.argsort(scores, axis=0)
+    assert (orders == orders[:, :1]).all() and orders[0, 0] == 2
+
+
+# -- what a table refuses ----------------------------------------------------------------------------------------------
+
+KINDS = {
+    "binary": tc.CalibrationError(tc.Binary(), tc.EqualWidth(5)),
+    "classwise": tc.CalibrationError(tc.Classwise(), tc.EqualWidth(5)),
+    "confidence": tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5)),
+    "full": tc.CalibrationError(tc.Full(), tc.KdTree(4)),
+    "linear": tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4, 0.7]), tc.EqualWidth(5)),
+    "other linear": tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4, 0.8]), tc.EqualWidth(5)),
+    "outcomes": tc.CalibrationError(tc.Outcomes((0.0, 1.0)), tc.EqualWidth(5)),
+}
+
+
+@pytest.mark.parametrize("of", KINDS)
+@pytest.mark.parametrize("read_by", KINDS)
+def test_a_table_is_read_by_its_own_property_alone(of, read_by, rng):
+    table = KINDS[of].tables(*_sample(KINDS[of], rng))[0]
+    if of == read_by:
+        assert KINDS[of].of_table(table) > 0
+        return
+    with pytest.raises(ValueError, match="expected a table of"):
+        KINDS[read_by].of_table(table)
+    with pytest.raises(ValueError, match="expected a table of"):
+        KINDS[read_by].parts_of_table(table)
+
+
+def test_a_table_is_read_at_its_own_bins_and_ties_alone(rng):
+    y, p = _sample(tc.ERRORS["confidence"], rng)
+    five = tc.ERRORS["confidence"].with_bins(5)
+    table = five.tables(y, p)[0]
+    with pytest.raises(ValueError, match=r"expected a table of the cells of Quantile\(n_bins=15, ties='average'\)"):
+        tc.ERRORS["confidence"].of_table(table)
+    with pytest.raises(ValueError, match="expected a table of the cells of"):
+        tc.CalibrationError(tc.Confidence(), tc.Quantile(5, ties="row")).of_table(table)
+    with pytest.raises(ValueError, match="expected a table of the cells of EqualWidth"):
+        tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5)).of_table(table)
+    assert five.of_table(table) == pytest.approx(five(y, p), rel=1e-12)
+    correct = p.argmax(axis=1) == y  # the same property, from less
+    assert tc.ERRORS["top_label"].with_bins(5).of_table(table) == pytest.approx(
+        tc.ERRORS["top_label"].with_bins(5)(correct, p.max(axis=1)), rel=1e-12
+    )
+    with pytest.raises(TypeError, match="expected a BinTable, got int"):
+        five.of_table(3)
+    with pytest.raises(ValueError, match="the table is empty"):
+        tc.CalibrationError(tc.Binary(), tc.EqualWidth(5)).of_table(tc.BinTable.empty(tc.Binary(), tc.EqualWidth(5)))
+
+
+def test_everything_is_read_off_merged_tables_with_weights(rng):
+    metric = tc.CalibrationError(tc.Classwise(), tc.EqualWidth(7))
+    y, p = _sample(metric, rng, n=60)
+    w = rng.random(60) * np.repeat([1.0, 1e6], 30)  # parts whose weights have different units
+    whole = metric.parts(metric.read(y, p, sample_weight=w))[0]
+    rows = np.split(np.arange(60), [10, 30, 31])
+    tables = [metric.tables(y[r], p[r], sample_weight=w[r])[0] for r in rows]
+    merged = tc.BinTable.empty(tc.Classwise(), tc.EqualWidth(7), views=4)
+    for table in tables:
+        merged = merged.merge(table)
+    np.testing.assert_allclose(metric.parts_of_table(merged), whole, rtol=1e-10)
+    plain = metric.tables(y[:5], p[:5])[0].merge(metric.tables(y[5:], p[5:], sample_weight=np.ones(55))[0])
+    np.testing.assert_allclose(metric.parts_of_table(plain), metric.parts(metric.read(y, p))[0], rtol=1e-11)
+
+
+def test_the_gap_is_its_definition(rng):
+    """Cells with two rows or more, weighted by their rows, as plain loops."""
+    for tied in (False, True):
+        u = rng.integers(0, 6, 50) / 6 if tied else rng.random(50)
+        y = rng.random(50) < u
+        w = rng.random(50)
+        cell = np.maximum(np.ceil(u * 7 - 1e-12).astype(int) - 1, 0)
+        top = total = 0.0
+        for c in np.unique(cell):
+            rows = np.flatnonzero(cell == c)
+            pairs = [(i, j) for i in rows for j in rows if i != j]
+            if not pairs:
+                continue
+            r = u - y
+            mean = sum(w[i] * w[j] * r[i] * r[j] for i, j in pairs) / sum(w[i] * w[j] for i, j in pairs)
+            top, total = top + w[rows].sum() * mean, total + w[rows].sum()
+        metric = tc.CalibrationError(tc.Binary(), tc.EqualWidth(7))
+        assert metric.parts(metric.read(y, u, sample_weight=w))[0].gap_sq == pytest.approx(top / total, rel=1e-9)
+
+
+def test_the_gap_of_averaged_rules_is_a_ratio_of_pair_sums(rng):
+    u = rng.random(30)
+    y = rng.random(30) < u
+    r = u - y
+    distance = np.abs(u[:, None] - u)
+    for rule, kernel in ((tc.TwoBin(), 1 - distance), (tc.Poisson(0.2), np.exp(-distance / 0.2))):
+        off = kernel - np.eye(30)
+        metric = tc.CalibrationError(tc.Binary(), rule)
+        assert metric.parts(metric.read(y, u))[0].gap_sq == pytest.approx(r @ off @ r / off.sum(), rel=1e-9)
