@@ -85,7 +85,7 @@ def coverage_table(samples: int) -> None:
 
 
 def sharp_table(samples: int) -> None:
-    print("### Sharp predictions: nine in ten above .98 or below .02\n")
+    print("### Sharp predictions, nearly all close to 0 and 1\n")
     rows = []
     for kind, k in (("binary", 2), ("confidence", 10), ("classwise", 3)):
         for world in ("calibrated", "T1.35", "T0.75"):

@@ -255,7 +255,7 @@ def test_the_test_says_which_null_it_tests():
     y, p = rows_of(3, 30, 1)
     for error in (None, "classwise"):
         null = calibration_test(y, p, resamples=9, error=error).null
-        assert "full conditional calibration given the reports" in null
+        assert "full conditional calibration given the predictions" in null
     assert "top class" in calibration_test(y, p, error="confidence", resamples=9).null
     assert "u_i" in calibration_test(y == 0, p[:, 0], error="binary", resamples=9).null
     assert "u_i" in calibration_test((y == 0).astype(int), p[:, 0], resamples=9).null

@@ -63,7 +63,7 @@ class MeanGap(Result):
         return "too high" if self.gap > 0 else "too low"
 
     def __repr__(self) -> str:
-        names = ("mean confidence", "accuracy") if self.confidence else ("mean report", "mean outcome")
+        names = ("mean confidence", "accuracy") if self.confidence else ("mean prediction", "mean outcome")
         size = f"± {self.se:.2g}" if np.isfinite(self.se) else "without a standard error"
         return (
             f"{self.word}: gap {self.gap:+.4g} {size} "
@@ -88,7 +88,7 @@ def mean_gap(
 
     >>> import truecal as tc
     >>> tc.mean_gap([1] * 12, [.7] * 12, error="binary")  # .7 ** 12 is 1.4%, one side of two
-    too low: gap -0.3 without a standard error (mean report 0.7, mean outcome 1)
+    too low: gap -0.3 without a standard error (mean prediction 0.7, mean outcome 1)
     >>> tc.mean_gap([1] * 12, [.9] * 12, error="binary").word
     'no clear direction'
     """

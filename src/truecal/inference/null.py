@@ -29,14 +29,14 @@ _ROUNDING = 1e-10  # draws that equal the observed value up to rounding count as
 _CDF_ENTRIES = 1 << 15  # cumulative probabilities searched at once: they stay in cache
 
 BERNOULLI = (
-    "given all reports, the top class of row i is right with probability c_i, independently (c_i its confidence)"
+    "given all predictions, the top class of row i is right with probability c_i, independently (c_i its confidence)"
 )
-POSITIVE = "given all reports, outcome i is 1 with probability u_i, independently"
+POSITIVE = "given all predictions, outcome i is 1 with probability u_i, independently"
 CATEGORICAL = (
-    "full conditional calibration given the reports: label i is drawn from the whole of p_i, independently "
+    "full conditional calibration given the predictions: label i is drawn from all of p_i, independently "
     "(stronger than being right view by view)"
 )
-GIVEN = "outcomes are drawn by the sampler that was passed, with the reports as they are"
+GIVEN = "outcomes are drawn by the sampler that was passed, with the predictions as they are"
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
         return World(frozen, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
     if sample.values is not None:
         raise ValueError(
-            "outcomes and reports alone do not say how outcomes vary under calibration: pass sampler=, a function of a "
-            "numpy Generator that returns one array of outcomes drawn with the reports as their means"
+            "outcomes and predictions alone do not say how outcomes vary under calibration: pass sampler=, a function "
+            "of a numpy Generator that returns one array of outcomes drawn with the predictions as their means"
         )
     if sample.reports.ndim == 2:
         return World(frozen, lambda rng, b: draw_labels(rng, sample.reports, b), CATEGORICAL, None)
