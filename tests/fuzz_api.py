@@ -258,23 +258,20 @@ def _contained(w: World, x: Any) -> Any:
     options: list[Any] = [x.tolist(), tuple(x.tolist()), np.asfortranarray(x), masked, list(masked), x.astype(object)]
     options += [[np.ma.masked, *plain[1:]] if x.ndim == 1 else [masked[0]] * len(x)]
     options += [scipy.sparse.csr_matrix(np.atleast_2d(plain)), plain.view(np.recarray), np.repeat(x, 2, axis=0)[::2]]
-    options += [maker(plain) for maker in _frames()]
+    options += [make(sys.modules[library], plain) for library, make in FRAMES if library in sys.modules]
     return w.pick(*options)
 
 
-def _frames() -> Iterator[Callable[[Any], Any]]:
-    """Containers of libraries that are installed."""
-    for library, make in (
-        ("pandas", lambda m, x: m.Series(x) if x.ndim == 1 else m.DataFrame(x)),
-        ("pandas", lambda m, x: m.Series(x, dtype="Float64") if x.ndim == 1 else m.DataFrame(x)),
-        ("polars", lambda m, x: m.Series(x) if x.ndim == 1 else m.DataFrame(x)),
-        ("polars", lambda m, x: m.DataFrame(x).lazy()),
-        ("torch", lambda m, x: m.tensor(x)),
-        ("torch", lambda m, x: m.tensor(x, requires_grad=True).bfloat16()),
-        ("pyarrow", lambda m, x: m.array(x) if x.ndim == 1 else m.array(x.tolist())),
-    ):
-        if library in sys.modules:
-            yield lambda x, m=sys.modules[library], make=make: make(m, x)
+FRAMES: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    ("pandas", lambda m, x: m.Series(x) if x.ndim == 1 else m.DataFrame(x)),
+    ("pandas", lambda m, x: m.Series(x, dtype="Float64") if x.ndim == 1 else m.DataFrame(x)),
+    ("polars", lambda m, x: m.Series(x) if x.ndim == 1 else m.DataFrame(x)),
+    ("polars", lambda m, x: m.DataFrame(x).lazy()),
+    ("torch", lambda m, x: m.tensor(x)),
+    ("torch", lambda m, x: m.tensor(x, requires_grad=True).bfloat16()),
+    ("pyarrow", lambda m, x: m.array(x) if x.ndim == 1 else m.array(x.tolist())),
+)
+"""Containers of other libraries, made where the library has been loaded."""
 
 
 def _hostile_option(w: World) -> Any:

@@ -517,7 +517,7 @@ class Halfspaces(BinningRule):
         """One scalar in [0, 1] per row, direction by direction."""
         rng = np.random.default_rng(self.seed)
         for _ in range(self.n_directions):
-            direction = rng.standard_normal(reports.shape[1])
+            direction = rng.standard_normal((reports.shape[1],))
             low, high = direction.min(), direction.max()
             yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
 
