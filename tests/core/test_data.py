@@ -187,7 +187,7 @@ BAD = [
     (lambda: tc.linear_error([1.0, 2], [1.0, 2, 3]), ValueError, r"same shape, got \(2,\) and \(3,\)"),
     (lambda: tc.linear_error(P, P, strategy="quantile"), ValueError, r"strategy must be one of 'kd', 'exact'"),
     (lambda: tc.CalibrationError(tc.Linear([1.0, 2]), tc.TwoBin())(Y, P), ValueError, r"phi has 2 classes"),
-    (lambda: tc.Linear([[np.nan], [1]]), ValueError, r"phi must be finite"),
+    (lambda: tc.Linear([[np.nan], [1]]), ValueError, r"phi has NaN"),
     (lambda: tc.decompose(Y, P, error="ece"), ValueError, r"error must be one of 'classwise'"),
     (lambda: tc.decompose(Y, P, error="classwise_l1"), ValueError, r"norm='l1' has no loss part"),
     (lambda: tc.brier(Y, P, sample_weight=[1, 1, 1, 1], per_example=True), ValueError, r"cannot apply with per_ex"),

@@ -143,8 +143,9 @@ def test_experiments_have_folders_of_their_own(tmp_path: Path) -> None:
 
 
 def test_rows_that_lack_a_column_leave_it_empty(tmp_path: Path) -> None:
-    write_rows(tmp_path / "rows.csv", [{"epoch": 1}, {"epoch": 2, "new": 0.5}])
-    assert read_rows(tmp_path / "rows.csv") == [{"epoch": 1, "new": None}, {"epoch": 2, "new": 0.5}]
+    first, second = {"trace": "a", "epoch": 1}, {"trace": "a", "epoch": 2, "new": 0.5}
+    write_rows(tmp_path / "rows.csv", [first, second])
+    assert read_rows(tmp_path / "rows.csv") == [{**first, "new": None}, second]
 
 
 def test_a_workers_error_reaches_the_caller(tmp_path: Path) -> None:

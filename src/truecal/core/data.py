@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,10 @@ ROW_SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may sum from 1; half-precision inputs get `HALF_ROW_SUM_TOLERANCE`."""
 HALF_ROW_SUM_TOLERANCE = 1e-2
 
+LARGEST, SMALLEST = 1e60, 1e-60
+"""Outcome values lie between these in size, so that fourth powers of them, and sums of those, are numbers still."""
+LONGEST_SHOWN = 120
+
 _VALIDATION_BYTES = 1 << 21  # a block of rows that stays in cache while it is summed and scanned
 
 
@@ -27,14 +31,30 @@ def as_array(x: Any, name: str) -> Array:
     """
     if x is None:
         raise TypeError(f"{name} must be an array, got None")
+    if _is_masked(x):
+        raise ValueError(f"{name} has masked entries; every row must have a value")
     array = _to_numpy(x, name)
     if array.dtype.kind in "OT":  # T: strings of variable width, which compare with no others
         array = _numbers_or_strings(array.astype(object, copy=False), name)
     if array.dtype.kind not in "biufUS":
         raise TypeError(f"{name} must hold numbers or strings, got dtype {array.dtype}")
-    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):
-        raise ValueError(f"{name} has masked entries; every row must have a value")
     return array
+
+
+def _is_masked(x: Any) -> bool:
+    """Whether an array, or a list of arrays or of lists, has entries that are masked out."""
+    if isinstance(x, (list, tuple)):
+        return any(_is_masked(row) for row in x)
+    return isinstance(x, np.ma.MaskedArray) and bool(np.ma.is_masked(x))
+
+
+def shown(value: Any) -> str:
+    """A user's value as a message shows it: on one line, and no longer than a line."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # what a stranger's object does when it is asked for its text is not known
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
 
 
 def _to_numpy(x: Any, name: str) -> Array:
@@ -57,7 +77,7 @@ def _to_numpy(x: Any, name: str) -> Array:
     except _Explained:
         raise
     except (ValueError, TypeError, OverflowError, BufferError, RuntimeError, NotImplementedError) as error:
-        raise TypeError(f"{name} could not be read as an array: {error}") from error
+        raise TypeError(f"{name} could not be read as an array: {' '.join(str(error).split())}") from error
 
 
 class _Explained(TypeError):
@@ -118,12 +138,13 @@ def _numbers_or_strings(array: Array, name: str) -> Array:
     flat = array.ravel()
     for i, value in enumerate(flat):
         if _missing(value) and not isinstance(value, (float, np.floating)):
-            raise TypeError(f"{name} has no value ({value!r}) at {_place(np.unravel_index(i, array.shape))}")
+            raise TypeError(f"{name} has no value ({shown(value)}) at {_place(np.unravel_index(i, array.shape))}")
     kinds = [_kind_of(value) for value in flat]
     for title, _, dtype in _KINDS:
         if all(kind == title or (title == "numbers" and kind == "whole numbers") for kind in kinds):
             try:
-                return array.astype(dtype)
+                with np.errstate(over="ignore"):  # as in _floating
+                    return array.astype(dtype)
             except OverflowError as error:
                 raise ValueError(f"{name} holds a number too large for 64 bits: {error}") from error
     usual = max(set(kinds) - {None}, key=kinds.count, default=None)
@@ -132,7 +153,7 @@ def _numbers_or_strings(array: Array, name: str) -> Array:
     where = _place(np.unravel_index(odd, array.shape))
     raise TypeError(
         f"{name} must hold numbers or strings of one kind, got an object array "
-        f"with {value!r} ({type(value).__name__}) at {where or 'its only place'}"
+        f"with {shown(value)} ({type(value).__name__}) at {where or 'its only place'}"
     )
 
 
@@ -145,7 +166,8 @@ def _floating(array: Array, name: str) -> Array:
     """Numbers as floats: float32 and float64 stay as they are, half becomes float32, integers become float64."""
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
-    return array.astype(working_dtype(array), copy=False)
+    with np.errstate(over="ignore"):  # a long double beyond the range becomes infinite, which is refused by its place
+        return array.astype(working_dtype(array), copy=False)
 
 
 def working_dtype(array: Array) -> np.dtype[Any]:
@@ -279,8 +301,8 @@ def check_pair(outcomes: Any, reports: Any, bounds: tuple[float, float] | None) 
         raise ValueError(f"reports must be a non-empty (n,) or (n, d) array, got shape {u.shape}")
     if phi.shape != u.shape:
         raise ValueError(f"outcomes and reports must have the same shape, got {phi.shape} and {u.shape}")
-    _refuse_non_finite(phi, "outcomes")
-    _refuse_non_finite(u, "reports")
+    check_size(phi, "outcomes")
+    check_size(u, "reports")
     if bounds is not None:
         low, high = check_bounds(bounds)
         _refuse_outside(u, "reports", low, high)
@@ -289,14 +311,26 @@ def check_pair(outcomes: Any, reports: Any, bounds: tuple[float, float] | None) 
     return phi, u
 
 
+def check_size(array: Array, name: str) -> None:
+    """Refuse numbers that are not finite, or whose squares of squares would not be."""
+    _refuse_non_finite(array, name)
+    size = np.abs(array).astype(np.float64, copy=False)
+    if size.max() > LARGEST:
+        place = np.argwhere(size > LARGEST)[0]
+        found = f"{array[tuple(place)]:.6g} at {_place(place)}"
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {found}; give them in another unit")
+    if 0 < size.max() < SMALLEST:
+        raise ValueError(f"{name} are all below {SMALLEST:g} in size; give them in another unit")
+
+
 def check_bounds(bounds: Any) -> tuple[float, float]:
     """A pair low < high of finite numbers."""
     try:
         low, high = (float(v) for v in bounds)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"range must be a pair (low, high), got {bounds!r}") from error
-    if not (low < high and np.isfinite(high - low)):
-        raise ValueError(f"range must be a pair low < high of finite numbers, got {bounds!r}")
+        raise ValueError(f"range must be a pair (low, high), got {shown(bounds)}") from error
+    if not low < high or max(abs(low), abs(high)) > LARGEST or high - low < SMALLEST:
+        raise ValueError(f"range must be a pair low < high of numbers up to {LARGEST:g}, got {shown(bounds)}")
     return low, high
 
 
@@ -415,19 +449,23 @@ def check_binary_outcomes(y_true: Any, pos_label: Any, name: str = "y_true") -> 
         raise ValueError(f"{name} must be a non-empty one-dimensional array, got shape {y.shape}")
     if y.dtype.kind == "f" and np.isnan(y).any():
         raise ValueError(f"{name} has NaN at row {int(np.argmax(np.isnan(y)))}; expected two classes")
-    if isinstance(pos_label, (list, tuple, np.ndarray)):
-        raise TypeError(f"pos_label must be one class, got {pos_label!r}")
+    if isinstance(pos_label, tuple) or not isinstance(pos_label, Hashable):
+        raise TypeError(f"pos_label must be one class, got {shown(pos_label)}")
     if y.dtype.kind == "S" and isinstance(pos_label, str):
         y = y.astype(np.str_)
     if (y.dtype.kind in "US") != isinstance(pos_label, (str, bytes)):
-        raise TypeError(f"{name} holds {y.dtype} and pos_label is {pos_label!r}: pass the positive class as pos_label")
+        raise TypeError(
+            f"{name} holds {y.dtype} and pos_label is {shown(pos_label)}: pass the positive class as pos_label"
+        )
     values = np.unique(y)
     known = set(values.tolist())
     usual = any(known <= pair and pos_label in pair for pair in ({0, 1}, {-1, 1}))
     if not usual and (len(values) > 2 or pos_label not in known):
         odd = next((v for v in values if v != pos_label and v not in (0, 1)), values[-1])
         row = int(np.argmax(y == odd))
-        raise ValueError(f"{name} must hold two classes, one of them pos_label={pos_label!r}, got {odd!s} at row {row}")
+        raise ValueError(
+            f"{name} must hold two classes, one of them pos_label={shown(pos_label)}, got {odd!s} at row {row}"
+        )
     if not usual and y.dtype.kind not in "US" and pos_label == 1:
         raise ValueError(f"{name} holds {values.tolist()}, not 0 and 1: recode them, or use strings and pos_label")
     return np.asarray(y == pos_label)
@@ -460,7 +498,7 @@ def check_same_length(**arrays: Array) -> int:
 def check_positive_int(value: Any, name: str, most: int = sys.maxsize) -> int:
     """A whole number from 1 to `most`; bools and fractions are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be a whole number of at least 1, got {value!r}")
+        raise TypeError(f"{name} must be a whole number of at least 1, got {shown(value)}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
     if value > most:
@@ -471,5 +509,5 @@ def check_positive_int(value: Any, name: str, most: int = sys.maxsize) -> int:
 def check_seed(seed: Any) -> int:
     """A whole number of at least 0, so that the same rule always gives the same cells."""
     if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+        raise ValueError(f"seed must be a whole number of at least 0, got {shown(seed)}")
     return int(seed)

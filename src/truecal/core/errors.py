@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
+from .data import shown
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
 from .rules import (
@@ -59,24 +60,28 @@ class CalibrationError:
 
     def __post_init__(self) -> None:
         if not isinstance(self.property, Property):
-            raise TypeError(f"property must be Binary(), Classwise(), Full(), Linear(phi) ..., got {self.property!r}")
+            raise TypeError(
+                f"property must be Binary(), Classwise(), Full(), Linear(phi) ..., got {shown(self.property)}"
+            )
         if not isinstance(self.binning, BinningRule):
-            raise TypeError(f"binning must be a rule such as Quantile(15), got {self.binning!r}")
+            raise TypeError(f"binning must be a rule such as Quantile(15), got {shown(self.binning)}")
         if self.norm not in ("l1", "l2"):
-            raise ValueError(f"norm must be 'l1' or 'l2', got {self.norm!r}")
+            raise ValueError(f"norm must be 'l1' or 'l2', got {shown(self.norm)}")
         if self.norm == "l1" and isinstance(self.binning, (AveragedRule, Halfspaces)):
-            raise ValueError(f"norm='l1' cannot apply to {self.binning!r}: an average over cuts is a quadratic form")
+            raise ValueError(
+                f"norm='l1' cannot apply to {shown(self.binning)}: an average over cuts is a quadratic form"
+            )
         resolve_ties(self.binning, self.norm)
         object.__setattr__(self, "corrected", self._resolve_correction())
 
     def _resolve_correction(self) -> bool:
         if self.corrected not in ("auto", True, False):
-            raise ValueError(f"corrected must be 'auto', True or False, got {self.corrected!r}")
+            raise ValueError(f"corrected must be 'auto', True or False, got {shown(self.corrected)}")
         confidence = isinstance(self.property, (Confidence, TopLabel))
         if self.corrected == "auto":
             return confidence and self.norm == "l2"
         if self.corrected and not confidence:
-            raise ValueError(f"corrected=True cannot apply to {self.property!r}: only confidence has a correction")
+            raise ValueError(f"corrected=True cannot apply to {shown(self.property)}: only confidence has a correction")
         if self.corrected and self.norm == "l1":
             raise ValueError("corrected=True cannot apply to norm='l1': the correction repairs the squared error")
         return bool(self.corrected)
@@ -131,11 +136,11 @@ class CalibrationError:
     ) -> Any:
         """The error: a float, or an array with one value per bin count where the rule has a sequence of them."""
         if scale not in SCALES:
-            raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}")
+            raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
         if scale != "raw" and self.norm == "l1":
-            raise ValueError(f"scale={scale!r} cannot apply to norm='l1': it is for squared errors")
+            raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
         if scale == "bins" and not self.binning.has_counts:
-            raise ValueError(f"scale='bins' cannot apply: {self.binning!r} has no requested bin count")
+            raise ValueError(f"scale='bins' cannot apply: {shown(self.binning)} has no requested bin count")
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         if scale == "score":
             return self._present(np.array([parts.score for parts in self.parts(sample)]))
@@ -368,11 +373,11 @@ def get_error(error: str | CalibrationError, n_bins: BinCounts | None = None) ->
     if isinstance(error, str):
         if error not in ERRORS:
             raise ValueError(
-                f"error must be one of {', '.join(map(repr, ERRORS))} or a CalibrationError, got {error!r}"
+                f"error must be one of {', '.join(map(repr, ERRORS))} or a CalibrationError, got {shown(error)}"
             )
         error = ERRORS[error]
     if not isinstance(error, CalibrationError):
-        raise TypeError(f"error must be a name in ERRORS or a CalibrationError, got {error!r}")
+        raise TypeError(f"error must be a name in ERRORS or a CalibrationError, got {shown(error)}")
     return error if n_bins is None else error.with_bins(n_bins)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..backends.numpy import top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
+from .sample import unit_weights
 
 Array = NDArray[Any]
 
@@ -80,8 +81,9 @@ def weighted_mean(values: Array, weights: Array | None) -> float:
     """Σ w·x/Σ w over the rows with weight: a row that does not count may have an infinite loss."""
     if weights is None:
         return float(values.mean())
-    counted = weights > 0
-    return float(np.average(values[counted], weights=weights[counted] / weights.max()))
+    scaled = unit_weights(weights)["weights"]
+    counted = scaled > 0
+    return float(np.average(values[counted], weights=scaled[counted]))
 
 
 def _own(y: Array, proba: Array) -> Array:

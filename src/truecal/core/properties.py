@@ -18,6 +18,7 @@ from .data import (
     check_pair,
     check_reports,
     check_same_length,
+    check_size,
     check_weights,
 )
 from .sample import Bounds, Sample, unit_weights
@@ -167,8 +168,7 @@ class Linear(_OfClasses):
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or len(array) < 2:
             raise ValueError(f"phi must give each class (two or more) a number or a vector, got shape {array.shape}")
         array = array.astype(np.float64)
-        if not np.isfinite(array).all():
-            raise ValueError("phi must be finite")
+        check_size(array, "phi")
         object.__setattr__(self, "phi", array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array)
 
     @property

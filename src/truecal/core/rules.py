@@ -20,7 +20,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import as_array, check_positive_int, check_seed
+from .data import as_array, check_positive_int, check_seed, shown
 from .sample import Bounds
 
 Array = NDArray[Any]
@@ -31,6 +31,7 @@ BinCounts = int | Sequence[int] | Literal["auto"] | Array
 DEFAULT_BINS = 15
 _MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
+MOST_DIRECTIONS = 10**4  # each costs a pass over the rows, and the average has long settled
 TIES = ("auto", "average", "together", "row")
 
 
@@ -96,7 +97,7 @@ class BinningRule(ABC):
     def with_bins(self, n_bins: BinCounts) -> BinningRule:
         """The same rule at another bin count, or at several."""
         if not self.has_counts:
-            raise ValueError(f"n_bins={n_bins!r} cannot apply: {self!r} has no bin count")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {self!r} has no bin count")
         return replace(self, n_bins=read_bins(n_bins))  # type: ignore[type-var]  # a rule with counts is a dataclass
 
     def each(self) -> tuple[BinningRule, ...]:
@@ -207,7 +208,7 @@ def quantile_cuts(n: int, m: int) -> Array:
 def resolve_ties(rule: BinningRule, norm: str) -> str:
     """The tie treatment of a rule under a norm: "auto" is "average" for l2 and "together" for l1."""
     if norm not in ("l1", "l2"):
-        raise ValueError(f"norm must be 'l1' or 'l2', got {norm!r}")
+        raise ValueError(f"norm must be 'l1' or 'l2', got {shown(norm)}")
     ties = getattr(rule, "ties", "auto")
     if norm == "l1" and ties == "average":
         raise ValueError("ties='average' cannot apply to norm='l1', which has no closed form; use 'together' or 'row'")
@@ -219,7 +220,7 @@ def resolve_ties(rule: BinningRule, norm: str) -> str:
 def check_ties(ties: Any) -> Ties:
     """One of the four ways to treat equal reports at a quantile boundary."""
     if ties not in TIES:
-        raise ValueError(f"ties must be one of {', '.join(map(repr, TIES))}, got {ties!r}")
+        raise ValueError(f"ties must be one of {', '.join(map(repr, TIES))}, got {shown(ties)}")
     return ties  # type: ignore[no-any-return]  # a member of TIES, which mypy cannot see
 
 
@@ -302,10 +303,10 @@ class Edges(FixedRule):
     def __init__(self, values: Any) -> None:
         array = np.asarray(as_array(values, "edges"))
         if array.dtype.kind not in "biuf":
-            raise TypeError(f"edges must be numbers, got {values!r}")
+            raise TypeError(f"edges must be numbers, got {shown(values)}")
         array = array.astype(np.float64)
         if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
-            raise ValueError(f"edges must be at least two finite increasing numbers, got {values!r}")
+            raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
         object.__setattr__(self, "values", tuple(array.tolist()))
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
@@ -365,9 +366,9 @@ class Poisson(AveragedRule):
 
     def __post_init__(self) -> None:
         if isinstance(self.theta, bool) or not isinstance(self.theta, Real):
-            raise TypeError(f"theta must be a positive number, got {self.theta!r}")
+            raise TypeError(f"theta must be a positive number, got {shown(self.theta)}")
         if not 0 < self.theta < float("inf"):
-            raise ValueError(f"theta must be a positive number, got {self.theta!r}")
+            raise ValueError(f"theta must be a positive number, got {shown(self.theta)}")
         object.__setattr__(self, "theta", float(self.theta))
 
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
@@ -481,7 +482,7 @@ class KMeans(_CountedRule, VectorRule):
     def __post_init__(self) -> None:
         bins = read_bins(self.n_bins)
         if isinstance(bins, tuple):
-            raise ValueError("KMeans takes one number of clusters, got several")
+            raise ValueError(f"n_bins of KMeans must be one number of clusters, got {shown(bins)}")
         object.__setattr__(self, "n_bins", bins)
         check_seed(self.seed)
 
@@ -509,13 +510,14 @@ class Halfspaces(BinningRule):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_positive_int(self.n_directions, "n_directions")
+        check_positive_int(self.n_directions, "n_directions", MOST_DIRECTIONS)
         check_seed(self.seed)
 
     def keys(self, reports: Array) -> Iterator[Array]:
         """One scalar in [0, 1] per row, direction by direction."""
         rng = np.random.default_rng(self.seed)
-        for direction in rng.standard_normal((self.n_directions, reports.shape[1])):
+        for _ in range(self.n_directions):
+            direction = rng.standard_normal((reports.shape[1],))
             low, high = direction.min(), direction.max()
             yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
 
@@ -550,23 +552,27 @@ def read_rule(
     check_ties(ties)
     if isinstance(strategy, BinningRule):
         if n_bins is not None:
-            raise ValueError(f"n_bins={n_bins!r} cannot apply: {name} is the rule {strategy!r}, which has its own")
+            raise ValueError(
+                f"n_bins={shown(n_bins)} cannot apply: {name} is the rule {shown(strategy)}, which has its own"
+            )
         if ties != "auto":
-            raise ValueError(f"ties={ties!r} cannot apply: {name} is the rule {strategy!r}; set ties on the rule")
+            raise ValueError(
+                f"ties={shown(ties)} cannot apply: {name} is the rule {shown(strategy)}; set ties on the rule"
+            )
         return strategy
     if not isinstance(strategy, str) or strategy not in names:
         known = ", ".join(map(repr, names))
-        raise ValueError(f"{name} must be one of {known} or a rule object, got {strategy!r}")
+        raise ValueError(f"{name} must be one of {known} or a rule object, got {shown(strategy)}")
     kind = names[strategy]
     has_bins = "n_bins" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # every rule is a dataclass
     has_ties = "ties" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # as above
     options: dict[str, Any] = {}
     if n_bins is not None:
         if not has_bins:
-            raise ValueError(f"n_bins={n_bins!r} cannot apply: {name}={strategy!r} has no bin count")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {name}={shown(strategy)} has no bin count")
         options["n_bins"] = read_bins(n_bins)
     if ties != "auto":
         if not has_ties:
-            raise ValueError(f"ties={ties!r} cannot apply: {name}={strategy!r} has no ties to break")
+            raise ValueError(f"ties={shown(ties)} cannot apply: {name}={shown(strategy)} has no ties to break")
         options["ties"] = ties
     return kind(**options)

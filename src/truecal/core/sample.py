@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Bounds = tuple[float, float]
+_LEAST_WEIGHT = 2.0**-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +143,13 @@ class Sample:
 
 
 def unit_weights(weights: Array | None) -> dict[str, Any]:
-    """Weights in units of the power of two just above the largest, and its exponent, as a Sample takes them."""
+    """Weights in units of the power of two just above the largest, and its exponent, as a Sample takes them.
+
+    A weight below 2^-100 of that is 0: no digit of a sum could show it, and inverse fourth powers of it have no number.
+    """
     if weights is None:
         return {}
     exponent = int(np.frexp(weights.max())[1])
-    return {"weights": np.ldexp(weights, -exponent), "weight_exponent": exponent}
+    scaled = np.ldexp(weights, -exponent)
+    scaled[scaled < _LEAST_WEIGHT] = 0.0
+    return {"weights": scaled, "weight_exponent": exponent}

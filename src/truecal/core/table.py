@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .data import shown
 from .properties import Property
 from .rules import AveragedRule, BinningRule, FixedRule, Halfspaces, TwoBin
 from .sample import Bounds, Sample
@@ -117,7 +118,8 @@ class BinTable:
         """
         if not isinstance(binning, FixedRule) or len(binning.sizes(0, views, (0.0, 1.0))) != 1:
             raise ValueError(
-                f"an empty table needs cells fixed in advance, one bin count of EqualWidth or Edges, got {binning!r}"
+                "binning of an empty table must fix its cells in advance, one bin count of EqualWidth or Edges, "
+                f"got {shown(binning)}"
             )
         edges = binning.edges(property.bounds, np.dtype(dtype))[0]
         zeros = np.zeros((views, len(edges) - 1))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
-from .data import working_dtype
+from .data import shown, working_dtype
 from .properties import Property
 from .rules import AveragedRule, BinningRule, EqualWidth, FixedRule, Halfspaces, RankRule, resolve_ties
 from .sample import Sample
@@ -45,6 +45,8 @@ def tabulate(
     >>> tc.tabulate(tc.Binary(), tc.Quantile(2, ties="together"), [0, 1, 0, 1], [.5] * 4)[0].count.tolist()
     [[4.0, 0.0]]
     """
+    if not isinstance(property, Property) or not isinstance(binning, BinningRule):
+        raise TypeError(f"property and binning must be one of each, got {shown(property)} and {shown(binning)}")
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return whole_tables(sample, binning, resolve_ties(binning, norm))
 
@@ -94,7 +96,7 @@ def _in_unit(table: BinTable, sample: Sample) -> BinTable:
     if sample.weights is None or exponent == 0:
         return table
     if abs(exponent) > 400:
-        raise ValueError("a table needs weights whose squares are finite and not 0; give them in another unit")
+        raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
     powers = {"count": 1, "outcome": 1, "residual": 1, "tie_variance": 2, "residual_sq": 2, "weight_sq": 2}
     powers["weight_variance"] = 2
     arrays = {name: getattr(table, name) for name in powers}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.data import shown
 from ..core.errors import ERRORS
 from ..core.extras import require
 from ..core.result import Result, plain
@@ -21,6 +22,7 @@ from .model import (
     DIAGRAM_BINS,
     Evaluation,
     check_notes,
+    check_progress,
     evaluate_inputs,
     gap_text,
     read_clusters,
@@ -200,7 +202,7 @@ class Comparison(Result):
         elif what == "flips":
             rows = [asdict(flip) for flip in self.flips]
         else:
-            raise ValueError(f"what must be leaderboard, errors, losses, rankings, pairs or flips, got {what!r}")
+            raise ValueError(f"what must be leaderboard, errors, losses, rankings, pairs or flips, got {shown(what)}")
         return pd.DataFrame(rows)
 
     def leaderboard(self) -> list[dict[str, Any]]:
@@ -324,6 +326,7 @@ def compare(
             subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
+    check_progress(progress)
     clusters = read_clusters(groups, first.n_samples)
     evaluations, measured = {}, {}
     for i, (name, model) in enumerate(inputs.items()):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
-from ..core.data import as_array, check_multiclass, check_weights
+from ..core.data import as_array, check_multiclass, check_weights, shown
 from ..core.errors import ERRORS
 from ..core.losses import LOSSES
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
@@ -155,11 +155,11 @@ def read_inputs(
         if isinstance(y_proba, tuple) and len(y_proba) == 2:
             return _read_top(TopPredictions(*y_proba), sample_weight)
         raise TypeError("y_true is None: then y_proba must be TopPredictions(correct, confidence), or that pair")
-    array = as_array(y_proba, "y_proba")
-    if array.ndim == 1 and np.ndim(y_true) == 1:
-        marks, reports = Binary(pos_label).check(y_true, array, labels)
+    y, array = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    if array.ndim == y.ndim == 1:
+        marks, reports = Binary(pos_label).check(y, array, labels)
         return Inputs("binary", marks, reports, check_weights(sample_weight, len(reports)))
-    y, proba = check_multiclass(y_true, y_proba, labels)
+    y, proba = check_multiclass(y, array, labels)
     return Inputs("multiclass", y, proba, check_weights(sample_weight, len(y)))
 
 
@@ -174,7 +174,7 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     if errors is None:
         return possible
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
-        raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {errors!r}")
+        raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:
         if name not in possible:
             kind = inputs.kind.replace("_", "-")
@@ -198,4 +198,6 @@ def check_by(values: Any, n: int, name: str) -> Array:
     array = as_array(values, name)
     if array.shape != (n,):
         raise ValueError(f"{name} must give one group per row, shape ({n},), got shape {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"{name} has NaN at row {int(np.argmax(np.isnan(array)))}; every row must have a subgroup")
     return array

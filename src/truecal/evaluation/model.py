@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import as_array, check_positive_int
+from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import BinCounts, read_bins
@@ -109,7 +109,7 @@ class Evaluation(Result):
         """The entries of one error, one per bin count."""
         found = tuple(row for row in self.errors if row.error == error)
         if not found:
-            raise ValueError(f"{error!r} was not measured here; expected one of {', '.join(self.error_names)}")
+            raise ValueError(f"{shown(error)} was not measured here; expected one of {', '.join(self.error_names)}")
         return found
 
     def row(self, error: str) -> ErrorValue:
@@ -208,7 +208,7 @@ def calibrated_text(test: CalibrationTest | None, level: float) -> str:
 def check_notes(notes: Any) -> tuple[str, ...]:
     """Notes as a tuple of texts; a single text would become one note per letter and is refused."""
     if isinstance(notes, str) or not isinstance(notes, Sequence) or not all(isinstance(note, str) for note in notes):
-        raise TypeError(f"notes must be a sequence of texts, got {notes!r}")
+        raise TypeError(f"notes must be a sequence of texts, got {shown(notes)}")
     return tuple(notes)
 
 
@@ -249,6 +249,7 @@ def evaluate(
     """
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
+    check_progress(progress)
     clusters = read_clusters(groups, inputs.n_samples)
     subgroups = None if by is None else read_subgroups(by, y_true, inputs)
     result, _ = evaluate_inputs(inputs, settings, name, clusters, progress)
@@ -290,6 +291,12 @@ def read_settings(
         diagram_bins=check_positive_int(diagram_bins, "diagram_bins"),
         notes=notes,
     )
+
+
+def check_progress(progress: Any) -> None:
+    """A function of the share done, or None."""
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function of the share done, got {shown(progress)}")
 
 
 def _sorted_bins(n_bins: Any) -> tuple[int, ...] | None:

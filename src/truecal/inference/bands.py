@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.cells import BinCells
-from ..core.data import check_positive_int
+from ..core.data import check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
 from ..core.result import Result
@@ -109,6 +109,8 @@ def bands_of(frozen: Frozen, place: int, level: float, draws: int, seed: int, cl
             if j in chosen:
                 rows.append(_view_band(sample, piece.cells, place, j, draws, level, rng))
     count, report, outcome, low, high = (_padded([row[i] for row in rows]) for i in range(5))
+    if sample.weight_exponent > 900:
+        raise ValueError("sample_weight is too large for its sums to be numbers; give it in another unit")
     count = np.ldexp(count, sample.weight_exponent)
     names = chosen if sample.views > 1 else None
     counts = metric.binning.counts
@@ -123,7 +125,7 @@ def _chosen(sample: Sample, classes: Any) -> tuple[int, ...]:
         raise ValueError("classes cannot apply: this error has one view")
     values = np.atleast_1d(classes)
     if values.ndim != 1 or values.dtype.kind not in "iu" or ((values < 0) | (values >= sample.views)).any():
-        raise ValueError(f"classes must be columns in 0..{sample.views - 1}, got {classes!r}")
+        raise ValueError(f"classes must be columns in 0..{sample.views - 1}, got {shown(classes)}")
     return tuple(sorted({int(v) for v in values}))
 
 

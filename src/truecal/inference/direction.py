@@ -170,12 +170,13 @@ def _bound(u: Array, w: Array, whole: Array, gap: float) -> float:
     if not kept.any():  # certain reports: any gap is impossible
         return 1.0 if gap == 0 else 0.0
     u, w, whole = (x[kept] for x in (u, w, whole))
+    v = 1 - u  # kept beside u: of a tiny u, 1 − (1 − u) would be 0
     if gap < 0:
-        u, gap = 1 - u, -gap
-    share, scale = w / whole, float(whole.max())
+        u, v, gap = v, u, -gap
+    share, scale, log_u, log_v = w / whole, float(whole.max()), np.log(u), np.log(v)
 
     def exponent(t: float) -> float:
-        return float(share @ (whole * t * u + np.log1p(u * np.expm1(-whole * t))) - t * gap)
+        return float(share @ (whole * t * u + np.logaddexp(log_v, log_u - whole * t)) - t * gap)
 
     found = minimize_scalar(exponent, bounds=(0.0, 700.0 / scale), method="bounded")
     return min(1.0, 2 * float(np.exp(min(0.0, found.fun))))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
@@ -104,7 +105,7 @@ def confidence_interval(
     level = check_level(level)
     draws, seed = check_draws(resamples, seed)
     if what not in ("gap_sq", "U", "loss", "within", "error", "score"):
-        raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {what!r}")
+        raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {shown(what)}")
     metric = read_error(error, n_bins)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     frozen = Frozen.of(metric, sample)
@@ -175,7 +176,7 @@ def _within_interval(inside: Array, level: float) -> tuple[float, float, float, 
 
 def _l1_bands(frozen: Frozen, level: float, what: What, draws: int, seed: int) -> tuple[Interval, ...]:
     if what not in ("U", "error"):
-        raise ValueError(f"what={what!r} cannot apply: norm='l1' errors have no loss part")
+        raise ValueError(f"what={shown(what)} cannot apply: norm='l1' errors have no loss part")
     bands = null_band_of(frozen, level, draws, seed).each()
     rows, symbol = frozen.sample.rows, frozen.error.symbol
     return tuple(

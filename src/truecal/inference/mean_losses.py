@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from ..core.sample import unit_weights
+
 Array = NDArray[Any]
 Groups = tuple[Array, int]
 _BLOCK = 1 << 21
@@ -184,7 +186,7 @@ def mean_interval(
     values: Values, weights: Array | None, groups: Groups | None, level: float, comparisons: int = 1
 ) -> MeanInterval:
     """The w-weighted mean with its interval, over rows or clusters; none (infinite ends) where a loss is unbounded."""
-    w = np.ones(len(values.value)) if weights is None else weights
+    w = np.ones(len(values.value)) if weights is None else unit_weights(weights)["weights"]
     counted = w > 0
     if not counted.all():  # a row that does not count may have an infinite loss
         values = values.take(counted)

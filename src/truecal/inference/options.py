@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import as_array, check_positive_int
+from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
 from ..core.rules import BinCounts, BinningRule, Edges
 
@@ -38,6 +38,8 @@ class Options(TypedDict, total=False):
     labels: Any
 
 
+MOST_DRAWS = 10**6
+"""A p-value from so many draws is known to the sixth digit."""
 HIGHEST_LEVEL = 0.999
 """Bands need draws in proportion to 1/(1 − level), and tails beyond this are not what intervals are made of."""
 
@@ -45,17 +47,15 @@ HIGHEST_LEVEL = 0.999
 def check_level(level: Any) -> float:
     """A confidence level strictly between 0 and 1."""
     if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {level!r}")
+        raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {shown(level)}")
     if level > HIGHEST_LEVEL:
-        raise ValueError(f"level must be at most {HIGHEST_LEVEL}, got {level!r}: nothing here can be that sure")
+        raise ValueError(f"level must be at most {HIGHEST_LEVEL}, got {shown(level)}: nothing here can be that sure")
     return float(level)
 
 
 def check_draws(resamples: Any, seed: Any) -> tuple[int, int]:
     """A positive number of draws and a seed of at least 0."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
-    return check_positive_int(resamples, "resamples"), int(seed)
+    return check_positive_int(resamples, "resamples", MOST_DRAWS), check_seed(seed)
 
 
 def check_band_draws(resamples: int, level: float) -> int:

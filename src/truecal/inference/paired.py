@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
@@ -135,8 +136,8 @@ def paired_difference(
     'good predicts better than flat: smaller loss'
     """
     level = check_level(level)
-    if len(tuple(names)) != 2 or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"names must be two strings, got {names!r}")
+    if not isinstance(names, (tuple, list)) or len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"names must be two strings, got {shown(names)}")
     metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError(

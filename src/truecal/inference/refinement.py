@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.data import as_array
 from ..core.errors import CalibrationError
 from ..core.losses import weighted_mean
 from ..core.properties import Binary, Classwise
@@ -57,7 +58,8 @@ def refinement(
     >>> round(split.miscalibration - split.discrimination + split.uncertainty - split.loss, 12)
     0.0
     """
-    binary = np.ndim(y_proba) == 1
+    y_proba = as_array(y_proba, "y_proba")
+    binary = y_proba.ndim == 1
     property = Binary(pos_label) if binary else Classwise()
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     means = np.mean([_split(sample, j) for j in range(sample.views)], axis=0)

@@ -287,6 +287,8 @@ class _Sums:
         mass = float(w @ cells.others(w[None])[0])
         if self.groups is not None:
             mass -= float(cells.within(w[None], *self.groups).sum())
+        if mass <= 0:  # no two rows, or clusters, with weight
+            return
         self.pair_weight += piece.weight * mass
         scale = piece.weight / (mass if self.of == "gap" else float(np.square(w).sum()))
         one = sample.views == 1 and self.groups is None

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.
         if "out" not in given:
             command.error("--out DIR is needed")
         outcome = reproduce(preset, progress=None if quiet else print_progress, **given)
-    except (ValueError, FileNotFoundError) as problem:
+    except (ValueError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     state = "complete" if outcome.complete else "stopped at the time limit: run again to go on"

@@ -89,6 +89,16 @@ def score_column(family: str, bins: int | str) -> str:
     return f"score_{error_column(family, 'qua', bins)}"
 
 
+MEASURED = (
+    *("fraction", "epoch", "n_test", "n_classes", "temperature", "validation_error", *LOSSES),
+    *(error_column(family, binning, bins) for family in FAMILIES for binning in BINNINGS for bins in BINS),
+    *(u_column(family, binning, bins) for family in TRUTHFUL for binning in BINNINGS for bins in BINS),
+    *(f"twin_{loss}" for loss in LOSSES if loss != "cross_entropy"),
+    *(f"twin_{error_column(family, binning, bins)}" for family, binning in PAPER_BINNING.items() for bins in BINS),
+)
+"""The columns of numbers that every table of checkpoints has."""
+
+
 def score(checkpoint: Checkpoint, y_validation: Labels, y_test: Labels, recalibrations: Sequence[str] = ()) -> Row:
     """Fit the temperature on validation logits, apply it to test logits, measure there."""
     return score_logits(checkpoint.validation, y_validation, checkpoint.test, y_test, recalibrations)

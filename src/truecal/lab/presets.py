@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from truecal.io.failures import failure, parsing
 from truecal.lab.datasets import cifar100 as read_cifar100
 from truecal.lab.datasets import letter as read_letter
+from truecal.lab.folder import read_json
 from truecal.lab.letter_trainer import MLPTrainer
 from truecal.lab.traces import CROSS, KINDS, WITHIN, Checkpoint, Trace, Trainer, kind
 
@@ -343,19 +344,25 @@ class FolderTrainer:
 
 
 def _load_arrays(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as content:
-        missing = {"validation", "test"} - set(content)
-        if missing:
-            raise ValueError(f"{path}: expected the arrays 'validation' and 'test', {sorted(missing)} missing")
-        return {part: content[part] for part in ("validation", "test", "train_loss") if part in content}
+    expected = "the arrays 'validation' and 'test' (npz)"
+    with parsing(path, expected), np.load(path, allow_pickle=False) as content:
+        arrays = {part: content[part] for part in ("validation", "test", "train_loss") if part in content}
+    if missing := {"validation", "test"} - set(arrays):
+        raise failure(path, f"expected {expected}, {sorted(missing)} missing")
+    if odd := [part for part, array in arrays.items() if array.dtype.kind not in "iuf"]:
+        raise failure(path, f"expected numbers, got dtype {arrays[odd[0]].dtype} in {odd[0]!r}")
+    return arrays
 
 
 def _stored_trace(root: Path, path: Path) -> Trace:
     described = path / "trace.json"
-    given = json.loads(described.read_text(encoding="utf-8")) if described.is_file() else {}
+    given = read_json(described, "the model and the fraction of a trace") if described.is_file() else {}
+    fraction = given.get("fraction", 1.0)
+    if not isinstance(fraction, (int, float)) or not 0 < fraction <= 1:
+        raise failure(described, f"expected a fraction in (0, 1], got {fraction!r}")
     source = path.relative_to(root).as_posix()
     epochs = len(list(path.glob("*.npz")))
-    return Trace(str(given.get("model", path.name)), float(given.get("fraction", 1.0)), epochs, source=source)
+    return Trace(str(given.get("model", path.name)), float(fraction), epochs, source=source)
 
 
 def _open_letter(seed: int) -> MLPTrainer:

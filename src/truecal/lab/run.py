@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from truecal.io import atomic_path, write_atomic
+from truecal.io import atomic_path
 from truecal.lab.checkpoints import score
+from truecal.lab.folder import claim, locked
 from truecal.lab.presets import Preset, from_folder, make_preset
 from truecal.lab.running import Job, Progress, Stopped, run_traces
 from truecal.lab.traces import KINDS, Store, kind
@@ -94,9 +94,6 @@ def run_preset(
 ) -> Outcome:
     """`reproduce` for a preset that is already made: the way in for a dataset of one's own."""
     out.mkdir(parents=True, exist_ok=True)
-    _claim(out, preset)
-    if keep_logits:
-        _save_labels(out, preset)
     planned = [
         replace(trace, experiment=name)
         for name, traces in preset.experiments.items()
@@ -105,17 +102,21 @@ def run_preset(
     ]
     measure = partial(score, recalibrations=preset.recalibrations)
     job = Job(preset.open, measure, Store(out), deadline, keep_logits, scorers)
-    complete = True
-    try:
-        run_traces(job, planned, processes=processes or preset.processes, progress=progress)
-    except Stopped:
-        job.store.merge(planned)
-        complete = False
-    found = job.store.finished(planned)
-    if complete and summary:
-        from truecal.lab.summary import summarise
+    with locked(out):
+        claim(out, describe(preset))
+        if keep_logits:
+            _save_labels(out, preset)
+        complete = True
+        try:
+            run_traces(job, planned, processes=processes or preset.processes, progress=progress)
+        except Stopped:
+            job.store.merge(planned)
+            complete = False
+        found = job.store.finished(planned)
+        if complete and summary:
+            from truecal.lab.summary import summarise
 
-        summarise(out)
+            summarise(out)
     return Outcome(out, len(found), sum(map(len, found.values())), complete)
 
 
@@ -146,17 +147,6 @@ def print_progress(progress: Progress) -> None:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
-
-
-def _claim(out: Path, preset: Preset) -> None:
-    path, mine = out / "run.json", json.loads(json.dumps(describe(preset)))
-    if path.is_file():
-        theirs = json.loads(path.read_text(encoding="utf-8"))
-        differing = sorted(key for key in {*mine, *theirs} - {"notes", "title"} if mine.get(key) != theirs.get(key))
-        if differing:
-            raise ValueError(f"{out} holds another run (its {', '.join(differing)} differ); choose another folder")
-        mine["notes"] += [note for note in theirs["notes"] if note not in mine["notes"]]  # such as what was run when
-    write_atomic(path, json.dumps(mine, indent=1) + "\n")
 
 
 def _save_labels(out: Path, preset: Preset) -> None:

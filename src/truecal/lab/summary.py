@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truecal.io import atomic_path, write_atomic
-from truecal.lab.checkpoints import with_scores
+from truecal.io.failures import failure
+from truecal.lab.checkpoints import MEASURED, with_scores
 from truecal.lab.correlations import (
     ALL_PAIRS,
     after_warm_up,
@@ -17,6 +17,7 @@ from truecal.lab.correlations import (
     to_latex,
     to_markdown,
 )
+from truecal.lab.folder import read_run_file
 from truecal.lab.mechanism import mechanism_table
 from truecal.lab.traces import TABLE, read_rows
 
@@ -68,14 +69,23 @@ def read_run(out: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
         import pandas as pd
     except ImportError as missing:
         raise ImportError('figures and tables need pandas: pip install "truecal[lab]"') from missing
-    if not (out / "run.json").is_file():
-        raise FileNotFoundError(f"{out / 'run.json'}: no such file; expected the folder of a run")
-    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    run = read_run_file(out)
     paths = {name: out / name / TABLE for name in run["traces"]}
-    tables = {name: pd.DataFrame(read_rows(path)) for name, path in paths.items() if path.is_file()}
+    tables = {name: _numeric(pd.DataFrame(read_rows(path)), path) for name, path in paths.items() if path.is_file()}
     if not tables:
         raise FileNotFoundError(f"{out}: expected one of {', '.join(f'{name}/{TABLE}' for name in paths)}")
     return run, tables
+
+
+def _numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The table, refused where a column that figures and tables need is missing or holds text."""
+    for column in MEASURED:
+        if column not in table:
+            raise failure(path, f"expected a column {column!r}, there is none")
+        if table[column].dtype.kind not in "if":
+            row = next(i for i, value in enumerate(table[column]) if not isinstance(value, (int, float)))
+            raise failure(path, f"expected a number in column {column!r}, got {table[column][row]!r} at row {row}")
+    return table
 
 
 def _write_csv(table: pd.DataFrame, path: Path) -> None:

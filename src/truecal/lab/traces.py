@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from truecal.io import atomic_path, write_atomic
+from truecal.io import FileError, atomic_path, write_atomic
+from truecal.io.failures import failure, parsing
 
 Row = dict[str, Any]
 Labels = NDArray[np.intp]
@@ -102,8 +103,18 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    """The rows of a table of checkpoints; FileError where it is none."""
+    rows: list[Row] = []
+    with parsing(path, "a table of checkpoints"), path.open(newline="", encoding="utf-8") as file:
+        table = csv.DictReader(file, strict=True)
+        columns = table.fieldnames or ()
+        for row in table:
+            if None in row or None in row.values():
+                raise failure(path, f"expected a value for each of its columns in every row, not so in row {len(rows)}")
+            rows.append({key: _number(value) for key, value in row.items()})
+    if missing := {"trace", "epoch"} - set(columns):
+        raise failure(path, f"expected a table of checkpoints, it has no column {', '.join(sorted(missing))}")
+    return rows
 
 
 def _number(text: str) -> Any:
@@ -135,8 +146,8 @@ class Store:
             if self._rows(trace).is_file():
                 rows = read_rows(self._rows(trace))
             else:
-                if folder not in tables:
-                    tables[folder] = _by_trace(folder / TABLE)
+                if folder not in tables:  # one that is damaged blocks no trace: it is made anew from them
+                    tables[folder] = {} if _damaged(folder / TABLE) else _by_trace(folder / TABLE)
                 rows = tables[folder].get(trace.name, [])
             if [row["epoch"] for row in rows] == list(range(1, trace.epochs + 1)):
                 found[trace.key] = rows
@@ -166,8 +177,11 @@ class Store:
         for trace in traces:
             tables.setdefault(self.folder(trace), []).extend(found.get(trace.key, []))
         for folder, rows in tables.items():
+            table = folder / TABLE
+            if rows and _damaged(table):
+                table.replace(table.with_name(f"{table.stem}.damaged{table.suffix}"))  # perhaps the only copy of a run
             if rows:
-                write_rows(folder / TABLE, rows)
+                write_rows(table, rows)
         return [row for rows in tables.values() for row in rows]
 
     def save_logits(self, trace: Trace, checkpoint: Checkpoint) -> None:
@@ -185,6 +199,15 @@ class Store:
 
     def _partial(self, trace: Trace) -> Path:
         return self.folder(trace) / "partial" / f"{trace.name}.csv"
+
+
+def _damaged(table: Path) -> bool:
+    """Whether there is a table that cannot be read."""
+    try:
+        _by_trace(table)
+    except FileError:
+        return True
+    return False
 
 
 def _by_trace(table: Path) -> dict[str, list[Row]]:

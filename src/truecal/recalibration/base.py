@@ -14,7 +14,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, T
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from truecal.backends.numpy import softmax
-from truecal.core.data import as_array, check_labels, check_logits, check_probabilities, check_weights, row_blocks
+from truecal.core.data import (
+    as_array,
+    check_labels,
+    check_logits,
+    check_probabilities,
+    check_weights,
+    row_blocks,
+    shown,
+)
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
@@ -88,7 +96,7 @@ def probabilities_of(logits: Logits) -> Float64s:
 
 def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high: float = np.inf) -> float:
     """A real number in [low, high); `expected` says so in words."""
-    message = f"{name} must be {expected}, got {value!r}"
+    message = f"{name} must be {expected}, got {shown(value)}"
     if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
         raise TypeError(message)
     number = float(value)
@@ -178,11 +186,11 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def _read(self, X: Any, *, reset: bool) -> Logits:
         if self.space not in ("logits", "probabilities"):
-            raise ValueError(f"space must be 'logits' or 'probabilities', got {self.space!r}")
+            raise ValueError(f"space must be 'logits' or 'probabilities', got {shown(self.space)}")
         if self.space == "logits" and self.floor is not None:
             raise ValueError(
-                f"floor={self.floor!r} cannot apply to logits, which have no smallest probability; "
-                f"for an X of probabilities use {type(self).__name__}.from_probabilities(floor={self.floor!r})"
+                f"floor={shown(self.floor)} cannot apply to logits, which have no smallest probability; "
+                f"for an X of probabilities use {type(self).__name__}.from_probabilities(floor={shown(self.floor)})"
             )
         values = self._values(X, reset=reset)
         return read_logits(self._log_floor(values) if self.space == "probabilities" else np.asarray(values))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from truecal.core.data import check_positive_int
+from truecal.core.data import check_positive_int, shown
 from truecal.recalibration.base import (
     Codes,
     Float64s,
@@ -39,7 +39,7 @@ def inner_edges(p: Float64s, n_bins: int, strategy: str) -> Float64s:
         m = min(n_bins, n)
         return np.unique(np.sort(p)[np.arange(1, m) * n // m - 1])
     if strategy != "uniform":
-        raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}")
+        raise ValueError(f"strategy must be 'quantile' or 'uniform', got {shown(strategy)}")
     if n_bins <= 4 * n:
         return np.asarray(np.arange(1, n_bins) / n_bins)
     near = np.unique(np.floor(p * n_bins)[:, None] + np.arange(-1, 3))  # p lies between two of these four, if rounded
@@ -142,7 +142,7 @@ class ScalingBinning(OneVsRestBins):
 
     def _fit(self, data: ValidationData) -> None:
         if not (self.scaling is None or isinstance(self.scaling, Recalibrator)):
-            raise TypeError(f"scaling must be a recalibration estimator, got {self.scaling!r}")
+            raise TypeError(f"scaling must be a recalibration estimator, got {shown(self.scaling)}")
         scaling = TemperatureScaling() if self.scaling is None else clone(self.scaling)
         if scaling.space != "logits" or scaling.labels is not None:
             raise ValueError("scaling must be an estimator of logits without labels; give both to ScalingBinning")

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from truecal.core.data import as_array
+from truecal.core.data import as_array, shown
 from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
 from truecal.recalibration.base import Floats, Recalibrator, softmax_of
 from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, ScalingBinning
@@ -125,7 +125,7 @@ def _recalibrator(method: Any) -> Recalibrator:
     if not isinstance(method, Recalibrator):
         kind = ValueError if isinstance(method, str) else TypeError
         raise kind(
-            f"method must be one of {', '.join(map(repr, METHODS))} or a recalibration estimator, got {method!r}"
+            f"method must be one of {', '.join(map(repr, METHODS))} or a recalibration estimator, got {shown(method)}"
         )
     if method.labels is not None:
         raise ValueError("method must be an estimator without labels: its classes are those of the classifier")
@@ -139,7 +139,9 @@ def _name(estimator: Any) -> str:
 
 def _fitted_classes(estimator: Any) -> NDArray[Any]:
     if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
-        raise TypeError(f"estimator must be a classifier with predict_proba or decision_function, got {estimator!r}")
+        raise TypeError(
+            f"estimator must be a classifier with predict_proba or decision_function, got {shown(estimator)}"
+        )
     if not hasattr(estimator, "classes_"):
         raise NotFittedError(
             f"this {_name(estimator)} has no classes_: expected a classifier that is already fitted, for it is never "
@@ -147,7 +149,7 @@ def _fitted_classes(estimator: Any) -> NDArray[Any]:
         )
     classes = estimator.classes_
     if isinstance(classes, list) or np.ndim(classes) != 1 or len(classes) < 2:
-        raise ValueError(f"estimator must have one target of at least two classes, got classes_ {classes!r}")
+        raise ValueError(f"estimator must have one target of at least two classes, got classes_ {shown(classes)}")
     return np.asarray(classes)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from truecal.core.data import as_array, check_labels, check_same_length
+from truecal.core.data import as_array, check_labels, check_same_length, shown
 from truecal.core.errors import CalibrationError, get_error
 from truecal.core.properties import Classwise, Confidence, Full, Linear
 from truecal.recalibration.base import Recalibrator
@@ -124,6 +124,8 @@ def select_recalibration(
 def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> dict[str, Recalibrator]:
     if isinstance(candidates, Mapping):
         named = dict(candidates)
+    elif isinstance(candidates, (str, bytes)) or not isinstance(candidates, Sequence):
+        raise TypeError(f"candidates must be estimators, or names with estimators, got {shown(candidates)}")
     else:
         names = [type(candidate).__name__ for candidate in candidates]
         twice = {name for name in names if names.count(name) > 1}
@@ -136,14 +138,14 @@ def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> d
         if not isinstance(name, str):
             raise TypeError(f"the name of a candidate must be a string, got {name!r}")
         if not isinstance(candidate, Recalibrator):
-            raise TypeError(f"candidate {name!r} must be a recalibration estimator, got {candidate!r}")
+            raise TypeError(f"candidate {name!r} must be a recalibration estimator, got {shown(candidate)}")
     return named
 
 
 def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple[Metric, str]:
     if not isinstance(error, (str, CalibrationError)):
         if not callable(error):
-            raise TypeError(f"error must be a name in ERRORS, a CalibrationError or a callable, got {error!r}")
+            raise TypeError(f"error must be a name in ERRORS, a CalibrationError or a callable, got {shown(error)}")
         if n_bins is not None:
             raise ValueError("n_bins cannot apply to a callable error: fix its bins inside it")
         return error, getattr(error, "__name__", type(error).__name__)
@@ -151,7 +153,7 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
     if not isinstance(metric.property, (Classwise, Confidence, Full, Linear)):
         raise ValueError(f"error {metric.symbol} does not take one probability per class; use 'classwise'")
     if metric.binning.several:
-        raise ValueError(f"choosing needs one bin count, got {metric.binning.counts}")
+        raise ValueError(f"n_bins must be one count to choose by, got {metric.binning.counts}")
     counts = metric.binning.counts
     return metric, metric.symbol if counts is None else f"{metric.symbol} at {counts[0]} bins"
 
@@ -171,7 +173,7 @@ def _finite(value: Any, name: str, label: str) -> float:
     try:
         score = float(np.asarray(value).item())
     except (TypeError, ValueError):
-        raise TypeError(f"error {label} of candidate {name!r} must be one number, got {value!r}") from None
+        raise TypeError(f"error {label} of candidate {name!r} must be one number, got {shown(value)}") from None
     if not np.isfinite(score):
         raise ValueError(
             f"error {label} of candidate {name!r} is {score}: expected a finite number; "

@@ -117,7 +117,7 @@ def minimise(data: ValidationData, start: float, smallest: float) -> tuple[float
             high = b
         if high / low - 1 < 1e-15:
             break
-        target = b * (1 + here.step)
+        target = min(b * (1 + here.step), LARGEST)
         if target <= low and not low_seen:
             b, last = low, np.inf
         elif np.isinf(high) and passes < 8 and target <= 32 * b:
@@ -180,7 +180,7 @@ def best_temperature(data: ValidationData) -> tuple[float, str | None]:
     if np.isneginf(label).any():
         row = int(np.argmax(np.isneginf(label)))
         raise ValueError(
-            f"row {logits.rows[row]}: the logit of its own class (column {data.y[row]}) is -inf, "
+            f"X row {logits.rows[row]}: the logit of its own class (column {data.y[row]}) is -inf, "
             "so its cross-entropy is infinite at every temperature"
         )
     spans = row_spans(logits)
@@ -192,7 +192,7 @@ def best_temperature(data: ValidationData) -> tuple[float, str | None]:
             "resolve: multiply X by a constant first, here and wherever the map is used"
         )
     half = float(np.median(spans[spans > 0] / 2))  # halved: a median adds two values, which may overflow
-    start = 0.5 / max(half, 0.5 / LARGEST)
+    start = min(0.5 / max(half, 0.5 / LARGEST), LARGEST)
     if not label.any():
         return _inverse(approach_zero_temperature(data, start)), SEPARABLE
     smallest = SLACK / float(spans.max())  # the cross-entropy differs from that of T = infinity by SLACK at most

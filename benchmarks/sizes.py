@@ -1,0 +1,76 @@
+"""What evaluate costs as data grow: seconds, and peak memory beside that of the arrays handed in.
+
+python -m benchmarks.sizes            # every size, one process each, a line per size
+python -m benchmarks.sizes binary-1e6 # some of them
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Data = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def _binary(n: int) -> Data:
+    rng = np.random.default_rng(0)
+    p = rng.random(n)
+    return (rng.random(n) < p**1.2).astype(np.int64), p
+
+
+def _classes(n: int, k: int) -> Data:
+    """Peaked float32 distributions, made in blocks so that their making does not set the peak."""
+    rng = np.random.default_rng(0)
+    proba, y = np.empty((n, k), dtype=np.float32), rng.integers(0, k, n)
+    for start in range(0, n, 256):
+        block = rng.standard_exponential((min(256, n - start), k), dtype=np.float32) ** 4
+        proba[start : start + 256] = block / block.sum(axis=1, keepdims=True)
+    right = rng.random(n) < 0.5
+    y[right] = proba[right].argmax(axis=1)
+    return y, proba
+
+
+SIZES: dict[str, Callable[[], Data]] = {
+    "binary-1e5": lambda: _binary(100_000),
+    "binary-1e6": lambda: _binary(1_000_000),
+    "binary-8e6": lambda: _binary(8_000_000),
+    "50x10000": lambda: _classes(50, 10_000),
+    "2000x20000": lambda: _classes(2_000, 20_000),
+    "50000x1000": lambda: _classes(50_000, 1_000),
+}
+
+
+def _peak() -> float:
+    """The most memory this process has held, in MB (ru_maxrss is in kilobytes, on macOS in bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def _measure(name: str) -> None:
+    import truecal as tc
+
+    tc.evaluate(*_binary(1000))  # libraries are loaded before the clock starts
+    y, proba = SIZES[name]()
+    arrays = (y.nbytes + proba.nbytes) / 1e6
+    before, begun = _peak(), time.perf_counter()
+    tc.evaluate(y, proba)
+    seconds, more = time.perf_counter() - begun, _peak() - before
+    print(f"{name:>12}: {seconds:6.1f} s, arrays {arrays:6.0f} MB, peak {more:+6.0f} MB ({1 + more / arrays:.1f}x)")
+
+
+def main(names: list[str]) -> None:
+    """Each size in a process of its own, so that no peak hides behind another."""
+    if len(names) == 1:
+        _measure(names[0])
+        return
+    for name in names or SIZES:
+        subprocess.run([sys.executable, "-m", "benchmarks.sizes", name], check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,94 @@
+"""The folder of a run: whose it is (`run.json`), that only one run writes into it, and how its files are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import truecal as tc
+from truecal.io import FileError, write_atomic
+from truecal.io.failures import failure, parsing
+
+FORMAT = 1
+"""Of `run.json` and the tables beside it; a later one is refused, and where no number stands it is this one."""
+_KEYS: dict[str, Any] = {
+    "preset": str,
+    "title": str,
+    "warm_up": (int, float),
+    "settings": dict,
+    "notes": list,
+    "traces": dict,
+}
+_FREE = {"notes", "title", "truecal", "format"}  # what may differ between two runs of one experiment
+
+
+def read_json(path: Path, expected: str) -> dict[str, Any]:
+    """The object in a JSON file; FileError with the file's name where there is none."""
+    with parsing(path, expected):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise failure(path, f"expected {expected}, got a {type(found).__name__}")
+    return found
+
+
+def read_run_file(out: Path) -> dict[str, Any]:
+    """What `run.json` says, checked."""
+    path = out / "run.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; expected the folder of a run")
+    run = read_json(path, "the description of a run")
+    form = run.get("format", FORMAT)
+    if not isinstance(form, int) or form > FORMAT:
+        raise failure(path, f"expected a run of format {FORMAT} or older, got {form!r}: written by a later truecal")
+    for key, kind in _KEYS.items():
+        if not isinstance(run.get(key), kind):
+            raise failure(path, f"expected {key!r} in the description of a run, got {run.get(key)!r}")
+    if not all(_is_name(name) and isinstance(traces, list) for name, traces in run["traces"].items()):
+        raise failure(path, f"expected the traces of each experiment, got {run['traces']!r}")
+    return run
+
+
+def _is_name(text: str) -> bool:
+    """Whether a name stays inside its folder."""
+    return bool(text) and text not in (".", "..") and Path(text).name == text
+
+
+def claim(out: Path, description: Mapping[str, Any]) -> None:
+    """Write `run.json`, or refuse a folder that holds another run; notes added to it stay."""
+    mine = json.loads(json.dumps(description)) | {"truecal": tc.__version__, "format": FORMAT}
+    if (out / "run.json").is_file():
+        theirs = read_run_file(out)
+        differing = sorted(key for key in {*mine, *theirs} - _FREE if mine.get(key) != theirs.get(key))
+        if differing:
+            raise ValueError(f"{out} holds another run (its {', '.join(differing)} differ); choose another folder")
+        mine["notes"] += [note for note in theirs["notes"] if note not in mine["notes"]]  # such as what was run when
+    write_atomic(out / "run.json", json.dumps(mine, indent=1) + "\n")
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Only one run at a time writes into a folder; the system lets go of the lock of a run that was killed."""
+    try:
+        import fcntl
+    except ImportError:  # where files have no such locks, runs must take care themselves
+        yield
+        return
+    path = out / "run.lock"
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except BlockingIOError:
+            mine = False
+        if not mine:  # or taken away in between by the run that held it
+            raise FileError(
+                f"{path}: another run is at work in this folder; wait for its end, or choose another folder"
+            )
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
