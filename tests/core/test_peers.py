@@ -14,9 +14,8 @@ import truecal as tc
 
 with warnings.catch_warnings():  # what these packages say on import is not ours to fix
     warnings.simplefilter("ignore")
-    from netcal.metrics import ECE
-
     import calibration as uncertainty_calibration
+    from netcal.metrics import ECE
 
 
 @pytest.fixture
