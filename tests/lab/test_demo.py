@@ -55,7 +55,8 @@ def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins(tmp_path, monkeypatch):
-    """The whole demo, as people run it, but for the errors that the story does not speak of."""
+    """The whole demo, as people run it, but for the errors that the story does not speak of. The score's order of these
+    models has at most a tenth of the flips of ECE and of n·error between bin counts."""
     errors = ("classwise", "confidence", "confidence_l1")
     monkeypatch.setattr(tc, "compare", partial(tc.compare, errors=errors, resamples=39))
     result = demo.run_demo(tmp_path)

@@ -240,15 +240,21 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
 
 
 def _other_opinion(facts: _Facts, best: str) -> str:
-    """Who is right more often than the best by loss, where that is so beyond noise."""
-    top = max(facts.names, key=lambda name: facts.evaluations[name].accuracy)
-    a, b = (facts.evaluations[name] for name in (top, best))
-    if top == best:
-        return ""
-    first, second = a.loss("classification_error"), b.loss("classification_error")
-    if first.high is None or second.low is None or first.high >= second.low:
-        return ""
-    return f" {top} is right more often: {a.accuracy:.1%} against {b.accuracy:.1%}."
+    """Who beats the best by another loss, where even their separate intervals lie apart."""
+    said = ""
+    for loss in ("classification_error", "cross_entropy"):
+        known = [name for name in facts.names if any(v.name == loss for v in facts.evaluations[name].losses)]
+        if not known:
+            continue
+        top = min(known, key=lambda name: facts.evaluations[name].loss(loss).value)
+        a, b = (facts.evaluations[name].loss(loss) for name in (top, best))
+        if top == best or a.high is None or (b.low is not None and a.high >= b.low) or (b.low is None and b.value < 1e9):
+            continue
+        if loss == "classification_error":
+            said += f" {top} is right more often: {1 - a.value:.1%} against {1 - b.value:.1%}."
+        else:
+            said += f" {top} has the lower cross-entropy: {a.value:.3g} against {b.value:.3g}."
+    return said
 
 
 # -- who is calibrated ------------------------------------------------------------------------------------------------

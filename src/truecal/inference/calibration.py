@@ -116,8 +116,8 @@ def calibration_test(
     By default several forms are looked at in the same draws (overall sums, slopes, bins, neighbourhoods; for several
     classes the temperature, class rates and single classes), and the result says which one spoke. With `error` or
     `n_bins` the test is on U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩ of that error (classwise, or binary for one probability per
-    row), p = (1 + #{U* ≥ U})/(1 + resamples); several bin counts at once through the largest U over its null rms. The
-    null is stated in the result: labels drawn from the whole of p_i are calibrated in full. Rows must be independent;
+    row; at the automatic count unless told), p = (1 + #{U* ≥ U})/(1 + resamples); several bin counts at once through
+    the largest U over its null rms. The null is stated in the result: labels drawn from the whole of p_i are calibrated in full. Rows must be independent;
     bare (outcomes, reports) need `sampler`, a function of a numpy Generator that returns outcomes.
 
     >>> import truecal as tc
@@ -131,7 +131,7 @@ def calibration_test(
         return omnibus_test(property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels), draws, seed)
     if error is None:
         error = "binary" if np.ndim(y_proba) == 1 else "classwise"
-    metric = read_error(error, n_bins)
+    metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
     if metric.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
