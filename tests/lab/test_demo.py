@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -66,6 +67,9 @@ def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins
     for error in ("classwise", "confidence"):
         scores = {r.n_bins: r.order[-1] for r in result.rankings if (r.error, r.by) == (error, "score")}
         assert scores == dict.fromkeys(demo.BINS, "cheat")
+    flips = Counter((flip.error, flip.by) for flip in result.flips)
+    for error in ("classwise", "confidence"):
+        assert 10 * flips[error, "score"] <= min(flips["confidence_l1", "value"], flips[error, "value"])
     assert "ECE's winner is the cheat. The truthful score puts it last" in demo.story(result)
     assert "ECE would have put cheat first at every number of bins, the score puts it last" in result.verdict.ece
 

@@ -248,7 +248,12 @@ def _other_opinion(facts: _Facts, best: str) -> str:
             continue
         top = min(known, key=lambda name: facts.evaluations[name].loss(loss).value)
         a, b = (facts.evaluations[name].loss(loss) for name in (top, best))
-        if top == best or a.high is None or (b.low is not None and a.high >= b.low) or (b.low is None and b.value < 1e9):
+        if (
+            top == best
+            or a.high is None
+            or (b.low is not None and a.high >= b.low)
+            or (b.low is None and b.value < 1e9)
+        ):
             continue
         if loss == "classification_error":
             said += f" {top} is right more often: {1 - a.value:.1%} against {1 - b.value:.1%}."

@@ -117,8 +117,9 @@ def calibration_test(
     classes the temperature, class rates and single classes), and the result says which one spoke. With `error` or
     `n_bins` the test is on U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩ of that error (classwise, or binary for one probability per
     row; at the automatic count unless told), p = (1 + #{U* ≥ U})/(1 + resamples); several bin counts at once through
-    the largest U over its null rms. The null is stated in the result: labels drawn from the whole of p_i are calibrated in full. Rows must be independent;
-    bare (outcomes, reports) need `sampler`, a function of a numpy Generator that returns outcomes.
+    the largest U over its null rms. The null is stated in the result: labels drawn from the whole of p_i are calibrated
+    in full. Rows must be independent; bare (outcomes, reports) need `sampler`, a function of a numpy Generator that
+    returns outcomes.
 
     >>> import truecal as tc
     >>> test = tc.calibration_test([1, 1, 0, 1, 1, 1] * 2, [.1, .2, .2, .1, .3, .2] * 2)
