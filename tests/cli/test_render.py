@@ -122,26 +122,31 @@ def test_a_terminal_gets_a_bar_with_share_and_time_left(monkeypatch):
     assert "measuring" in text.getvalue() and "50%" in text.getvalue() and "-:--:--" in text.getvalue()
 
 
-def test_evaluate_and_compare_are_given_the_bar(tmp_path, monkeypatch, capsys):
+def test_long_work_is_given_a_bar(tmp_path, monkeypatch, capsys):
+    """Reading has its own bar where there are several files, and measuring or drawing another."""
     y, proba = probabilities(np.random.default_rng(5), n=60)
     for name in ("a", "b"):
         np.savez(tmp_path / f"{name}.npz", probs=proba, labels=y)
-    shares: list[float] = []
+    bars: list[list[float]] = []
 
     class Bar:
         def __enter__(self):
-            return shares.append
+            bars.append([])
+            return bars[-1].append
 
         def __exit__(self, *_):
             return None
 
     monkeypatch.setattr(app, "_waiting", lambda text: Bar())
     monkeypatch.chdir(tmp_path)
-    for command in (["evaluate", "a.npz"], ["compare", "a.npz", "b.npz"]):
-        shares.clear()
-        monkeypatch.setattr(sys, "argv", ["truecal", *command, "--bins", "2,5", "--resamples", "19"])
-        assert app.run() == 0
-        assert len(shares) > 3 and shares == sorted(shares) and 0 <= shares[0] <= shares[-1] <= 1
+    for command in (["evaluate", "a.npz"], ["compare", "a.npz", "b.npz"], ["test", "a.npz"]):
+        bars.clear()
+        more = ["--resamples", "39"] if command[0] == "test" else ["--bins", "2,5", "--resamples", "19"]
+        monkeypatch.setattr(sys, "argv", ["truecal", *command, *more])
+        assert app.run() in (0, app.REJECTED)
+        reading, work = bars
+        assert reading == ([0.5] if command[0] == "compare" else [])
+        assert len(work) > 3 and work == sorted(work) and 0 <= work[0] <= work[-1] <= 1
     capsys.readouterr()
 
 

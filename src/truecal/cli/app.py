@@ -94,8 +94,8 @@ def _read(files: Sequence[Path], reading: Reading) -> Loaded:
     if len(given) not in (0, len(files)):
         message = f"takes one validation file per model: {len(files)} models, got {len(given)}"
         raise typer.BadParameter(message, param_hint="--temperature")
-    with _waiting(f"reading {len(files)} file{'s' * (len(files) > 1)}"):
-        return load(files, reading)
+    with _waiting(f"reading {len(files)} file{'s' * (len(files) > 1)}") as progress:
+        return load(files, reading, progress)
 
 
 def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, **words: str) -> None:
@@ -202,8 +202,8 @@ def run_calibration_test(
         )
     counts = Measuring(bins=bins).counts
     loaded = _read([file], reading)
-    with _waiting("drawing labels from the predictions"):
-        result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed)
+    with _waiting("drawing labels from the predictions") as progress:
+        result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed, progress=progress)
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:

@@ -16,6 +16,7 @@ import numpy as np
 
 from truecal.core.data import row_blocks
 from truecal.evaluation.inputs import TopPredictions, check_errors, read_inputs
+from truecal.evaluation.measuring import Progress
 from truecal.io import (
     FileError,
     FileKind,
@@ -79,7 +80,9 @@ class Loaded:
         values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
         return values if self.first.rows is None else values[self.first.rows]
 
-    def test(self, error: str | None, *, n_bins: Any = None, **options: Any) -> CalibrationTest:
+    def test(
+        self, error: str | None, *, n_bins: Any = None, progress: Progress | None = None, **options: Any
+    ) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error."""
         import truecal as tc
         from truecal.inference.calibration import omnibus_test
@@ -94,7 +97,7 @@ class Loaded:
         if error is None:
             inputs = read_inputs(self.y_true, model)
             main = {"top_label": "top_label", "binary": "binary"}.get(inputs.kind, "classwise")
-            return omnibus_test(inputs.sample(main), options["resamples"], options["seed"])
+            return omnibus_test(inputs.sample(main), options["resamples"], options["seed"], progress)
         y, predicted = (model.correct, model.confidence) if top else (self.y_true, model)
         if binary and error is not None and error.startswith("confidence"):
             predicted = np.column_stack([1 - predicted, predicted])
@@ -131,10 +134,15 @@ def _read_one(file: Path, options: dict[str, Any], labels: Path | None = None) -
     return read_predictions(path, labels=labels, **{**options, "kind": kind, "logits": logits})
 
 
-def load(files: Sequence[Path], reading: Reading) -> Loaded:
+def load(files: Sequence[Path], reading: Reading, progress: Progress | None = None) -> Loaded:
     """Read every file, hold them against each other, and scale by temperature where validation files are given."""
     options = reading.arguments
-    read = list(check_same_samples([_read_one(path, options, reading.labels) for path in files]))
+    found = []
+    for i, path in enumerate(files):
+        if progress is not None and i:
+            progress(i / len(files))
+        found.append(_read_one(path, options, reading.labels))
+    read = list(check_same_samples(found))
     names = distinct_names(read)
     notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
     models: dict[str, Any] = {}

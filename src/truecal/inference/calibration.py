@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -190,8 +190,10 @@ def _standardised(draws: Draws) -> Draws:
 # -- several forms at once ---------------------------------------------------------------------------------------------
 
 
-def omnibus_test(sample: Sample, draws: int, seed: int) -> CalibrationTest:
-    """The test of all forms together, of class labels or of one probability per row."""
+def omnibus_test(
+    sample: Sample, draws: int, seed: int, progress: Callable[[float], None] | None = None
+) -> CalibrationTest:
+    """The test of all forms together, of class labels or of one probability per row; progress gets the share done."""
     if sample.marks is None:
         raise ValueError("calibration_test needs one label per row; these are distributions over labels")
     rng = np.random.default_rng(seed)
@@ -201,7 +203,11 @@ def omnibus_test(sample: Sample, draws: int, seed: int) -> CalibrationTest:
     kinds = {"binary": (Binary, POSITIVE), "confidence": (TopLabel, BERNOULLI)}
     null = kinds[sample.kind][1] if sample.kind in kinds and sample.distributions is None else CATEGORICAL
     forms, blocks = _forms_and_blocks(sample, draws, rng)
-    found = [forms.values(block) for block in blocks]
+    found = []
+    for block in blocks:
+        found.append(forms.values(block))
+        if progress is not None:
+            progress(sum(len(values) for values, _ in found) / (draws + 1))
     values, signs = np.concatenate([v for v, _ in found]), found[0][1][0]
     loud = combined(values, forms.forms)
     largest = loud.max(axis=1)
@@ -230,7 +236,7 @@ def _forms_and_blocks(
 ) -> tuple[ScalarForms | ClassForms, Iterator[Array]]:
     """The forms of a sample, and blocks of outcomes: the observed ones first, then draws, all by one code path."""
     n = sample.rows
-    size = max(2, min(draws + 1, _BLOCK // n))
+    size = max(2, min(1 + draws // 10, _BLOCK // n))  # ten blocks or more, so that progress can be shown
     proba = sample.distributions
     if proba is not None and proba.shape[1] > 2:
         assert sample.labels is not None
