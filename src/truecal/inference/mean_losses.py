@@ -23,7 +23,7 @@ from ..core.sample import unit_weights
 
 Array = NDArray[Any]
 Groups = tuple[Array, int]
-_BLOCK = 1 << 21
+_BLOCK = 1 << 18
 
 INFINITE = "a loss is infinite: what came had probability 0"
 UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
@@ -135,6 +135,8 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     """Mean + sd and mean − sd of each row's values over labels in proportion to q(1 − q), and Σ q(1 − q)."""
     share = np.maximum(mean * (1 - mean), 0.0)
     surprise = share.sum(axis=1)
+    if each.shape[1] == 2 and np.isfinite(each).all():  # mean ± sd are the two values themselves
+        return each.max(axis=1), each.min(axis=1), surprise
     share[surprise <= 0] = 1.0  # predictions of exactly 0 and 1: every label alike
     share /= share.sum(axis=1, keepdims=True)
     endless = np.isinf(each).any(axis=1)
@@ -253,20 +255,28 @@ class _Units:
         """The t quantile at the level of the normal quantile z."""
         return float(-stdtrit(self.freedom, float(ndtr(-z))))
 
+    @cached_property
+    def _moments(self) -> tuple[float, float, float, float, float]:
+        """Σ W, the mean m, and Σ d², Σ dW and Σ W² of the deviations d = total − W·m: squares about any centre."""
+        weight = float(self.weight.sum())
+        mean = float(self.total.sum()) / weight
+        d = self.total - self.weight * mean
+        return weight, mean, float(d @ d), float(d @ self.weight), float(self.weight @ self.weight)
+
     def ends(self, zz: float) -> tuple[float, float]:
         """Centre and standard error after z²/2 pseudo-rows at hi and at lo."""
+        weight, mean, seen, mixed, weight_sq = self._moments
         v = self.pseudo
         if self.size > 1:  # design effect, drawn towards clusters that go together by z² pseudo-surprises
-            mean = self.total.sum() / self.weight.sum()
             prior = zz * (v * (self.hi - self.lo) / 2) ** 2
-            seen = float(np.square(self.total - self.weight * mean).sum())
             effect = (seen + self.size * prior) / (self.own + prior) if self.own + prior > 0 else 1.0
             v *= min(max(effect, 1.0), self.size)
-        whole = self.weight.sum() + v * zz
-        centre = (self.total.sum() + v * zz * (self.hi + self.lo) / 2) / whole
-        squares = np.square(self.total - self.weight * centre).sum()
+        whole = weight + v * zz
+        centre = (weight * mean + v * zz * (self.hi + self.lo) / 2) / whole
+        off = centre - mean
+        squares = max(seen - 2 * off * mixed + off * off * weight_sq, 0.0)
         squares += v * v * zz / 2 * ((self.hi - centre) ** 2 + (self.lo - centre) ** 2)
-        return float(centre), float(np.sqrt(squares) / whole)
+        return centre, float(np.sqrt(squares)) / whole
 
     def pvalue(self) -> float:
         """2(1 − Φ(z)) at the least z whose interval touches 0; the pseudo-rows grow with z."""

@@ -345,7 +345,7 @@ class FolderTrainer:
 
 def _load_arrays(path: Path) -> dict[str, Any]:
     expected = "the arrays 'validation' and 'test' (npz)"
-    with parsing(path, expected), np.load(path, allow_pickle=False) as content:
+    with parsing(path, expected), path.open("rb") as file, np.load(file, allow_pickle=False) as content:
         arrays = {part: content[part] for part in ("validation", "test", "train_loss") if part in content}
     if missing := {"validation", "test"} - set(arrays):
         raise failure(path, f"expected {expected}, {sorted(missing)} missing")
