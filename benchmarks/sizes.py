@@ -15,24 +15,28 @@ from typing import Any
 
 import numpy as np
 
+BLOCK = 1 << 18  # data are made in blocks, so that their making does not set the peak
 Data = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
 def _binary(n: int) -> Data:
     rng = np.random.default_rng(0)
-    p = rng.random(n)
-    return (rng.random(n) < p**1.2).astype(np.int64), p
+    p, y = rng.random(n), np.empty(n, dtype=np.int64)
+    for start in range(0, n, BLOCK):
+        rows = slice(start, min(n, start + BLOCK))
+        y[rows] = rng.random(rows.stop - start) < p[rows] ** 1.2
+    return y, p
 
 
 def _classes(n: int, k: int) -> Data:
-    """Peaked float32 distributions, made in blocks so that their making does not set the peak."""
+    """Peaked float32 distributions."""
     rng = np.random.default_rng(0)
     proba, y = np.empty((n, k), dtype=np.float32), rng.integers(0, k, n)
-    for start in range(0, n, 256):
-        block = rng.standard_exponential((min(256, n - start), k), dtype=np.float32) ** 4
-        proba[start : start + 256] = block / block.sum(axis=1, keepdims=True)
-    right = rng.random(n) < 0.5
-    y[right] = proba[right].argmax(axis=1)
+    step = max(1, BLOCK // k)
+    for start in range(0, n, step):
+        block = rng.standard_exponential((min(step, n - start), k), dtype=np.float32) ** 4
+        proba[start : start + step] = block / block.sum(axis=1, keepdims=True)
+    y[::2] = proba.argmax(axis=1)[::2]
     return y, proba
 
 

@@ -78,6 +78,17 @@ def test_more_bins_than_any_memory_are_refused() -> None:
     refuses(lambda: tc.binary_error(Z, U, n_bins=2**31), "n_bins must be at most 100,000,000")
 
 
+@pytest.mark.slow
+def test_memory_follows_the_rows() -> None:
+    def peak(n: int) -> float:
+        p = RNG.random(n)
+        return peak_megabytes(lambda: tc.evaluate(RNG.random(n) < p, p, resamples=39))
+
+    assert (
+        peak(600_000) - peak(300_000) < 250 * 300_000 / 1e6
+    )  # bytes for each row more; the test looks at so many only
+
+
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import truecal as tc
 from truecal.backends import numpy as cpu
 from truecal.backends.numpy import Dispatch
+from truecal.core.rules import quantile_cuts
 
 
 def agree(metric, y, p, forced):
@@ -185,3 +186,29 @@ def test_more_bins_than_rows_cost_no_more_than_rows(rng):
     for call in (tc.classwise_error, tc.confidence_error, tc.full_error):
         assert call(y, p, n_bins=10**8) == pytest.approx(call(y, p, n_bins=20), rel=1e-12)
     assert tc.full_error(y, p, cells="kd", n_bins=10**6) == pytest.approx(tc.brier(y, p) / 20, rel=1e-12)
+
+
+@settings(max_examples=100)
+@given(
+    st.integers(0, 2**20),
+    st.integers(2, 60),
+    st.integers(2, 40),
+    st.lists(st.integers(1, 70), min_size=1, max_size=3),
+    st.sampled_from([0.05, 1.0]),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_many_short_views_at_once_are_those_views_one_by_one(seed, n, k, counts, sharp, dtype):
+    """Nearly certain predictions among them, whose digits must stay; equal ones at a cut are left to the other way."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(k, sharp), n).astype(dtype)
+    y = np.where(rng.random(n) < 0.8, p.argmax(axis=1), rng.integers(0, k, n))
+    cuts = np.unique(np.concatenate([quantile_cuts(n, m) for m in counts]))
+    marked = [np.sort(p[y == j, j]) for j in range(k)]
+    found = cpu.many_segments(p.T, marked, cuts, squares=True)
+    if found is None:
+        ordered = np.sort(p.T, axis=1)
+        assert any((row[cuts] == row[cuts - 1]).any() for row in ordered)
+        return
+    each = [cpu.indicator_segments(np.sort(p[:, j]), marked[j], cuts, ties="average", squares=True) for j in range(k)]
+    np.testing.assert_allclose(found.sums, cpu.stack_segments(each).sums, rtol=1e-12, atol=1e-300)
+    agree(tc.CalibrationError(tc.Classwise(), tc.Quantile(tuple(dict.fromkeys(counts)))), y, p, Dispatch())

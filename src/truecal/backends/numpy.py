@@ -19,6 +19,7 @@ Array = NDArray[Any]
 
 THREADS = min(8, os.cpu_count() or 1)
 GRID = 1 << 16
+_SHARED_BLOCK = 1 << 22  # comparisons of marked rows with cuts at a time
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
 _COLUMN_ROWS = 16384
 _HISTOGRAM_ROWS = 1 << 15
@@ -175,6 +176,45 @@ def indicator_segments(
         surprise = _surprises(ordered, high, starts, marked, whole, part, value, complement)
         sums = (*sums, run_sums(np.square(ordered, dtype=np.float64), starts) + surprise)
     return cuts, first, last, block, *sums
+
+
+def many_segments(reports: Array, marked: Sequence[Array], cuts: Array, *, squares: bool) -> Segments | None:
+    """`indicator_segments` of many short views at once, or None where equal reports meet at a cut of any of them.
+
+    A marked row lies in the segment after the last cut whose value is at most its own.
+    """
+    ordered = np.sort(reports, axis=1)
+    views, n = ordered.shape
+    value = ordered[:, np.minimum(cuts, n - 1)]
+    if not ((cuts > 0) & (cuts < n)).all() or (ordered[:, cuts - 1] == value).any():
+        return None
+    view = np.repeat(np.arange(views), [len(own) for own in marked])
+    own = np.concatenate(marked)
+    segment = np.zeros(len(own), dtype=np.intp)
+    for rows in row_shares(len(own), 1 + len(own) * len(cuts) // _SHARED_BLOCK):
+        segment[rows] = (value[view[rows]] <= own[rows, None]).sum(axis=1)
+    place, width, starts = view * (len(cuts) + 1) + segment, len(cuts) + 1, np.concatenate([[0], cuts])
+
+    def of_marked(weights: Array | None = None, chosen: Array | slice = slice(None)) -> Array:
+        return np.bincount(place[chosen], weights, views * width).reshape(views, width).astype(np.float64)
+
+    above = ordered > 0.5
+    near_one = run_sums(above, starts)
+    count = np.broadcast_to(np.diff(np.append(starts, n)).astype(np.float64), near_one.shape)
+    outcome = of_marked()
+    far = np.where(above, ordered - 1, ordered)  # exact, as in `indicator_segments`
+    sums = [count, outcome, run_sums(far, starts) + (near_one - outcome)]
+    if squares:
+        grid, rest = (run_sums(x, starts) for x in grid_part(np.where(above, 2 * far.astype(np.float64) + 1, 0.0)))
+        high = own > 0.5
+        excess = np.abs(2 * own.astype(np.float64) - 1)
+        (near_grid, near_rest), (far_grid, far_rest) = (
+            [of_marked(x, chosen) for x in grid_part(excess[chosen])] for chosen in (high, ~high)
+        )
+        left = (grid - near_grid) / GRID + (rest - near_rest)
+        surprise = far_grid / GRID + far_rest + np.where(near_one == of_marked(None, high), 0.0, left)
+        sums.append(run_sums(np.square(far, dtype=np.float64), starts) + surprise)
+    return Segments(np.broadcast_to(cuts, value.shape), np.stack(sums))
 
 
 def _surprises(

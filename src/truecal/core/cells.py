@@ -102,6 +102,9 @@ class Bins:
         return np.asarray(total)
 
 
+_ONE_BY_ONE = 1 << 20  # from this many numbers on, rows of residuals are put in order one at a time
+
+
 @final
 @dataclass(frozen=True)
 class BinCells:
@@ -125,7 +128,9 @@ class BinCells:
 
     def atom_sums(self, residuals: Array) -> Array:
         """(atoms, v) sums of residuals (v, n) given in the rows' own order."""
-        return np.ascontiguousarray(run_sums(residuals[:, self.order], self.starts).T)
+        if residuals.size < _ONE_BY_ONE:
+            return np.ascontiguousarray(run_sums(residuals[:, self.order], self.starts).T)
+        return np.stack([run_sums(row[self.order], self.starts) for row in residuals], axis=1)
 
     def pairs(self, residuals: Array) -> Array:
         """(counts, v): Σ_{i≠j} G_ij r_i r_j for each row of residuals (v, n)."""

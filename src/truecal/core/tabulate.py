@@ -280,7 +280,7 @@ class _Builder:
         """Every distinct report is a cell of its own."""
         starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
         values = ordered[starts]
-        points = values.astype(np.float64)
+        points = values.astype(np.float64, copy=False)
         count = np.diff(np.append(starts, self.sample.rows)).astype(np.float64)
         marks = np.diff(np.searchsorted(marked, values), append=len(marked)).astype(np.float64)
         outcome = count - marks if complement else marks
@@ -295,6 +295,10 @@ class _Builder:
     ) -> Tables:
         """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
         union = _union_of(cuts)
+        if len(reports) > 1 and self.sample.rows < self.dispatch.radix_rows:
+            found = kernels.many_segments(reports, [own for own, _ in marked], union, squares=self.squares)
+            if found is not None:
+                return tuple(self._coarsen(i, found, union, c) for i, c in enumerate(cuts))
         radix = self.sample.rows >= self.dispatch.radix_rows
         segments = kernels.stack_segments(
             [
@@ -364,24 +368,27 @@ class _Builder:
             else:
                 yield self._bin_tables(piece.cells, sums)
 
-    def _row_sums(self, columns: slice) -> Array:
-        """(weight, weight·outcome, weight·residual, (weight·residual)², weight²) per view and row."""
+    def _row_sums(self, columns: slice) -> Iterator[Array]:
+        """weight, weight·outcome, weight·residual, (weight·residual)² and weight² per view and row, one by one."""
         residual, w = self.sample.residuals(columns), self.sample.row_weights
-        every = (w, w * self.sample.outcome(columns), residual, np.square(residual), np.square(w))
-        return np.stack([np.broadcast_to(x, residual.shape) for x in every])
+        yield np.broadcast_to(w, residual.shape)
+        yield w * self.sample.outcome(columns)
+        yield residual
+        yield np.square(residual)
+        yield np.broadcast_to(np.square(w), residual.shape)
 
-    def _kernel_table(self, cells: KernelCells, rows: Array) -> BinTable:
+    def _kernel_table(self, cells: KernelCells, rows: Iterator[Array]) -> BinTable:
         points = cells.points
         starts = np.concatenate([[0], np.flatnonzero(points[1:] != points[:-1]) + 1])
-        sums = kernels.run_sums(rows[:, :, cells.order], starts)
+        sums = np.stack([kernels.run_sums(x[:, cells.order], starts) for x in rows])
         return self.table(0, sums[:4], np.zeros_like(sums[0]), points=points[starts], weight_sq=self._weight_sq(sums))
 
     def _weight_sq(self, sums: Array) -> Array | None:
         return None if self.sample.weights is None else np.asarray(sums[4])
 
-    def _bin_tables(self, cells: BinCells, rows: Array) -> Tables:
-        views = rows.shape[1]
-        atoms = cells.atom_sums(rows.reshape(-1, self.sample.rows))
+    def _bin_tables(self, cells: BinCells, rows: Iterator[Array]) -> Tables:
+        parts = [cells.atom_sums(x) for x in rows]
+        views, atoms = parts[0].shape[1], np.concatenate(parts, axis=1)
 
         def of(what: int) -> slice:
             return slice(what * views, (what + 1) * views)

@@ -331,7 +331,7 @@ def compare(
     evaluations, measured = {}, {}
     for i, (name, model) in enumerate(inputs.items()):
         inner = None if progress is None else _share(progress, i, len(inputs))
-        result, measured[name] = evaluate_inputs(model, settings, name, clusters, inner)
+        result, measured[name] = evaluate_inputs(model, settings, name, clusters, inner, keep=True)
         evaluations[name] = (
             result if subgroups is None else with_subgroups(result, model, settings, clusters, subgroups)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +30,7 @@ PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {
 }
 """What each kind of predictions can be checked for."""
 
-_MOST_COMPARED = 1 << 24  # predictions among which copies of rows are looked for
+_MOST_COMPARED = 1 << 22  # predictions among which copies of rows are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +94,19 @@ class Inputs:
             return self.y, self.reports
         return self.y.astype(np.intp), np.column_stack([1 - self.reports, self.reports])
 
-    def loss_values(self) -> dict[str, Values]:
-        """The losses that are defined here, per row, with what any label would have given."""
+    def loss_values(self) -> Iterator[tuple[str, Values]]:
+        """The losses that are defined here, one after the other: per row, with what any label would have given."""
         from ..inference.mean_losses import loss_values
 
         y, proba = self.classes
+        tables: dict[str, Any] = {name: name for name in LOSSES}
         if self.kind == "top_label":
             tables = {"classification_error": _right_or_wrong, "confidence_loss": _confidence_table}
-            return {name: loss_values(y, proba, None, table) for name, table in tables.items()}
-        found = {name: loss_values(y, proba, None, name) for name in LOSSES}
-        if self.soft:  # squared losses are distances from the distribution, not means over its labels
-            values = {name: loss.per_row(y, proba) for name, loss in LOSSES.items()}
-            found = {name: replace(rows, value=values[name]) for name, rows in found.items()}
-        return found
+        for name, table in tables.items():
+            found = loss_values(y, proba, None, table)
+            if self.soft:  # squared losses are distances from the distribution, not means over its labels
+                found = replace(found, value=LOSSES[name].per_row(y, proba))
+            yield name, found
 
     def top_label(self) -> Inputs:
         """The same predictions, reduced to their top class."""
@@ -127,8 +127,10 @@ class Inputs:
 
         Predictions with few digits, or few different ones, repeat by themselves.
         """
+        if self.reports.size > _MOST_COMPARED:
+            return 0
         rows = self.reports.reshape(self.n_samples, -1).astype(np.float64)
-        if np.array_equal(rows, rows.round(3)) or self.n_samples * rows.shape[1] > _MOST_COMPARED:
+        if np.array_equal(rows, rows.round(3)):
             return 0
         both = np.ascontiguousarray(np.column_stack([rows, self.y]))
         distinct = len(np.unique(both.view(np.dtype((np.void, both.itemsize * both.shape[1])))))

@@ -151,8 +151,18 @@ class Measured:
             self.notes.append(text)
 
 
-def measure(inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None) -> Measured:
-    """Measure one model; every sample is made once and every rule cuts it once."""
+def measure(
+    inputs: Inputs,
+    settings: Settings,
+    groups: Array | None,
+    progress: Progress | None = None,
+    *,
+    keep: bool = False,
+) -> Measured:
+    """Measure one model; every sample is made once and every rule cuts it once.
+
+    `keep`: with cells and spreads, from which pairs of models are compared; else each is let go after its last use.
+    """
     from ..inference.direction import gap_of
 
     found = Measured(notes=list(settings.notes))
@@ -166,6 +176,11 @@ def measure(inputs: Inputs, settings: Settings, groups: Array | None, progress: 
         if progress is not None:
             progress(i / (len(settings.names) + 1))
         _measure_error(name, inputs, settings, clusters, found, shared)
+        if not keep:
+            found.frozen.clear()
+            found.spreads.clear()
+            if i + 1 == len(settings.names) or inputs.sample(settings.names[i + 1]) is not inputs.sample(name):
+                shared.clear()
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
@@ -399,7 +414,7 @@ def _losses(inputs: Inputs, level: float, clusters: Clusters | None, found: Meas
     from ..inference.mean_losses import INFINITE, mean_interval
 
     values = []
-    for name, rows in inputs.loss_values().items():
+    for name, rows in inputs.loss_values():
         mean = mean_interval(rows, inputs.weights, clusters, level)
         if mean.note == INFINITE:
             number = int(np.count_nonzero(np.isinf(rows.value)))

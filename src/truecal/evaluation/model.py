@@ -38,7 +38,7 @@ Array = NDArray[Any]
 DIAGRAM_BINS = 15
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
-HEAVY = {"full_halfspace": 500_000, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
+HEAVY = {"full_halfspace": 1 << 18, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -315,10 +315,16 @@ def read_clusters(groups: Any, n: int) -> Array | None:
 
 
 def evaluate_inputs(
-    inputs: Inputs, settings: Settings, name: str, clusters: Array | None, progress: Progress | None = None
+    inputs: Inputs,
+    settings: Settings,
+    name: str,
+    clusters: Array | None,
+    progress: Progress | None = None,
+    *,
+    keep: bool = False,
 ) -> tuple[Evaluation, Measured]:
     """An Evaluation of validated predictions, and all that was measured on the way."""
-    found = measure(inputs, settings, clusters, progress)
+    found = measure(inputs, settings, clusters, progress, keep=keep)
     notes = tuple(found.notes)
     if inputs.kind == "top_label":
         notes = ("only the top class is known: only confidence errors and two losses apply", *notes)

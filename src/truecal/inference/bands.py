@@ -137,7 +137,7 @@ def _view_band(
     w = np.ones(sample.rows) if sample.weights is None else sample.weights
     bins = form.bins[place]
     outcome = sample.outcome(slice(j, j + 1))[0]
-    count, report, observed = bins.sums(form.atom_sums(np.stack([w, w * u, w * outcome]))).T
+    count, report, observed = (bins.sums(form.atom_sums(x[None, :]))[:, 0] for x in (w, w * u, w * outcome))
     if bins.split or sample.weights is not None:
         step = max(1, _BLOCK // sample.rows)
         drawn = [

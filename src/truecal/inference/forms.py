@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
+from ..core.data import row_blocks
 from ..core.rules import auto_bins
 
 Array = NDArray[Any]
@@ -133,11 +134,11 @@ class ClassForms:
 
     @staticmethod
     def of(proba: Array, weights: Array | None) -> ClassForms:
-        p = proba.astype(np.float64, copy=False)
+        p = proba  # in its own precision: a copy of many rows and classes would be the largest thing here
         n, k = p.shape
         one = np.ones(n) if weights is None else weights
         top = p.argmax(axis=1)
-        scalar = ScalarForms.of(p[np.arange(n), top], weights, "confidence: ")
+        scalar = ScalarForms.of(p[np.arange(n), top].astype(np.float64), weights, "confidence: ")
         m = min(auto_bins(n, k), _CELLS_PER_ROW * n // k)
         forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class rates", _RATES)]
         code: Array | None = None
@@ -149,16 +150,20 @@ class ClassForms:
                 order = np.argsort(p[:, j], kind="stable")
                 code[order, j] = _middle_cells(p[:, j], order, m) + j * m
             base = np.bincount(code.ravel(), weights=(one[:, None] * p).ravel(), minlength=k * m)
-        log = np.log(np.maximum(p, _CLIP))
-        own = float(np.square(one) @ (np.einsum("ij,ij->i", p, p) + 1))
-        entropy = one * np.einsum("ij,ij->i", p, log)
-        return ClassForms(tuple(forms), p, weights, top, scalar, entropy, code, base, one @ p, own)
+        entropy, squares, rates = np.empty(n), np.empty(n), np.zeros(k)
+        for rows in row_blocks(n, 8 * k):
+            block = p[rows].astype(np.float64)
+            entropy[rows] = np.einsum("ij,ij->i", block, np.log(np.maximum(block, _CLIP)))
+            squares[rows] = np.einsum("ij,ij->i", block, block)
+            rates += one[rows] @ block
+        own = float(np.square(one) @ (squares + 1))
+        return ClassForms(tuple(forms), p, weights, top, scalar, one * entropy, code, base, rates, own)
 
     def values(self, labels: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics of (draws, n) labels, and the signed sums of overall, slope and temperature."""
         n, k = self.proba.shape
         flat = labels + np.arange(n, dtype=np.int64) * k
-        chance = self.proba.ravel()[flat]
+        chance = self.proba.ravel()[flat].astype(np.float64)
         log, square = np.log(np.maximum(chance, _CLIP)), chance
         if self.weights is not None:
             log, square = log * self.weights, chance * np.square(self.weights)

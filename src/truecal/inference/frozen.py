@@ -36,16 +36,23 @@ class FrozenCells:
         return list(pieces(self.sample, self.rule, self.ties))
 
     @property
-    def _large(self) -> bool:
+    def made_anew(self) -> bool:
         return self.sample.views > 1 and self.sample.reports.size > MOST_KEPT
 
     def __iter__(self) -> Iterator[Piece]:
-        return pieces(self.sample, self.rule, self.ties) if self._large else iter(self._kept)
+        return pieces(self.sample, self.rule, self.ties) if self.made_anew else iter(self._kept)
+
+    def at(self, counts: tuple[int, ...]) -> Iterator[Piece]:
+        """The cells, where they are made anew with these bin counts alone."""
+        if not self.made_anew or not counts or not self.rule.has_counts:
+            return iter(self)
+        return pieces(self.sample, self.rule.with_bins(counts if self.rule.several else counts[0]), self.ties)
 
     @property
     def for_tables(self) -> list[Piece] | None:
-        """The cells where tables would have to make the same; else tables have a faster way of their own."""
-        return self._kept if needs_cells(self.sample, self.ties) and not self._large else None
+        """The cells where tables should read them: they are made, or tables would have to make the same."""
+        made = "_kept" in vars(self) or needs_cells(self.sample, self.ties)
+        return self._kept if made and not self.made_anew else None
 
 
 @dataclass(frozen=True, eq=False)

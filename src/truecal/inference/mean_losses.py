@@ -23,7 +23,7 @@ from ..core.sample import unit_weights
 
 Array = NDArray[Any]
 Groups = tuple[Array, int]
-_BLOCK = 1 << 21
+_BLOCK = 1 << 18
 
 INFINITE = "a loss is infinite: what came had probability 0"
 UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
@@ -140,6 +140,8 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     """Mean + sd and mean − sd of each row's values over labels in proportion to q(1 − q), and Σ q(1 − q)."""
     share = np.maximum(mean * (1 - mean), 0.0)
     surprise = share.sum(axis=1)
+    if each.shape[1] == 2 and np.isfinite(each).all():  # mean ± sd are the two values themselves
+        return each.max(axis=1), each.min(axis=1), surprise
     share[surprise <= 0] = 1.0  # predictions of exactly 0 and 1: every label alike
     share /= share.sum(axis=1, keepdims=True)
     endless = np.isinf(each).any(axis=1)

@@ -19,6 +19,7 @@ Rows of equal reports that a cut divides count for the cell that holds most of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.cells import BinCells, KernelCells, Piece
+from ..core.data import row_blocks
 from ..core.errors import Parts
 from .frozen import Frozen
 
@@ -151,11 +153,12 @@ def spreads(
     sample = frozen.sample
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
     sums = [_Sums(sample.row_weights, groups, sample.averaged, sample.views > 1, of) for _ in chosen]
-    for piece in frozen:
+    labels_of = range(len(chosen)) if frozen.cells.made_anew else chosen
+    for piece in frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None)):
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
             continue
-        labels = _cell_labels(piece.cells, chosen)
+        labels = _cell_labels(piece.cells, labels_of)
         for j in range(piece.columns.start, piece.columns.stop):
             x = sample.residuals(slice(j, j + 1))[0]
             for own, label in zip(sums, labels, strict=True):
@@ -170,21 +173,18 @@ def _theta(parts: Parts, of: Of) -> float:
     return parts.gap_sq if of == "gap" else parts.U
 
 
-def _cell_labels(cells: BinCells, counts: tuple[int, ...]) -> list[Array]:
+def _cell_labels(cells: BinCells, counts: Iterable[int]) -> list[Array]:
     """For each of these bin counts the bin of every row; a divided block counts for the bin with its largest share."""
     atom = cells.atom
     out = []
     for bins in (cells.bins[c] for c in counts):
         if bins.share is None:
-            out.append(atom.astype(np.int64))
+            out.append(atom)
         else:
-            shares = bins.share.tocsc()
-            home = np.array(
-                [
-                    shares.indices[start + int(np.argmax(shares.data[start:stop]))]
-                    for start, stop in zip(shares.indptr[:-1], shares.indptr[1:], strict=True)
-                ]
-            )
+            shares = bins.share.tocsc()  # every atom has a share in some bin
+            column = np.repeat(np.arange(shares.shape[1]), np.diff(shares.indptr))
+            largest = np.flatnonzero(shares.data == np.maximum.reduceat(shares.data, shares.indptr[:-1])[column])
+            home = shares.indices[largest[np.searchsorted(column[largest], np.arange(shares.shape[1]))]]
             out.append(home[atom])
     return out
 
@@ -217,35 +217,47 @@ class _Sums:
         units = len(self.weights) if self.groups is None else self.groups[1]
         self.unit_weight = self.weights if self.groups is None else _grouped(self.weights, self.groups)
         counted = self.unit_weight > 0  # units without weight are none
-        self.block = np.maximum(np.cumsum(counted) - 1, 0) % min(BLOCKS, max(1, int(counted.sum())))
+        number = np.maximum(np.cumsum(counted, dtype=np.int32) - 1, 0)
+        self.block = number % np.int32(min(BLOCKS, max(1, int(counted.sum()))))
         self.h = np.zeros(units)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
 
     def add_view(self, label: Array, x: Array) -> None:
-        """One view: the bin of every row, and w·residual."""
+        """One view: the bin of every row, and w·residual. Blocks of rows, so that millions need no copies of them."""
         entries = _Entries.of(label, x, self.weights, self.groups)
-        m, cell, w, x = entries.cells, entries.cell, entries.weight, entries.x
-        weight, weight_sq = np.bincount(cell, w, m), np.bincount(cell, w * w, m)
-        two = np.bincount(cell, w > 0, m) >= 2
-        mass = np.where(two, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
+        m, blocks, cells = entries.cells, len(self.H), _Cells(entries.cells)
+        table = np.zeros(blocks * m)
+        for cell, unit, w, x in entries:
+            cells.add(cell, w, x)
+            block = self.block[unit].astype(np.intp)
+            table += np.bincount(block * m + cell, x, blocks * m)
+        weight, total, own, fourth = cells.weight, cells.total, cells.own, cells.fourth
+        mass = np.where(cells.rows >= 2, np.maximum(weight * weight - cells.weight_sq, 0.0), 0.0)
         a = self._coefficients(weight, mass)
-        squares = x * x
-        total, own, fourth = (np.bincount(cell, y, m) for y in (x, squares, squares * squares))
         self.theta += float(a @ (total * total - own))
         self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
-        self._add_units(entries.unit, a[cell] * x * (total[cell] - x))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            bias = np.where(entries.row_weight_sq > 0, entries.row_squares / entries.row_weight_sq, 0.0)
-            centred = x - w * np.where(weight > 0, total / weight, 0.0)[cell]
-        self._add_slope(entries.unit, (a * bias)[cell] * centred * (weight[cell] - w))
+        bias = _over(entries.row_squares, entries.row_weight_sq)
+        mean, pull = _over(total, weight), a * bias
+        slope = np.zeros(0 if self.groups is None else len(self.h))
+        for cell, unit, w, x in entries:
+            each = pull[cell] * (x - w * mean[cell]) * (weight[cell] - w)
+            own_part = a[cell] * x * (total[cell] - x)
+            if self.groups is None:
+                self.h[unit] += own_part
+                self.slope += 4 * float(each @ each)
+            else:
+                self.h += np.bincount(unit, own_part, len(self.h))
+                slope += np.bincount(unit, each, len(self.h))
+        self.slope += 4 * float(slope @ slope)
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
-        blocks = len(self.H)
-        block = self.block if entries.unit is None else self.block[entries.unit]
-        table = np.bincount(block * m + cell, x, blocks * m).reshape(blocks, m)
-        self.H += (table * a) @ table.T
-        self._add_surprises(cell, a, w, squares, m)
+        by_block = table.reshape(blocks, m)
+        self.H += (by_block * a) @ by_block.T
+        if cells.two > 0:
+            met = 0.5 * np.maximum(np.square(cells.surprise) - cells.surprise_sq, 0.0) * (cells.one / cells.two) ** 2
+            self.meet += float((a * a) @ met)
+            self.meet_sq += float((a**4) @ met)
         self._add_even(a, weight, float(own.sum()))
 
     def _coefficients(self, weight: Array, mass: Array) -> Array:
@@ -255,23 +267,9 @@ class _Sums:
         total = weight[met].sum()
         return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
 
-    def _add_units(self, unit: Array | None, values: Array) -> None:
-        self.h += values if unit is None else np.bincount(unit, values, len(self.h))
-
     def _add_slope(self, unit: Array | None, values: Array) -> None:
         each = values if unit is None else np.bincount(unit, values, len(self.h))
         self.slope += 4 * float(each @ each)
-
-    def _add_surprises(self, cell: Array, a: Array, w: Array, squares: Array, m: int) -> None:
-        """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            surprise = np.where(w > 0, np.minimum(w, 4 * squares / np.where(w > 0, w, 1.0)), 0.0)
-        one, two = surprise.sum(), (w * surprise).sum()
-        if two > 0:
-            first, second = np.bincount(cell, surprise, m), np.bincount(cell, surprise * surprise, m)
-            pairs = 0.5 * np.maximum(first * first - second, 0.0) * (one / two) ** 2
-            self.meet += float((a * a) @ pairs)
-            self.meet_sq += float((a**4) @ pairs)
 
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
         more = _MORE * (2.0 / self.averaged if self.several else 1.0) * float(np.square(self.weights).max())
@@ -318,7 +316,7 @@ class _Sums:
         self._add_slope(None if self.groups is None else self.groups[0], scale * (x - w * mean) * pull)
         self.norm += scale * float((w * bias) @ pull)
         self.plain_norm += scale * float(w @ (near[2] - w))
-        surprise = np.where(w > 0, np.minimum(w, 4 * squares / np.where(w > 0, w, 1.0)), 0.0)
+        surprise = _surprise(w, squares)
         one, two = surprise.sum(), float(w @ surprise)
         if two > 0:
             pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
@@ -351,6 +349,42 @@ def _grouped(values: Array, groups: Groups) -> Array:
     return np.bincount(groups[0], weights=values, minlength=groups[1])
 
 
+def _over(numerator: Array, denominator: Array) -> Array:
+    """The ratio, 0 where there is nothing to divide by."""
+    some = denominator > 0
+    return np.where(some, numerator / np.where(some, denominator, 1.0), 0.0)
+
+
+def _surprise(w: Array, squares: Array) -> Array:
+    """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
+    return np.asarray(np.minimum(w, 4 * _over(squares, w)))
+
+
+@dataclass(eq=False)
+class _Cells:
+    """Sums over the entries of each cell, block after block."""
+
+    cells: int
+    one: float = 0.0
+    two: float = 0.0
+
+    def __post_init__(self) -> None:
+        names = ("rows", "weight", "weight_sq", "total", "own", "fourth", "surprise", "surprise_sq")
+        self._sums = {name: np.zeros(self.cells) for name in names}
+
+    def __getattr__(self, name: str) -> Array:
+        return self._sums[name]
+
+    def add(self, cell: Array, w: Array, x: Array) -> None:
+        squares = x * x
+        surprise = _surprise(w, squares)
+        every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
+        for sums, values in zip(self._sums.values(), every, strict=True):
+            sums += np.bincount(cell, values, self.cells)
+        self.one += float(surprise.sum())
+        self.two += float(w @ surprise)
+
+
 @dataclass(frozen=True)
 class _Entries:
     """One view by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
@@ -368,9 +402,22 @@ class _Entries:
     @staticmethod
     def of(label: Array, x: Array, w: Array, groups: Groups | None) -> _Entries:
         m = int(label.max()) + 1
-        squares, weights = np.bincount(label, x * x, m), np.bincount(label, w * w, m)
+        squares, weights = np.zeros(m), np.zeros(m)
+        for rows in row_blocks(len(x), 8):
+            squares += np.bincount(label[rows], np.square(x[rows]), m)
+            weights += np.bincount(label[rows], np.square(w[rows]), m)
         if groups is None:
             return _Entries(m, label, None, w, x, squares, weights)
         key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
         weight, sums = (np.bincount(entry.reshape(-1), y) for y in (w, x))
         return _Entries(m, key // groups[1], key % groups[1], weight, sums, squares, weights)
+
+    def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
+        """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""
+        for rows in row_blocks(len(self.cell), 8):
+            yield (
+                self.cell[rows].astype(np.intp),
+                rows if self.unit is None else self.unit[rows],
+                self.weight[rows],
+                self.x[rows],
+            )
