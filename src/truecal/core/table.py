@@ -123,8 +123,8 @@ class BinTable:
             )
         edges = binning.edges(property.bounds, np.dtype(dtype))[0]
         zeros = np.zeros((views, len(edges) - 1))
-        where = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
-        return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)  # type: ignore[arg-type]
+        where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+        return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)
 
     @property
     def rows(self) -> int:
