@@ -1,4 +1,8 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from .auditing import (
+    AuditReport,
+    audit,
+)
 from .core.errors import (
     ERRORS,
     CalibrationError,
@@ -107,6 +111,7 @@ __all__ = [
     "ERRORS",
     "LOSSES",
     "ArgmaxQuantile",
+    "AuditReport",
     "BinTable",
     "Binary",
     "CalibratedClassifier",
@@ -150,6 +155,7 @@ __all__ = [
     "TopPredictions",
     "TwoBin",
     "VectorScaling",
+    "audit",
     "binary_error",
     "brier",
     "calibrate",
