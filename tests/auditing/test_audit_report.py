@@ -172,4 +172,4 @@ def test_progress_is_told_and_ends_within_one():
 
 def test_time_ends_a_search_and_says_so():
     report = tc.audit(tc.brier, seconds=1e-6)
-    assert any("the time limit ended the search early" in note for note in report.notes)
+    assert any("the time limit shortened the search" in note for note in report.notes)

@@ -218,7 +218,7 @@ def test_an_audit_is_repeatable_and_keeps_to_its_calls():
 
     first, second = (tc.audit(counted, budget=300, seed=3) for _ in range(2))
     assert first == second and first.calls + second.calls == len(calls)
-    assert first.calls <= 300 + 100  # the checks come first, whatever the budget
+    assert first.calls <= 300 + 150  # the checks come first, whatever the budget
 
 
 def test_a_grid_is_certified_by_every_pair_of_it():

@@ -70,7 +70,7 @@ def check_contracts(metrics: Mapping[int, Metric], expected: Mapping[str, str], 
 
 def _sample(metric: Metric, k: int, seed: int) -> _Sample:
     rng = np.random.default_rng([seed, k])
-    rows = drawn(rng, ROWS, k, 2.0)
+    rows = drawn(rng, ROWS, k, 2.0, parts=1 << 16)
     return _Sample(metric, np.arange(ROWS) % k, rows, np.repeat(rows[:3], ROWS // 3, axis=0), rng)
 
 

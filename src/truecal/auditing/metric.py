@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ ArrayKind = Literal["auto", "numpy", "torch"]
 BinaryForm = Literal["auto", "matrix", "column"]
 InputKind = Literal["probabilities", "logits"]
 Labels = NDArray[np.int64]
+_TIMED = 200  # calls whose median time sets the pace
 
 PROBES = (7, 61)
 """Rows of the samples with which a metric's form is found: few, and more for metrics that need them. As primes they fit
@@ -83,11 +85,13 @@ class Metric:
 
     def attempt(self, y: Labels, given: Any) -> Any:
         """The number that the metric returns for predictions in its own form, or the exception that it raises."""
-        self.meter.calls += 1
+        start = time.perf_counter()
         try:
             value = number(self.call(*self.form.arguments(y, given)), self.form.exact)
         except Exception as problem:  # a stranger's code may raise anything
             return problem
+        finally:
+            self.meter.count(time.perf_counter() - start)
         if not self.form.exact and not self.meter.double and math.isfinite(value):
             with np.errstate(over="ignore", under="ignore"):
                 self.meter.double = float(np.float32(value)) != value
@@ -104,15 +108,33 @@ class Meter:
     """Calls made and allowed, the time limit, and whether any number came that needs double precision."""
 
     def __init__(self, limit: int, seconds: float | None, progress: Callable[[float], None] | None = None) -> None:
-        self.calls, self.limit, self.double = 0, limit, False
+        self.calls, self.limit, self.double, self.shortened = 0, limit, False, False
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self.progress = progress
+        self._first: list[float] = []
 
-    def affords(self, calls: int) -> bool:
-        """Whether so many calls more are within the limits."""
+    def count(self, seconds: float) -> None:
+        """One call more, and how long it took."""
+        self.calls += 1
+        if len(self._first) < _TIMED:
+            self._first.append(seconds)
+
+    def begin(self) -> None:
+        """The search begins: its budget does not count the checks, and ends in time at the pace they had."""
+        pace = statistics.median(self._first)
+        allowed = max(1.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
+        self.shortened = allowed < self.limit
+        self.limit = self.calls + int(min(self.limit, allowed))
+
+    @property
+    def left(self) -> int:
+        """Calls that may still be made."""
+        return 0 if self.late else max(0, self.limit - self.calls)
+
+    def tell(self) -> None:
+        """Say how far the search has come."""
         if self.progress is not None:
             self.progress(min(1.0, self.calls / self.limit))
-        return self.calls + calls <= self.limit and not self.late
 
     @property
     def late(self) -> bool:

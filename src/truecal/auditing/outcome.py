@@ -63,6 +63,8 @@ class AuditReport(Result):
             above = max(certificate.resolution for certificate in self.certificates)
             return f"certified on a grid ({grids}): no lie on it gains{f' above {above:.1g}' if above else ''}"
         tried = sum(part.worlds for part in self.searched)
+        if not tried:
+            return "no gain found: the budget allowed no search"
         return f"no gain found: nothing above {self.resolution:.1g} in {tried:,} worlds that were tried"
 
     @property

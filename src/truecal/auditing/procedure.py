@@ -185,12 +185,13 @@ class _Auditor:
 
     def run(self, name: str, options: dict[str, Any], expected: Mapping[str, str]) -> AuditReport:
         checks = check_contracts(self.metrics, expected, self.seed)
+        self.meter.begin()
         found = Found()
         proof = self._search(found)
         verdict: Verdict = "gamed" if proof else "certified" if self._certified(found) else "no gain found"
         detail = f"a lie gains {proof.gain:.3g}" if proof else "no lie that was tried gains"
         checks.append(Check(NO_GAIN, proof is None, detail, expected.get(NO_GAIN)))
-        if not any(part.worlds for part in found.searched):
+        if found.searched and not any(part.worlds for part in found.searched):
             refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "no value")
             raise ValueError(f"the metric has no value on any small sample: {refusal}")
         return AuditReport(
@@ -217,8 +218,8 @@ class _Auditor:
                 yield f"{k} classes were left out, the metric refused them: {answer}"
             elif answer.refusal is not None:
                 yield f"with {k} classes some samples had no value: {answer.refusal}"
-        if self.meter.late:
-            yield "the time limit ended the search early: another run may search more or less"
+        if self.meter.shortened or self.meter.late:
+            yield "the time limit shortened the search: another run may search more or less"
 
     def _search(self, found: Found) -> Proof | None:
         """From small to large, each part only if none before convicted, but for the named lies, which explain."""
@@ -229,19 +230,20 @@ class _Auditor:
         if found.lies:
             return self._smallest(found)
         for k, metric in self.metrics.items():
-            left = (self.meter.limit - self.meter.calls) // len(self.metrics)
-            proof = simulate(found, metric, k, self.seed, left)
+            proof = simulate(found, metric, k, self.seed, self.meter.left // len(self.metrics))
             if proof is not None:
                 return proof
         return None
 
     def _small(self, found: Found) -> None:
         """One row, two rows and so on, each with every number of classes, as far as outcomes can be listed."""
-        share = self._share("small")
+        share = self.meter.calls + self._share("small")
         most = 27 if self.meter.limit < 20_000 else 81 if self.meter.limit < 200_000 else 256
         sizes = [(n, k) for n in range(1, 7) for k in self.metrics if k**n <= most]
         for n, k in sizes:
-            examine_small(found, self.metrics[k], n, self.seed, min(share - self.meter.calls, share // 4), k)
+            examine_small(
+                found, self.metrics[k], n, self.seed, min(share - self.meter.calls, self._share("small") // 4), k
+            )
 
     def _framed(self, found: Found) -> None:
         for k, metric in self.metrics.items():

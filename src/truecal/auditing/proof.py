@@ -79,7 +79,7 @@ def best_pair(table: Table, lies: dict[tuple[int, int], str]) -> tuple[int, int]
 
 def _digits(rows: Matrix) -> int:
     """How long the longest entry is to write, as a fraction or as a decimal."""
-    return max(min(len(str(value)), len(f"{float(value):.17g}")) for value in rows.ravel())
+    return max(min(len(str(value)), len(repr(float(value)))) for value in rows.ravel())
 
 
 def simplest(metric: Metric, frame: Frame, world: Matrix, lie: Matrix) -> Matrix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -155,16 +156,15 @@ def examine_framed(found: Found, metric: Metric, k: int, seed: int, calls: int) 
 
 
 def _grid_cost(k: int, parts: int, rows: int) -> int:
-    points = len(grid(k, parts))
+    points = math.comb(parts + k - 1, k - 1)
     return sum((points * k) ** n for n in range(1, rows + 1))
 
 
 def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
     """Every world of the finest grid within the calls against every prediction of it: a certificate, or a lie."""
-    left = min(calls, metric.meter.limit - metric.meter.calls)
-    sizes = ((_grid_cost(k, *size), size) for size in _GRIDS if k <= 4 or size[0] <= 4)
-    fitting = max(((cost, size) for cost, size in sizes if cost <= left), default=None)
-    if fitting is None or not metric.meter.affords(0):
+    sizes = ((_grid_cost(k, *size), size) for size in _GRIDS)
+    fitting = max(((cost, size) for cost, size in sizes if cost <= min(calls, metric.meter.left)), default=None)
+    if fitting is None:
         return
     parts, most = fitting[1]
     points = grid(k, parts)
@@ -209,7 +209,7 @@ def _climb_from(found: Found, start: Table, world: Matrix, lie: Matrix, calls: i
             key = tuple(tried.ravel())
             if key in seen:
                 continue
-            if metric.meter.calls + outcomes > last or not metric.meter.affords(outcomes):
+            if outcomes > min(last - metric.meter.calls, metric.meter.left):
                 moved = False
                 break
             seen.add(key)

@@ -27,9 +27,9 @@ def simulate(found: Found, metric: Metric, k: int, seed: int, calls: int) -> Pro
     for n in SIZES:
         for world in list(worlds(n, k, seed).values())[:3]:
             candidates = lies(world, seed)
-            left = min(last, metric.meter.limit) - metric.meter.calls
+            left = min(last - metric.meter.calls, metric.meter.left)
             second = (left - (len(candidates) + 1) * _FIRST) // 2
-            if second < _SECOND or not metric.meter.affords(0):
+            if second < _SECOND:
                 return None
             proof = _judge(found, metric, world, candidates, np.random.default_rng([seed, n, k]), min(second, 4000))
             if proof is not None:

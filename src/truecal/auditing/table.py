@@ -164,11 +164,11 @@ def tabulate(metric: Metric, predictions: Iterable[Matrix], frame: Frame = BARE)
     outcomes = frame.outcomes(len(kept[0]) - sides, kept[0].shape[1])
     kind = object if metric.form.exact else np.float64
     found = np.array([values(metric, rows, outcomes) for rows in kept], dtype=kind)
+    metric.meter.tell()
     weights = np.array([chances(world, outcomes) for world in kept], dtype=kind)
     return Table(metric, frame, tuple(kept), outcomes, found, weights)
 
 
 def affordable(metric: Metric, predictions: Sequence[Matrix], outcomes: int, calls: int) -> Sequence[Matrix]:
     """The first of the predictions, as many as so many calls, and the whole budget, allow."""
-    left = min(calls, metric.meter.limit - metric.meter.calls)
-    return predictions[: max(0, left // outcomes)] if metric.meter.affords(0) else ()
+    return predictions[: max(0, min(calls, metric.meter.left)) // outcomes]

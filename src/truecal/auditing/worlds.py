@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import cycle, islice, product
+from itertools import combinations, cycle, islice, product
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ WAYS = (
     *("exchange rows", "anything"),
 )
 """Every way to lie."""
-_DRAWN = 64  # random worlds are multiples of 1/64, which floats hold exactly
 
 
 def matrix(rows: Any) -> Matrix:
@@ -78,12 +77,12 @@ def _peaked(k: int, top: int, chance: str) -> list[Fraction]:
     return row
 
 
-def drawn(rng: np.random.Generator, n: int, k: int, spread: float) -> Matrix:
-    """Dirichlet draws rounded to 64ths."""
-    cuts = np.rint(np.cumsum(rng.dirichlet([spread] * k, n), axis=1) * _DRAWN).astype(int)
-    cuts[:, -1] = _DRAWN
+def drawn(rng: np.random.Generator, n: int, k: int, spread: float, parts: int = 64) -> Matrix:
+    """Dirichlet draws rounded to multiples of 1/parts, which floats hold exactly if it is a power of two."""
+    cuts = np.rint(np.cumsum(rng.dirichlet([spread] * k, n), axis=1) * parts).astype(int)
+    cuts[:, -1] = parts
     counts = np.diff(cuts, axis=1, prepend=0)
-    return matrix([[Fraction(int(c), _DRAWN) for c in row] for row in counts])
+    return matrix([[Fraction(int(c), parts) for c in row] for row in counts])
 
 
 def lies(world: Matrix, seed: int = 0) -> list[tuple[str, Matrix]]:
@@ -163,9 +162,9 @@ def _hidden(world: Matrix) -> Matrix:
 
 
 def grid(k: int, parts: int) -> list[list[Fraction]]:
-    """Every distribution over k classes whose chances are multiples of 1/parts."""
-    counts = (c for c in product(range(parts + 1), repeat=k) if sum(c) == parts)
-    return [[Fraction(value, parts) for value in row] for row in counts]
+    """Every distribution over k classes whose chances are multiples of 1/parts: k − 1 bars between `parts` stars."""
+    places = (np.array([-1, *bars, parts + k - 1]) for bars in combinations(range(parts + k - 1), k - 1))
+    return [[Fraction(int(gap) - 1, parts) for gap in np.diff(at)] for at in places]
 
 
 def grid_predictions(points: Sequence[Sequence[Fraction]], n: int) -> Iterator[Matrix]:
