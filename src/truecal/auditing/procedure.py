@@ -12,6 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from truecal.core.data import check_positive_int, check_seed, shown
+from truecal.evaluation.model import check_progress
 
 from .contracts import CHECKS, NO_GAIN, Check, check_contracts
 from .findings import findings
@@ -25,7 +26,7 @@ Budget = Literal["quick", "default", "thorough"] | int
 BUDGETS = {"quick": 8_000, "default": 60_000, "thorough": 600_000}
 """Calls of the metric."""
 MOST_CLASSES = 20
-_SHARES = {"small": 0.4, "framed": 0.2, "grid": 0.3, "climb": 0.05}  # the rest, and what is left over, is simulated
+_SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
 
 
 def audit(
@@ -68,6 +69,7 @@ def audit(
     """
     if not callable(metric):
         raise TypeError(f"metric must be a callable such as metric(y_true, y_proba), got {shown(metric)}")
+    check_progress(progress)
     wanted = _form(convention, array, binary, input, higher_is_better, exact)
     reasons = _expected(expected)
     meter = Meter(_calls(budget), _seconds(seconds), progress)

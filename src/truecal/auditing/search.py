@@ -24,7 +24,7 @@ FRAMES = (Frame(13, 13), Frame(12, 14), Frame(27, 29), Frame(0, 26))
 _GRIDS = ((6, 4), (4, 4), (8, 3), (3, 3), (6, 2), (4, 3), (4, 2), (3, 2), (2, 2), (6, 1), (3, 1), (2, 1))
 _IN_FRAMES = ("pool", "uniform", "shrink", "jitter", "spread", "sharpen")
 _JUMP = 1000  # a jitter that gains less only goes down the slope on which any step gains
-_STEPS = (Fraction(1, 4), Fraction(1, 16), Fraction(1, 64))
+_STEPS = tuple(Fraction(1, 4**power) for power in range(1, 7))
 
 
 @final
@@ -182,42 +182,48 @@ def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
 
 
 def climb(found: Found, calls: int) -> None:
-    """From the lies that came closest, move chance between classes of single rows as long as that helps."""
+    """From the truth, and from lies that came closest, move chance between classes of single rows while that helps.
+
+    The small steps from the truth see whether it is a minimum at all, however little is to be gained.
+    """
     starts = [start for table, named in found.tables for start in _starts(table, named)]
     for table, world, lie in starts:
         _climb_from(found, table, world, lie, calls // max(1, len(starts)))
 
 
 def _starts(table: Table, named: Lies) -> Iterator[tuple[Table, Matrix, Matrix]]:
-    """The best two lies of a table, about different worlds."""
+    """The best two lies of a table, about different worlds, and the truth in those worlds."""
     gains = {pair: float(table.gains[pair]) for pair in named if np.isfinite(float(table.gains[pair]))}
     order = sorted(gains, key=gains.__getitem__, reverse=True)
     first = order[:1]
     for w, u in first + [pair for pair in order if first and pair[0] != first[0][0]][:1]:
+        yield table, table.predictions[w], table.predictions[w]
         yield table, table.predictions[w], table.predictions[u]
 
 
 def _climb_from(found: Found, start: Table, world: Matrix, lie: Matrix, calls: int) -> None:
-    metric, outcomes = start.metric, len(start.outcomes)
-    last = metric.meter.calls + calls
-    best = tabulate(metric, [world, lie])
-    seen = {tuple(lie.ravel()), tuple(world.ravel())}
-    moved = True
-    while moved:
-        moved = False
-        for tried in _neighbours(lie):
-            key = tuple(tried.ravel())
-            if key in seen:
-                continue
-            if outcomes > min(last - metric.meter.calls, metric.meter.left):
-                moved = False
-                break
-            seen.add(key)
-            table = tabulate(metric, [world, tried])
-            if table.gains[0, 1] > best.gains[0, 1] + table.bound[0, 1]:
-                best, lie, moved = table, tried, True
-                break
-    found.note(best, {(0, 1): "anything"}, "climbing from the best lies, all outcomes", len(seen))
+    last = start.metric.meter.calls + calls
+    seen = {tuple(world.ravel()), tuple(lie.ravel())}
+    best = tabulate(start.metric, [world, lie])
+    while (better := _improved(best, seen, last)) is not None:
+        best = better
+    found.note(best, {(0, 1): "anything"}, "climbing, all outcomes", len(seen))
+
+
+def _improved(best: Table, seen: set[tuple[Any, ...]], last: int) -> Table | None:
+    """The first neighbour that gains more, if the calls up to `last` allow to find one."""
+    metric, world = best.metric, best.predictions[0]
+    for tried in _neighbours(best.predictions[1]):
+        key = tuple(tried.ravel())
+        if key in seen:
+            continue
+        if len(best.outcomes) > min(last - metric.meter.calls, metric.meter.left):
+            return None
+        seen.add(key)
+        table = tabulate(metric, [world, tried])
+        if table.gains[0, 1] > best.gains[0, 1] + table.bound[0, 1]:
+            return table
+    return None
 
 
 def _neighbours(rows: Matrix) -> Iterator[Matrix]:
