@@ -10,8 +10,8 @@ from scipy.special import expit, logit
 
 import truecal as tc
 from inference_cases import draw_labels, rows_of, softmax
+from truecal import calibration_test
 from truecal.core.rules import auto_bins
-from truecal.inference import calibration_test
 from truecal.inference import forms as forms_module
 from truecal.inference.calibration import omnibus_test
 from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, farthest, words

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import run_sums
 from .data import working_dtype
@@ -39,8 +38,7 @@ from .rules import (
     decayed_prefix,
 )
 from .sample import Bounds, Sample
-
-Array = NDArray[Any]
+from .types import Array
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import over_rows
-
-Array = NDArray[Any]
+from .types import Array
 
 ROW_SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may sum from 1; half-precision inputs get `HALF_ROW_SUM_TOLERANCE`."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
@@ -30,8 +29,8 @@ from .rules import (
 from .sample import Sample
 from .table import BinTable, Moments, Totals
 from .tabulate import map_tables, single_rules, whole_tables
+from .types import Array
 
-Array = NDArray[Any]
 Norm = Literal["l1", "l2"]
 Scale = Literal["raw", "loss", "bins", "score"]
 SCALES = ("raw", "loss", "bins", "score")

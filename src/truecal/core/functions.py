@@ -22,8 +22,8 @@ from .rules import (
     read_rule,
 )
 from .sample import Bounds
+from .types import Array
 
-Array = NDArray[Any]
 Strategy = Literal["quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
 VectorStrategy = Literal["argmax", "kd", "halfspace", "exact"] | BinningRule
 OneCount = int | Literal["auto"] | None

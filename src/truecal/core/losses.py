@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
 from .sample import unit_weights
-
-Array = NDArray[Any]
+from .types import Array
 
 
 class Loss:

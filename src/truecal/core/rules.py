@@ -18,12 +18,11 @@ from numbers import Real
 from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .data import as_array, check_positive_int, check_seed, shown
 from .sample import Bounds
+from .types import Array
 
-Array = NDArray[Any]
 Ties = Literal["auto", "average", "together", "row"]
 BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""

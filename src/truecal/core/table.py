@@ -6,14 +6,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .data import shown
 from .properties import Property
 from .rules import AveragedRule, BinningRule, FixedRule, Halfspaces, TwoBin
 from .sample import Bounds, Sample
-
-Array = NDArray[Any]
+from .types import Array
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
@@ -19,8 +18,8 @@ from .properties import Property
 from .rules import AveragedRule, BinningRule, EqualWidth, FixedRule, Halfspaces, RankRule, resolve_ties
 from .sample import Sample
 from .table import BinTable, Totals
+from .types import Array
 
-Array = NDArray[Any]
 Tables = tuple[BinTable, ...]
 Reduced = TypeVar("Reduced")
 

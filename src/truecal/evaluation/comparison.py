@@ -9,13 +9,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import shown
 from ..core.errors import ERRORS
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import ArgmaxQuantile, BinCounts
+from ..core.types import Array
 from .inputs import Inputs, TopPredictions, read_inputs
 from .measuring import ErrorValue, Measured, Progress, cluster_numbers, copies_text
 from .model import (
@@ -34,9 +34,8 @@ from .ranking import Dominance, Stability, chain_correlation, dominance, flips, 
 from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
-    from ..inference import Part
+    from ..inference.paired import Part
 
-Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
 

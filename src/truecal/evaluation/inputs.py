@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
 from ..core.data import as_array, check_multiclass, check_weights, shown
@@ -16,11 +15,11 @@ from ..core.errors import ERRORS
 from ..core.losses import LOSSES
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
+from ..core.types import Array
 
 if TYPE_CHECKING:
     from ..inference.mean_losses import Values
 
-Array = NDArray[Any]
 Kind = Literal["multiclass", "binary", "top_label"]
 
 PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {

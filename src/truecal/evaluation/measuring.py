@@ -7,23 +7,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import ERRORS, CalibrationError, signed_root
 from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, ArgmaxQuantile
 from ..core.sample import Sample
 from ..core.table import BinTable
+from ..core.types import Array
 from .budget import Plan
 from .inputs import Inputs, several_bins
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, ConsistencyBands, Gap, MeanGap
+    from ..inference.bands import ConsistencyBands
+    from ..inference.calibration import CalibrationTest
+    from ..inference.direction import MeanGap
     from ..inference.frozen import Frozen, FrozenCells
+    from ..inference.gaps import Gap
     from ..inference.spread import Spread
 
-Array = NDArray[Any]
 Clusters = tuple[Array, int]
 Progress = Callable[[float], None]
 

@@ -8,12 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import BinCounts, read_bins
+from ..core.types import Array
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, check_by, check_errors, read_inputs
 from .measuring import (
@@ -30,10 +30,11 @@ from .measuring import (
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, Gap, MeanGap
+    from ..inference.calibration import CalibrationTest
+    from ..inference.direction import MeanGap
+    from ..inference.gaps import Gap
     from .verdict import Verdict
 
-Array = NDArray[Any]
 
 DIAGRAM_BINS = 15
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.data import as_array
-
-Array = NDArray[Any]
+from ..core.types import Array
 
 ECE_NAMES = ("confidence_l1", "top_label_l1", "binary_l1")
 """The errors that people call ECE."""

@@ -12,7 +12,7 @@ from .measuring import ErrorValue, Measured, bins_text
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import Part
+    from ..inference.paired import Part
     from .comparison import Flip, Ranking
     from .model import Evaluation
 
@@ -186,7 +186,7 @@ class _Facts:
         if self.error not in self.measured[a].frozen:
             return None
         first, second = (self.measured[name].frozen[self.error] for name in (a, b))
-        return loss_part(first, second, self.level, self.clusters, self.pairs)  # type: ignore[arg-type]  # Groups
+        return loss_part(first, second, self.level, self.clusters, self.pairs)
 
     def unit(self, name: str) -> float:
         """What turns a difference of headline losses into one of what is shown."""

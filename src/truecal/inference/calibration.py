@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise, TopLabel
 from ..core.result import Result
 from ..core.rules import BinCounts
 from ..core.sample import Sample
+from ..core.types import Array
 from .forms import ClassForms, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .null import (
@@ -29,8 +29,6 @@ from .null import (
 )
 from .null import pvalue as draws_pvalue
 from .options import at_floor, bins_text, check_draws, p_text, read_error, shown_bins
-
-Array = NDArray[Any]
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.cells import BinCells, Bins, KernelCells, Piece, pairs_in_runs
 from ..core.sample import Sample
-
-Array = NDArray[Any]
+from ..core.types import Array
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,14 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.sample import Sample
+from ..core.types import Array, Groups
 from .options import check_groups, read_error
 from .poisson_binomial import poisson_binomial
-
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 
 CLEAR = 0.05
 """A direction is named where a calibrated predictor would show so large a gap in at most this share of samples."""

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
 from ..core.sample import Sample
+from ..core.types import Array, Groups
 from .frozen import Frozen
 from .mean_losses import MeanInterval, Values, loss_values, top_label_values
-from .spread import Groups, Spread
-
-Array = NDArray[Any]
+from .spread import Spread
 
 
 def own_losses(frozen: Frozen, other: Frozen | None = None) -> Values:

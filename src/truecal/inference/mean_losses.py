@@ -16,13 +16,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ..core.sample import unit_weights
+from ..core.types import Array, Groups
 
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 _BLOCK = 1 << 18
 
 INFINITE = "a loss is infinite: what came had probability 0"

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.cells import BinCells, Piece
 from ..core.errors import CalibrationError
 from ..core.properties import Linear
 from ..core.sample import Sample
+from ..core.types import Array
 from .counting import LabelCounts, LabelKernels
 from .frozen import Frozen
 
-Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
 
 _BLOCK = 1 << 22  # numbers held at once per array of a block of draws

@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
 from ..core.result import Result
 from ..core.rules import BinCounts
+from ..core.types import Array
 from .frozen import Frozen
 from .null import Sampler, calibrated_world, pvalue, simulate
 from .options import bins_text, check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
-
-Array = NDArray[Any]
 
 
 @final

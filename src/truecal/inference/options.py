@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
 from ..core.rules import BinCounts, BinningRule, Edges
-
-Array = NDArray[Any]
+from ..core.types import Array
 
 
 def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> CalibrationError:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Unpack, final, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from ..core.data import shown
@@ -14,13 +13,12 @@ from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
 from ..core.rules import BinCounts
+from ..core.types import Groups
 from .frozen import Frozen
 from .loss_parts import loss_influence, own_losses
 from .mean_losses import MeanInterval, mean_interval
 from .options import Options, bins_text, check_groups, check_level, read_error
-from .spread import Groups, Spread, paired_interaction, paired_spread, spreads
-
-Array = NDArray[Any]
+from .spread import Spread, paired_interaction, paired_spread, spreads
 
 
 @final

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array
 from ..core.errors import CalibrationError
@@ -17,8 +16,6 @@ from ..core.rules import Quantile
 from ..core.sample import Sample
 from .gaps import Gap, gaps_of
 from .options import check_level
-
-Array = NDArray[Any]
 
 
 @final

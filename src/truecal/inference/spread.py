@@ -24,16 +24,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import Parts
+from ..core.types import Array, Groups
 from .frozen import Frozen
 
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 Of = Literal["gap", "U"]
 
 BLOCKS = 64

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.failures import failure, listing, path_text, quote, readable
 from truecal.io.predictions import Predictions
 
-Array = npt.NDArray[Any]
 Get = Callable[[Predictions], Array | None]
 
 
