@@ -13,7 +13,7 @@ from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, ArgmaxQuantile
 from ..core.sample import Sample
 from ..core.table import BinTable
-from ..core.types import Array
+from ..core.types import Array, Groups
 from .budget import Plan
 from .inputs import Inputs, several_bins
 from .ranking import ECE_NAMES
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..inference.gaps import Gap
     from ..inference.spread import Spread
 
-Clusters = tuple[Array, int]
 Progress = Callable[[float], None]
 
 NOTIONS = ("classwise", "binary", "confidence", "top_label")
@@ -191,13 +190,13 @@ def measure(
     return found
 
 
-def cluster_numbers(groups: Array) -> Clusters:
+def cluster_numbers(groups: Array) -> Groups:
     """Cluster numbers and how many there are; a subgroup may hold fewer than an interval needs."""
     values, number = np.unique(groups, return_inverse=True)
     return number.reshape(-1), len(values)
 
 
-def _say_about_rows(inputs: Inputs, clusters: Clusters | None, found: Measured) -> None:
+def _say_about_rows(inputs: Inputs, clusters: Groups | None, found: Measured) -> None:
     if clusters is not None:
         found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
     else:
@@ -218,7 +217,7 @@ def _measure_error(
     name: str,
     inputs: Inputs,
     settings: Settings,
-    clusters: Clusters | None,
+    clusters: Groups | None,
     found: Measured,
     shared: dict[Any, FrozenCells],
 ) -> None:
@@ -278,7 +277,7 @@ def vector_bins(n_bins: tuple[int, ...], n: int, k: int) -> tuple[int, ...]:
 
 
 def _spreads(
-    name: str, frozen: Frozen, headline: int | None, settings: Settings, clusters: Clusters | None, found: Measured
+    name: str, frozen: Frozen, headline: int | None, settings: Settings, clusters: Groups | None, found: Measured
 ) -> dict[int | None, Spread]:
     """The spread of the gap at the counts people asked for, or at the headline one alone."""
     from ..inference.spread import spreads
@@ -312,7 +311,7 @@ def _squared(
     headline: int | None,
     spreads: dict[int | None, Spread],
     level: float,
-    clusters: Clusters | None,
+    clusters: Groups | None,
 ) -> list[ErrorValue]:
     """Rows of a squared error, one per bin count."""
     from ..inference.intervals import within_parts
@@ -412,7 +411,7 @@ def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool,
     return Reliability(name, m, table, bands_of(frozen, place, settings.level, draws, settings.seed))
 
 
-def _losses(inputs: Inputs, level: float, clusters: Clusters | None, found: Measured) -> tuple[LossValue, ...]:
+def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measured) -> tuple[LossValue, ...]:
     from ..inference.mean_losses import INFINITE, mean_interval
 
     values = []

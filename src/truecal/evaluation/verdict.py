@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from ..core.errors import ERRORS
+from ..core.types import Groups
 from .measuring import ErrorValue, Measured, bins_text
 from .ranking import ECE_NAMES
 
@@ -132,7 +133,7 @@ def standings(evaluations: Mapping[str, Evaluation], level: float) -> dict[str, 
 def give_verdict(
     evaluations: Mapping[str, Evaluation],
     measured: Mapping[str, Measured],
-    clusters: object = None,
+    clusters: Groups | None = None,
     rankings: Sequence[Ranking] = (),
     flips: Sequence[Flip] = (),
 ) -> Verdict:
@@ -160,7 +161,7 @@ class _Facts:
     measured: Mapping[str, Measured]
     error: str
     level: float
-    clusters: object
+    clusters: Groups | None
 
     @property
     def names(self) -> tuple[str, ...]:
