@@ -15,7 +15,7 @@ from truecal.evaluation.comparison import _condition, compare
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.measuring import ErrorValue
 from truecal.evaluation.model import HEAVY, evaluate
-from truecal.inference.paired import Part
+from truecal.inference.mean_losses import Part
 
 
 @pytest.mark.parametrize("clustered", [False, True])

@@ -34,7 +34,7 @@ from .ranking import Dominance, Stability, chain_correlation, dominance, flips, 
 from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
-    from ..inference.paired import Part
+    from ..inference.mean_losses import Part
 
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]

@@ -13,7 +13,7 @@ from .measuring import ErrorValue, Measured, bins_text
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference.paired import Part
+    from ..inference.mean_losses import Part
     from .comparison import Flip, Ranking
     from .model import Evaluation
 

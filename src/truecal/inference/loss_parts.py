@@ -11,7 +11,8 @@ from ..core.properties import Binary, Classwise, Confidence, Full, Linear, TopLa
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .frozen import Frozen
-from .mean_losses import MeanInterval, Values, loss_values, top_label_values
+from .mean_losses import Part, Values, loss_values, top_label_values
+from .options import per_unit
 from .spread import Spread
 
 
@@ -55,9 +56,7 @@ def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) ->
     return loss_values(a.marks.astype(np.intp), first, second, table)
 
 
-def with_losses(
-    loss: MeanInterval, influence: Array, spread: Spread, rate: float, level: float
-) -> tuple[float, float, float]:
+def with_losses(loss: Part, influence: Array, spread: Spread, rate: float, level: float) -> tuple[float, float, float]:
     """Distances to the low and the high end, and se, of loss + rate·U: both vary together, row by row.
 
     The jackknife's variance of the sum counts the part of U that is there under calibration twice; one is taken off.
@@ -73,5 +72,4 @@ def loss_influence(frozen: Frozen, groups: Groups | None, power: int) -> Array:
     """What each unit adds to a mean loss weighted by w (power 1) or w² (2), centred."""
     losses = frozen.sample.loss(bool(frozen.error.corrected))
     w = frozen.sample.row_weights**power
-    each = w * (losses - w @ losses / w.sum()) / w.sum()
-    return each if groups is None else np.bincount(groups[0], weights=each, minlength=groups[1])
+    return per_unit(w * (losses - w @ losses / w.sum()) / w.sum(), groups)

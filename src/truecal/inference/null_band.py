@@ -92,15 +92,11 @@ def null_band_of(frozen: Frozen, level: float, draws: int, seed: int, sampler: S
     simulated = simulate(world, draws, seed)
     low, high = null_quantiles(simulated.drawn, level)
     each = [pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
-    values: list[Any] = [simulated.observed, low, high, np.array(each)]
-    if not error.binning.several:  # floats for one count, arrays for several
-        values = [float(v[0]) for v in values]
-    estimate, low, high, chance = values
     return NullBand(
-        estimate=estimate,
-        low=low,
-        high=high,
-        pvalue=chance,
+        estimate=error.present(simulated.observed),
+        low=error.present(low),
+        high=error.present(high),
+        pvalue=error.present(np.array(each)),
         level=level,
         statistic="error" if error.norm == "l1" else "U",
         n_bins=shown_bins(error),

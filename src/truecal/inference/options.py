@@ -9,7 +9,7 @@ import numpy as np
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
 from ..core.rules import BinCounts, BinningRule, Edges
-from ..core.types import Array
+from ..core.types import Array, Groups
 
 
 def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> CalibrationError:
@@ -82,7 +82,7 @@ def p_text(pvalue: float, draws: int) -> str:
     return f"p {'≤' if at_floor(pvalue, draws) else '='} {pvalue:.2g}"
 
 
-def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | None:
+def check_groups(groups: Any, n: int, least: int = 3) -> Groups | None:
     """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
     if groups is None:
         return None
@@ -95,6 +95,16 @@ def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | Non
     if len(values) < least:
         raise ValueError(f"groups must hold at least three clusters to leave one out, got {len(values)}")
     return group.reshape(-1), len(values)
+
+
+def per_unit(values: Array, groups: Groups | None) -> Array:
+    """Values of rows as they are, or summed within clusters."""
+    return values if groups is None else np.bincount(groups[0], weights=values, minlength=groups[1])
+
+
+def effective_number(weights: Array) -> float:
+    """Kish's effective number of units, (Σw)²/Σw²."""
+    return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:

@@ -16,36 +16,9 @@ from ..core.rules import BinCounts
 from ..core.types import Groups
 from .frozen import Frozen
 from .loss_parts import loss_influence, own_losses
-from .mean_losses import MeanInterval, mean_interval
+from .mean_losses import Part, mean_interval
 from .options import Options, bins_text, check_groups, check_level, read_error
 from .spread import Spread, paired_interaction, paired_spread, spreads
-
-
-@final
-@dataclass(frozen=True, repr=False, eq=False)
-class Part(Result):
-    """One part of a difference, with its interval and two-sided p-value; `note` says why not to trust it."""
-
-    estimate: float
-    low: float
-    high: float
-    se: float
-    pvalue: float
-    note: str = ""
-
-    @property
-    def beyond_noise(self) -> bool:
-        """Whether the interval leaves out 0 and may be trusted."""
-        return not self.note and not self.low <= 0 <= self.high
-
-    def turned(self) -> Part:
-        """The part of the difference taken the other way round."""
-        return Part(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
-
-    def __repr__(self) -> str:
-        if not np.isfinite(self.se):
-            return f"{self.estimate:+.4g} (no interval: {self.note})"
-        return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, p = {self.pvalue:.3g})"
 
 
 @final
@@ -166,11 +139,7 @@ def paired_difference(
 def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None, comparisons: int = 1) -> Part:
     """The difference of mean losses, joint over so many comparisons."""
     values = own_losses(first, second)
-    return as_part(mean_interval(values, first.sample.weights, groups, level, comparisons))
-
-
-def as_part(found: MeanInterval) -> Part:
-    return Part(found.estimate, found.low, found.high, found.se, found.pvalue, found.note)
+    return mean_interval(values, first.sample.weights, groups, level, comparisons)
 
 
 def spread_part(a: Spread, b: Spread, level: float) -> Part:
