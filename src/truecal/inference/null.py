@@ -73,9 +73,7 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     if isinstance(error.property, Linear):
         proba, phi = sample.distributions, error.property.phi
         assert proba is not None
-        variance = None
-        if phi.ndim == 1:
-            variance = _label_variance(proba, phi)
+        variance = _label_variance(proba, phi) if phi.ndim == 1 else None
         return World(frozen, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
     if sample.values is not None:
         raise ValueError(
@@ -168,7 +166,7 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
 
 
-def pvalue(observed: float, drawn: Array) -> float:
+def draws_pvalue(observed: float, drawn: Array) -> float:
     """(1 + #{drawn ≥ observed})/(1 + draws), counting as equal what differs by rounding only."""
     slack = _ROUNDING * max(abs(float(observed)), float(np.abs(drawn).max()))
     return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + len(drawn)))

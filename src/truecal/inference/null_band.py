@@ -12,7 +12,7 @@ from ..core.result import Result
 from ..core.rules import BinCounts
 from ..core.types import Array
 from .frozen import Frozen
-from .null import Sampler, calibrated_world, pvalue, simulate
+from .null import Sampler, calibrated_world, draws_pvalue, simulate
 from .options import bins_text, check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
 
 
@@ -91,7 +91,7 @@ def null_band_of(frozen: Frozen, level: float, draws: int, seed: int, sampler: S
     world = calibrated_world(frozen, sampler)
     simulated = simulate(world, draws, seed)
     low, high = null_quantiles(simulated.drawn, level)
-    each = [pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
+    each = [draws_pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
     return NullBand(
         estimate=error.present(simulated.observed),
         low=error.present(low),
