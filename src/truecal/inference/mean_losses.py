@@ -152,15 +152,16 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     return centre + sd, centre - sd, surprise
 
 
+def top_label_table(u: Array, correction: float = 1.0) -> Array:
+    """(n, 2): the confidence loss of rows with confidence u if the top class is wrong, and if it is right."""
+    return np.column_stack([correction + u * u, np.square(1 - u)])
+
+
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Values:
     """The difference of confidence losses where only (correct?, confidence) of each model is known."""
-    wrong, right, came = [], [], []
-    for correct, confidence in zip(z, c, strict=True):
-        u = confidence.astype(np.float64)
-        wrong.append(correction + u * u)
-        right.append(np.square(1 - u))
-        came.append(np.where(correct, right[-1], wrong[-1]))
-    high, low = wrong[0] - right[1], right[0] - wrong[1]
+    first, second = (top_label_table(u.astype(np.float64), correction) for u in c)
+    came = [np.where(right, table[:, 1], table[:, 0]) for right, table in zip(z, (first, second), strict=True)]
+    high, low = first[:, 0] - second[:, 1], first[:, 1] - second[:, 0]
     mean = (c[0].astype(np.float64) + c[1]) / 2
     return Values(came[0] - came[1], high, low, _by_range(2 * mean * (1 - mean), high, low))
 

@@ -125,7 +125,7 @@ def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
     """ "15 bins", "5, 20 and 2000 bins", or nothing for a rule without bins."""
     if n_bins is None:
         return "no bin count"
-    if isinstance(n_bins, tuple) and len(n_bins) > 1:
-        return ", ".join(map(str, n_bins[:-1])) + f" and {n_bins[-1]} bins"
-    m = n_bins[0] if isinstance(n_bins, tuple) else n_bins
-    return "1 bin" if m == 1 else f"{m} bins"
+    *rest, last = n_bins if isinstance(n_bins, tuple) else (n_bins,)
+    if rest:
+        return ", ".join(map(str, rest)) + f" and {last} bins"
+    return "1 bin" if last == 1 else f"{last} bins"

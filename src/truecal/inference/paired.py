@@ -15,10 +15,10 @@ from ..core.result import Result
 from ..core.rules import BinCounts
 from ..core.types import Groups
 from .frozen import Frozen
-from .loss_parts import loss_influence, own_losses
+from .loss_parts import joint_se, loss_influence, own_losses
 from .mean_losses import Part, mean_interval
 from .options import Options, bins_text, check_groups, check_level, read_error
-from .spread import Spread, paired_interaction, paired_spread, spreads
+from .spread import Spread, paired_spread, spreads
 
 
 @final
@@ -151,20 +151,16 @@ def spread_part(a: Spread, b: Spread, level: float) -> Part:
 def _pvalue(estimate: float, se: float, spread: Spread) -> float:
     if not se > 0:
         return 1.0 if estimate == 0 else 0.0
-    freedom = max(1.0, min(spread.units, len(spread.H)) - 1.0)
-    return float(2 * stdtr(freedom, -abs(estimate) / se))
+    return float(2 * stdtr(spread.freedom, -abs(estimate) / se))
 
 
 def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float, groups: Groups | None) -> Part:
     """D, the difference of n·error: losses and Us vary together, row by row."""
     losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
-    d = a.theta - b.theta
-    weight = a.unit_weight / a.unit_weight.sum()
-    v = paired_interaction(a, b)
-    each = losses + 2 * ((a.h - b.h) - d * weight)
-    se = float(np.sqrt(max(np.square(each).sum() - v, v)))
+    d = a - b
+    se = joint_se(losses, d)
     w = np.square(first.sample.row_weights)
     gap = first.sample.loss(bool(first.error.corrected)) - second.sample.loss(bool(second.error.corrected))
-    estimate = d + float(w @ gap / w.sum())
-    half = a.quantile(level) * se
-    return Part(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, a), a.note or b.note)
+    estimate = d.theta + float(w @ gap / w.sum())
+    half = d.quantile(level) * se
+    return Part(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, d), a.note or b.note)
