@@ -18,8 +18,7 @@ def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> Calib
     automatic = isinstance(n_bins, str) and n_bins == "auto"
     if n_bins is not None and not (automatic and not metric.binning.has_counts):
         metric = metric.with_bins(n_bins)
-    asked = getattr(metric.binning, "n_bins", ())
-    counts = asked if isinstance(asked, tuple) else ()
+    counts = metric.binning.n_bins if metric.binning.several else ()
     twice = next((m for i, m in enumerate(counts) if m in counts[:i]), None)
     if twice is not None:
         raise ValueError(f"n_bins must hold different counts, got {twice} twice")
