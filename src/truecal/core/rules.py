@@ -48,6 +48,16 @@ def read_bins(n_bins: BinCounts) -> int | tuple[int, ...] | Literal["auto"]:
     return counts
 
 
+def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
+    """ "15 bins", "5, 20 and 2000 bins", or nothing for a rule without bins."""
+    if n_bins is None:
+        return "no bin count"
+    *rest, last = n_bins if isinstance(n_bins, tuple) else (n_bins,)
+    if rest:
+        return ", ".join(map(str, rest)) + f" and {last} bins"
+    return "1 bin" if last == 1 else f"{last} bins"
+
+
 def auto_bins(rows: int, views: int = 1) -> int:
     """m = (n·v)^(2/5), between 2 and n/5, for v averaged views: near the least error of the gap over many worlds.
 

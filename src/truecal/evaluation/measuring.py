@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.errors import ERRORS, CalibrationError, signed_root
 from ..core.result import plain
-from ..core.rules import DEFAULT_BINS, ArgmaxQuantile
+from ..core.rules import DEFAULT_BINS, ArgmaxQuantile, bins_text
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.types import Array, Groups
@@ -32,13 +32,6 @@ NOTIONS = ("classwise", "binary", "confidence", "top_label")
 """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
-
-
-def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
-    """Bin counts in words, such as "1 bin" or "5, 20 and 2000 bins"; loads scipy with the rest of inference."""
-    from ..inference.options import bins_text
-
-    return bins_text(n_bins)
 
 
 @dataclass(frozen=True)
@@ -323,23 +316,18 @@ def _squared(
     for parts, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
         spread, u = spreads.get(m), parts.U - (within or 0.0)
         gap_sq = parts.gap_sq if spread is None else spread.theta
-        rows.append(
-            ErrorValue(
-                error=name,
-                symbol=frozen.error.symbol,
-                truthful=frozen.error.truthful,
-                n_bins=m,
-                value=parts.error,
-                headline=m == headline,
-                loss=parts.loss,
-                U=u,
-                gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
-                score=parts.score,
-                within=within,
-                **_ends(spread, u, level),
-            )
-        )
+        gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
+        more = {"loss": parts.loss, "U": u, "gap": gap, "score": parts.score, "within": within}
+        rows.append(_row(name, frozen, m, parts.error, headline, **more, **_ends(spread, u, level)))
     return rows
+
+
+def _row(
+    name: str, frozen: Frozen, m: int | None, value: float, headline: int | None, **more: float | None
+) -> ErrorValue:
+    metric = frozen.error
+    about: dict[str, Any] = {"headline": m == headline, **more}
+    return ErrorValue(name, metric.symbol, metric.truthful, m, value, **about)
 
 
 def _ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
@@ -358,30 +346,17 @@ def _absolute(
     from ..inference.null_band import null_band_of
     from ..inference.options import fewest_draws
 
-    metric = frozen.error
     values = frozen.values.tolist()
     clustered = clustered or frozen.sample.marks is None
     draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
-    bands: list[Any] = [None] * len(values)
+    nulls: list[dict[str, Any]] = [{}] * len(values)
     if draws:
         band = null_band_of(frozen, settings.level, max(draws, fewest_draws(settings.level)), settings.seed)
-        bands = list(band.each())
+        nulls = [{"null_low": b.low, "null_high": b.high, "null_pvalue": b.pvalue} for b in band.each()]
     elif not clustered and name in ECE_NAMES:
         found.note(f"{name} has no null band: it needs more draws")
-    return [
-        ErrorValue(
-            error=name,
-            symbol=metric.symbol,
-            truthful=metric.truthful,
-            n_bins=m,
-            value=value,
-            headline=m == headline,
-            null_low=None if band is None else band.low,
-            null_high=None if band is None else band.high,
-            null_pvalue=None if band is None else band.pvalue,
-        )
-        for m, value, band in zip(frozen.counts, values, bands, strict=True)
-    ]
+    each = zip(frozen.counts, values, nulls, strict=True)
+    return [_row(name, frozen, m, value, headline, **null) for m, value, null in each]
 
 
 def _test(sample: Sample, settings: Settings, found: Measured) -> CalibrationTest:

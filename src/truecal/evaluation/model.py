@@ -16,17 +16,7 @@ from ..core.rules import BinCounts, read_bins
 from ..core.types import Array
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, check_by, check_errors, read_inputs
-from .measuring import (
-    NOTIONS,
-    ErrorValue,
-    LossValue,
-    Measured,
-    Progress,
-    Reliability,
-    Settings,
-    bins_text,
-    measure,
-)
+from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Progress, Reliability, Settings, measure
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
@@ -384,6 +374,3 @@ def with_subgroups(
         own = None if clusters is None else clusters[rows]
         parts[str(value)] = evaluate_inputs(part, settings, str(value), own)[0]
     return replace(result, subgroups=parts)
-
-
-__all__ = ["Evaluation", "bins_text", "evaluate"]

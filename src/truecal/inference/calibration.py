@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array
 from .forms import ClassForms, ScalarForms, combined, farthest, words
@@ -28,7 +28,7 @@ from .null import (
     draws_pvalue,
     simulate,
 )
-from .options import at_floor, bins_text, check_draws, p_text, read_error, shown_bins
+from .options import at_floor, check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""

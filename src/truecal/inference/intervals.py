@@ -12,13 +12,13 @@ from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
 from .frozen import Frozen
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
 from .null_band import NullBand, null_band_of
-from .options import Options, bins_text, check_draws, check_groups, check_level, read_error
+from .options import Options, check_draws, check_groups, check_level, read_error
 from .spread import Spread, spreads
 
 What = Literal["gap_sq", "U", "loss", "score", "error", "within"]

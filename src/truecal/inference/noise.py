@@ -9,11 +9,11 @@ import numpy as np
 
 from ..core.errors import CalibrationError
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.types import Array
 from .frozen import Frozen
 from .null import Sampler, World, calibrated_world, closed_form_sd, simulate
-from .options import bins_text, check_draws, read_error, shown_bins
+from .options import check_draws, read_error, shown_bins
 
 
 @final

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..core.errors import CalibrationError
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.types import Array
 from .frozen import Frozen
 from .null import Sampler, calibrated_world, draws_pvalue, simulate
-from .options import bins_text, check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
+from .options import check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
 
 
 @final

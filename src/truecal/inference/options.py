@@ -118,13 +118,3 @@ def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:
     counts = counts_of(error.binning)
     # one count or a tuple, as asked for
     return counts if error.binning.several else counts[0]  # type: ignore[return-value]
-
-
-def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
-    """ "15 bins", "5, 20 and 2000 bins", or nothing for a rule without bins."""
-    if n_bins is None:
-        return "no bin count"
-    *rest, last = n_bins if isinstance(n_bins, tuple) else (n_bins,)
-    if rest:
-        return ", ".join(map(str, rest)) + f" and {last} bins"
-    return "1 bin" if last == 1 else f"{last} bins"

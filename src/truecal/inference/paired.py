@@ -12,12 +12,12 @@ from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.types import Groups
 from .frozen import Frozen
 from .loss_parts import joint_se, loss_influence, own_losses
 from .mean_losses import Part, mean_interval
-from .options import Options, bins_text, check_groups, check_level, read_error
+from .options import Options, check_groups, check_level, read_error
 from .spread import Spread, paired_spread, spreads
 
 
