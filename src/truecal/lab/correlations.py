@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -184,53 +184,28 @@ def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-@dataclass(frozen=True)
-class InferredN:
-    """Which sample sizes explain the printed ±: from ``low`` to ``high`` all entries but ``unexplained`` fit."""
-
-    low: int
-    high: int
-    unexplained: tuple[tuple[str, str, str], ...]
-
-
-def inferred_n(rows: Sequence[Mapping[str, Any]], experiment: str, digits: int = 3) -> InferredN:
-    """The sample sizes under which most printed ± follow from the printed r, both known to ``digits`` decimals."""
-    ranges = {}
-    for row in rows:
-        r, pm, half = abs(row[f"{experiment}_r"]), row[f"{experiment}_pm"], 0.5 * 10**-digits
-        widest = 1.96 * (1 - max(r - half, 0.0) ** 2)
-        narrowest = 1.96 * (1 - (r + half) ** 2)
-        high = math.inf if pm <= half else (widest / (pm - half)) ** 2 + 1
-        ranges[row["error"], row["item1"], row["item2"]] = ((narrowest / (pm + half)) ** 2 + 1, high)
-    ends = [math.floor(end) + step for pair in ranges.values() for end in pair if end < math.inf for step in (0, 1)]
-
-    def fitting(n: int) -> int:
-        return sum(low <= n <= high for low, high in ranges.values())
-
-    best = max(map(fitting, ends))
-    good = sorted(n for n in ends if fitting(n) == best)
-    missed = tuple(key for key, (low, high) in ranges.items() if not low <= good[0] <= high)
-    return InferredN(good[0], good[-1], missed)
-
-
 def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
     """The table for reading: r ± the paper's half-width, and the cluster bootstrap's limits in brackets."""
     with_paper = [name for name in experiments if f"paper_{name}_r" in table]
     head = ["Error", "Item 1", "Item 2"]
     for name in experiments:
         head += [f"{name} r ±", "by traces", *(["paper"] if name in with_paper else []), "if calibrated"]
-    lines = [head, ["---"] * 3 + ["---:"] * (len(head) - 3)]
+    lines = []
     for _, row in table.iterrows():
-        cells = [str(row["error"]), str(row["item1"]).replace("_", " "), str(row["item2"])]
+        cells = [row["error"], row["item1"].replace("_", " "), row["item2"]]
         for name in experiments:
-            cells.append(f"{_r(row[f'{name}_r'])} ± {_r(row[f'{name}_pm'])}")
-            cells.append(f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]")
+            cells += [_r_pm(row, name), _limits(row, name)]
             if name in with_paper:
-                published = f"{_r(row[f'paper_{name}_r'])} ± {_r(row[f'paper_{name}_pm'])}"
-                cells.append(published if str(row["error"]) in PAPER_BINNING else "–")
+                cells.append(_r_pm(row, f"paper_{name}") if row["error"] in PAPER_BINNING else "–")
             cells.append(_r(row[f"{name}_twin_r"]))
         lines.append(cells)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown_table(head, lines, words=3) + "\n"
+
+
+def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table whose first columns hold words and whose others hold numbers."""
+    aligned = ["---"] * words + ["---:"] * (len(head) - words)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, aligned, *lines))
 
 
 def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
@@ -244,8 +219,7 @@ def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
         for i, (_, row) in enumerate(part.iterrows()):
             cells = [first if i == 0 else "", _latex_item(latex, row["item1"]), _latex_item(latex, row["item2"])]
             for name in experiments:
-                interval = f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]"
-                cells.append(f"{_r(row[f'{name}_r'])} $\\pm$ {_r(row[f'{name}_pm'])} {interval}")
+                cells.append(_r_pm(row, name, r"$\pm$") + " " + _limits(row, name))
             lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -259,3 +233,11 @@ def _latex_item(latex: str, item: str) -> str:
 
 def _r(value: float) -> str:
     return "n/a" if math.isnan(value) else f"{value:.3f}"
+
+
+def _r_pm(row: Any, name: str, sign: str = "±") -> str:
+    return f"{_r(row[f'{name}_r'])} {sign} {_r(row[f'{name}_pm'])}"
+
+
+def _limits(row: Any, name: str) -> str:
+    return f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]"
