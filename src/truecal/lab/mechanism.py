@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TEMPERATURE = "temperature"
 ALL = "all"  # in the place of a trace: every checkpoint of the experiment together
 TWIN = "twin"  # the same reports, labels drawn from them: calibration repaired in full
+VARIANTS = {TEMPERATURE: "temperature scaling"} | RECALIBRATIONS | {TWIN: "calibrated twins"}
 ERRORS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr", "score_LinCE_cw")
 LEAST = 10  # checkpoints below which a trace has no line
 
@@ -31,7 +32,7 @@ def mechanism_table(kept: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
     lines = []
     for experiment, table in kept.items():
-        for name in (TEMPERATURE, *RECALIBRATIONS, TWIN):
+        for name in VARIANTS:
             prefix = "" if name == TEMPERATURE else f"{name}_"
             for trace, part in _parts(table, f"{prefix}{error_column('ConfECE', 'fix', min(BINS))}"):
                 lines.append({"experiment": experiment, "recalibration": name, "trace": trace, **_line(part, prefix)})

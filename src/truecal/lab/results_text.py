@@ -31,7 +31,7 @@ from truecal.lab.checkpoints import (
     u_column,
 )
 from truecal.lab.correlations import REFERENCE, markdown_table, rank_correlations, to_markdown
-from truecal.lab.mechanism import ALL, TEMPERATURE, TWIN
+from truecal.lab.mechanism import ALL, TEMPERATURE, VARIANTS
 from truecal.lab.traces import CROSS, WITHIN, heading, kind
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ NOT_TRUTHFUL = ("ConfECE", "ConfCE")
 STRONG, WEAK = 0.8, 0.5  # how a rank correlation is put into words
 SMALL_U = 0.25  # spread of U against that of the loss below which the loss decides
 NOISE_LIKE = 1.5  # root mean square of U against the twins' below which it counts as noise
-VARIANTS = {TEMPERATURE: "temperature scaling"} | RECALIBRATIONS | {TWIN: "calibrated twins"}
 MANY_TO_FEW = tuple(sorted(BINS, reverse=True))
 FEWEST = min(BINS)
 BIN_LIST = " / ".join(map(str, MANY_TO_FEW))
