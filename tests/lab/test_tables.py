@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -74,7 +74,7 @@ class TestTable:
 
     def test_lines_are_the_papers(self) -> None:
         ours = [(pair.family, *pair.items) for pair in PAPER_PAIRS]
-        assert ours == [(row["error"], row["item1"], row["item2"]) for row in paper_table()]
+        assert ours == [(row["error"], row["item1"], row["item2"]) for row in paper_rows()]
 
     def test_all_combinations_of_norm_and_binning(self) -> None:
         result = spearman_table({"within": made_up_table()}, ALL_PAIRS, repeats=2)
@@ -132,6 +132,10 @@ class TestClusterBootstrap:
         assert np.isnan(cluster_bootstrap(np.random.default_rng(0).normal(size=(9, 2)), ["a"] * 9)).all()
 
 
+def paper_rows() -> list[dict[str, Any]]:
+    return cast(Any, paper_table().to_dict("records"))
+
+
 def inferred_n(rows: Sequence[Mapping[str, Any]], experiment: str) -> tuple[int, int, list[tuple[str, str, str]]]:
     """The sample sizes under which most printed ± follow from the printed r, and the entries that do not."""
     ranges, half = {}, 0.0005  # both are known to three decimals
@@ -156,12 +160,12 @@ class TestPaper:
     """± = 1.96 (1 − r²) / sqrt(N − 1) explains the paper's figures for one N each, but for a single entry."""
 
     def test_inferred_n(self) -> None:
-        assert inferred_n(paper_table(), "within") == (3542, 3544, [("ConfCE_corr", "qua-20", "qua-5")])
-        assert inferred_n(paper_table(), "cross") == (3683, 3775, [])
+        assert inferred_n(paper_rows(), "within") == (3542, 3544, [("ConfCE_corr", "qua-20", "qua-5")])
+        assert inferred_n(paper_rows(), "cross") == (3683, 3775, [])
 
     @pytest.mark.parametrize(("experiment", "n"), [("within", 3543), ("cross", 3700)])
     def test_every_other_entry_follows(self, experiment: str, n: int) -> None:
-        for row in paper_table():
+        for row in paper_rows():
             r, printed = row[f"{experiment}_r"], row[f"{experiment}_pm"]
             possible = [plus_minus(r + shift, n) for shift in np.linspace(-0.0005, 0.0005, 101)]
             fits = any(abs(value - printed) <= 0.0005 + 1e-12 for value in possible)

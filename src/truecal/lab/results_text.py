@@ -112,10 +112,14 @@ def results_text(
 ) -> str:
     """The whole file."""
     names = list(tables)
-    parts = [f"# {run['title']}", _in_short(names, kept, main, mechanism)]
+    lines = main[main["item1"] == REFERENCE].groupby("error", sort=False)
+    r: dict[str, Any] = {name: lines[f"{name}_r"].agg(list).to_dict() for name in names}  # from many bins to few
+    parts = [f"# {run['title']}", _in_short(r, kept, mechanism)]
     parts += ["## What was run", *run["notes"], _settings(run), _counts(run, tables, kept)]
     for name in names:
-        parts += [f"## {heading(name)}", *_claims(name, kept[name], main, run)]
+        parts += [f"## {heading(name)}", *_claims(name, kept[name], main, r[name])]
+        if run.get("beside_paper"):
+            parts.append(_against_paper(name, main))
     parts += _mechanism(mechanism, names)
     parts += ["## Rank correlations", _say("correlations"), to_markdown(main, names).rstrip()]
     parts += ["All combinations of norm and binning: `tables/combinations.csv`.", _binnings(combinations, names)]
@@ -130,36 +134,37 @@ def _sentences() -> dict[str, str]:
 
 
 def _say(key: str, /, **facts: Any) -> str:
-    """A paragraph of the file with the facts put in."""
-    return " ".join(_sentences()[key].split()).format(**facts)
+    """A paragraph of the file with the facts put in, beside those that are always the same."""
+    return " ".join(_sentences()[key].split()).format(bins=BIN_LIST, fewest=FEWEST, **facts)
 
 
 def _in_short(
-    names: Sequence[str], kept: Mapping[str, pd.DataFrame], main: pd.DataFrame, mechanism: pd.DataFrame
+    r: Mapping[str, dict[str, list[float]]], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame
 ) -> str:
     """For those who read no further: which claims hold, where the flip appears and why, what the score does."""
-    values = {(name, family): _against_reference(name, main, family) for name in names for family in TABLE_BINNING}
 
     def lowest(*families: str) -> str:
-        return _verdict(min(min(values[name, family]) for name in names for family in families))
+        return _verdict(min(min(values[family]) for values in r.values() for family in families))
 
     def each(*families: str) -> dict[str, str]:
         digits = 3 if set(families) <= set(SCORES) else 2
-        return {f: ", ".join(f"{_short(name)} {_list(values[name, f], digits)}" for name in names) for f in families}
+        return {
+            f: ", ".join(f"{_short(name)} {_list(values[f], digits)}" for name, values in r.items()) for f in families
+        }
 
-    flips = [_short(name) for name in names if _flipped(values[name, "ConfECE"])]
+    flips = [_short(name) for name, values in r.items() if _flipped(values["ConfECE"])]
     flip = f"changes sign with the number of bins ({', '.join(flips)})" if flips else "keeps its sign"
-    why = [words for words in (_gap_words(name, kept[name], mechanism) for name in names) if words]
-    repaired = [words for words in (_repair_words(name, mechanism) for name in names) if words]
+    why = [*filter(None, (_gap_words(name, table, mechanism) for name, table in kept.items()))]
+    repaired = [*filter(None, (_repair_words(name, mechanism) for name in kept))]
     verdicts = {f"verdict_{family}": lowest(family) for family in TRUTHFUL}
-    traces = ", ".join(f"{_short(name)} {kept[name]['trace'].nunique()}" for name in names)
+    traces = ", ".join(f"{_short(name)} {table['trace'].nunique()}" for name, table in kept.items())
     lines = [
-        _say("in_short", bins=BIN_LIST, traces=traces),
+        _say("in_short", traces=traces),
         _say("short_score", verdict=lowest(*SCORES), **each(*SCORES)),
         _say("short_truthful", **verdicts, **each(*TRUTHFUL)),
         _say("short_usual", flip=flip, **each("ConfECE")),
         _say("short_why", why="; ".join(why)) if why else "",
-        _say("short_repaired", fewest=FEWEST, words="; ".join(repaired)) if repaired else "",
+        _say("short_repaired", words="; ".join(repaired)) if repaired else "",
     ]
     return "\n".join(filter(None, lines))
 
@@ -212,7 +217,7 @@ def _mechanism(mechanism: pd.DataFrame, names: Sequence[str]) -> list[str]:
     if not lines:
         return []
     table = markdown_table([*head, *(f"{family}, all" for family in errors)], lines, words=2)
-    return ["## Gap and classification error inside a trace", _say("mechanism", bins=BIN_LIST), table]
+    return ["## Gap and classification error inside a trace", _say("mechanism"), table]
 
 
 def _of_all(whole: pd.DataFrame, family: str) -> str:
@@ -234,35 +239,32 @@ def _counts(run: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], kept: Ma
     for name, table in tables.items():
         traces, used = table["trace"].nunique(), kept[name]
         missing = len(run["traces"].get(name, [])) - traces
-        facts = {
-            "missing": f" ({missing} planned traces are missing)" if missing > 0 else "",
+        note = f" ({missing} planned traces are missing)" if missing > 0 else ""
+        facts = {"heading": heading(name), "traces": f"{traces} traces{note}", "checkpoints": len(table)}
+        facts |= {
+            "kept": len(used),
             "kept_traces": used["trace"].nunique(),
-            "lowest": used[REFERENCE].min(),
-            "highest": used[REFERENCE].max(),
+            "error": used[REFERENCE].agg(["min", "max"]),
         }
-        lines.append(
-            _say("counts", heading=heading(name), traces=traces, checkpoints=len(table), kept=len(used), **facts)
-        )
+        lines.append(_say("counts", **facts))
     return "\n".join(lines)
 
 
-def _claims(name: str, table: pd.DataFrame, main: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:
+def _claims(name: str, table: pd.DataFrame, main: pd.DataFrame, r: Mapping[str, list[float]]) -> list[str]:
     parts = [u_part(table, family, bins) for family in TRUTHFUL for bins in MANY_TO_FEW]
-    values = {family: _against_reference(name, main, family) for family in TABLE_BINNING}
     between = main[main["item1"] != REFERENCE].groupby("error")[f"{name}_r"].min()
-    flipped = [family for family in NOT_TRUTHFUL if _flipped(values[family])]
+    flipped = [family for family in NOT_TRUTHFUL if _flipped(r[family])]
     flips = f"holds for {' and '.join(flipped)}" if flipped else "not seen here: no sign changes"
     return [
         _near_calibrated(parts),
         _u_table(parts),
         _dominance(table),
-        _say("robust", **_correlated(values, TRUTHFUL)),
-        _say("flips", **_correlated(values, NOT_TRUTHFUL) | {"verdict": flips}),
+        _say("robust", **_correlated(r, TRUTHFUL)),
+        _say("flips", **_correlated(r, NOT_TRUTHFUL) | {"verdict": flips}),
         _between_bin_counts(between),
-        _say("score", **_correlated(values, SCORES), between=min(between[family] for family in SCORES)),
+        _say("score", **_correlated(r, SCORES), between=min(between[family] for family in SCORES)),
         _why(name, parts, main),
         _losses_agree(table),
-        _against_paper(name, main) if run.get("beside_paper") else "",
     ]
 
 
@@ -270,14 +272,14 @@ def _correlated(values: Mapping[str, Sequence[float]], families: Iterable[str]) 
     """The facts of a sentence on correlations at every bin count: the numbers of each family, and the verdict."""
     words = "; ".join(f"{family} {_list(values[family])}" for family in families)
     lowest = min(min(values[family]) for family in families)
-    return {"verdict": _verdict(lowest), "bins": BIN_LIST, "words": words}
+    return {"verdict": _verdict(lowest), "words": words}
 
 
 def _near_calibrated(parts: Sequence[UPart]) -> str:
     few = [part for part in parts if part.bins == FEWEST]
     words = [_say("bias", part=part, times=_ratio(_size(part.u), _size(part.twin_u))) for part in few]
-    close = all(abs(part.bias) < 0.1 for part in few)
-    return _say("nearly_calibrated", verdict="holds" if close else "does not hold", words="; ".join(words))
+    verdict = "holds" if all(abs(part.bias) < 0.1 for part in few) else "does not hold"
+    return _say("nearly_calibrated", verdict=verdict, words="; ".join(words))
 
 
 def _u_table(parts: Sequence[UPart]) -> str:
@@ -346,7 +348,7 @@ def _miscalibration(name: str, main: pd.DataFrame) -> str:
     fall, contrast = "falls along with the classification error", "it does not"
     if here < there:
         fall, contrast = "does not fall as much", "it falls more"
-    return _say("miscalibration", fewest=FEWEST, here=here, there=there, twin=twin, fall=fall, contrast=contrast)
+    return _say("miscalibration", here=here, there=there, twin=twin, fall=fall, contrast=contrast)
 
 
 def _binnings(combinations: pd.DataFrame, names: Sequence[str]) -> str:
@@ -358,8 +360,8 @@ def _binnings(combinations: pd.DataFrame, names: Sequence[str]) -> str:
         gap = (wide["fix"] - wide["qua"]).abs()
         most = int(np.argmax(gap.to_numpy()))
         family, bins = gap.index[most]
-        facts = wide.iloc[most].to_dict() | {"median": gap.median()}
-        lines.append(_say("binning", heading=heading(name), family=family, bins=bins, **facts))
+        facts: Any = {**wide.iloc[most], "median": gap.median()}
+        lines.append(_say("binning", heading=heading(name), family=family, count=bins, **facts))
     return "\n".join(lines)
 
 
@@ -378,10 +380,6 @@ def _line(main: pd.DataFrame, family: str, bins: int) -> Any:
     return main[(main["error"] == family) & (main["item1"] == REFERENCE) & (main["item2"] == item)].iloc[0]
 
 
-def _against_reference(name: str, main: pd.DataFrame, family: str) -> list[float]:
-    return [float(_line(main, family, bins)[f"{name}_r"]) for bins in MANY_TO_FEW]
-
-
 def _verdict(lowest: float) -> str:
     if lowest >= STRONG:
         return f"holds (all at least {STRONG:g})"
@@ -397,7 +395,7 @@ def _size(values: Values) -> float:
     return math.hypot(values.mean(), values.std())
 
 
-def _ratio(part: float, whole: float) -> float:
+def _ratio(part: Any, whole: Any) -> float:
     return float(part / whole) if whole else math.nan
 
 
