@@ -20,7 +20,7 @@ LITTLE = 300
 
 @pytest.fixture(scope="module")
 def gamed():
-    return tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, budget=LITTLE)
+    return tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, budget=1000)
 
 
 @pytest.fixture(scope="module")

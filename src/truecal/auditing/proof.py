@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truecal.core.result import plain
+from truecal.core.types import Array
 
 from .metric import Metric
 from .table import Frame, Table, chances, tabulate
 from .worlds import Matrix, as_floats
-
-Array = NDArray[Any]
 
 
 class Reproduction(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from truecal.core.types import Array
+
 from .metric import Metric
 from .worlds import Matrix, matrix
-
-Array = NDArray[Any]
 
 CLEAR = 10.0
 """A gain counts when it is this many times what rounding could fake,"""
