@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .metric import Metric
+from .proof import Proof
 from .search import Found, Lie
 from .table import tabulate, values
 from .worlds import JITTER, Matrix
@@ -54,6 +55,11 @@ def findings(found: Found) -> tuple[Finding, ...]:
         text = f"{SORTS}: rows with equal predictions are ordered by their labels, so bins depend on outcomes"
         said.insert(0, Finding(SORTS, text, jittered.gain))
     return (*said, *_joined(found.gains.get("pool")))
+
+
+def drawn_finding(proof: Proof) -> Finding:
+    """What a proof from drawn outcomes says: the one lie that was judged."""
+    return Finding(proof.kind, WORDS[proof.kind], proof.gain)
 
 
 def sorts_labels(metric: Metric, lie: Lie) -> bool:

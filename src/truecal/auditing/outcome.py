@@ -69,9 +69,10 @@ class AuditReport(Result):
 
     @property
     def resolution(self) -> float:
-        """The smallest gain that every part of the exact search would have seen."""
-        exact = [part.resolution for part in self.searched if part.worlds and "drawn" not in part.where]
-        return max(exact, default=float("nan"))
+        """The smallest gain that every part of the exact search would have seen; where all was drawn, of that."""
+        tried = [part for part in self.searched if part.worlds]
+        exact = [part for part in tried if part.exact]
+        return max((part.resolution for part in exact or tried), default=float("nan"))
 
     def reproduce(self) -> Reproduction:
         """The arrays of the proof: the world, the lie, every outcome and its chance, as the metric takes them.

@@ -15,7 +15,7 @@ from truecal.core.data import check_positive_int, check_seed, shown
 from truecal.evaluation.model import check_progress
 
 from .contracts import CHECKS, NO_GAIN, Check, check_contracts
-from .findings import findings
+from .findings import drawn_finding, findings
 from .metric import ArrayKind, BinaryForm, Convention, Form, InputKind, Meter, Metric, find_form, name_of
 from .outcome import AuditReport, Verdict
 from .proof import Proof, prove, simplest
@@ -194,14 +194,14 @@ class _Auditor:
         detail = f"a lie gains {proof.gain:.3g}" if proof else "no lie that was tried gains"
         checks.append(Check(NO_GAIN, proof is None, detail, expected.get(NO_GAIN)))
         if found.searched and not any(part.worlds for part in found.searched):
-            refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "no value")
+            refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN")
             raise ValueError(f"the metric has no value on any small sample: {refusal}")
         return AuditReport(
             metric=name,
             options=options,
             verdict=verdict,
             proof=proof,
-            findings=findings(found) if found.lies else (),
+            findings=() if proof is None else findings(found) if proof.exact else (drawn_finding(proof),),
             certificates=tuple(found.certificates),
             checks=tuple(checks),
             searched=tuple(found.searched),

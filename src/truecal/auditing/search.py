@@ -38,6 +38,8 @@ class Searched:
     worlds: int
     predictions: int
     resolution: float
+    exact: bool = True
+    """Whether all outcomes were listed; else they were drawn."""
 
 
 @final

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,9 @@ from .worlds import Matrix, as_floats, lies, worlds
 
 SIZES = (20, 60, 200)
 RISK = 1e-6
-"""The chance that a drawn proof is wrong."""
+"""The chance that any drawn proof of an audit is wrong,"""
+MOST = 200
+"""which judges no more lies than this on fresh draws: three sizes, three worlds, up to twenty numbers of classes."""
 _FIRST, _SECOND = 40, 1500  # draws to choose a lie on, and at least as many to judge it on
 
 
@@ -52,19 +53,16 @@ def _judge(
     honest = _values(metric, world, first)
     kind, lie = max(candidates, key=lambda c: _promise(honest - _values(metric, c[1], first)))
     difference = honest - _values(metric, lie, first)
-    n, k = world.shape
     if not _promise(difference) > 2:  # no lie looks better than chance: what could have been seen is said all the same
-        width = _width(np.concatenate([difference, [0.0]]), second) if np.isfinite(difference).all() else math.nan
-        found.searched.append(Searched("named lies, drawn outcomes", n, k, 1, len(candidates), width))
+        _note(found, world, len(candidates), _width(difference, second))
         return None
     outcomes = draw(world, second, rng)
     truth, other = (_values(metric, rows, outcomes) for rows in (world, lie))
     gain, width = float(np.mean(truth - other)), _width(truth - other, second)
-    found.searched.append(Searched("named lies, drawn outcomes", n, k, 1, len(candidates), width))
+    _note(found, world, len(candidates), width)
     if not gain > max(width, RELATIVE * float(np.abs(truth).max())):
         return None
     sign = -1 if metric.form.higher_is_better else 1
-    even = np.full(second, float(Fraction(1, second)))
     return Proof(
         world=as_floats(world),
         lie=as_floats(lie),
@@ -75,8 +73,15 @@ def _judge(
         bound=width,
         exact=False,
         outcomes=outcomes,
-        chances=even,
+        chances=np.full(second, 1 / second),
     )
+
+
+def _note(found: Found, world: Matrix, lies: int, width: float) -> None:
+    """What was looked at: no world at all where a value was missing."""
+    n, k = world.shape
+    seen = int(math.isfinite(width))
+    found.searched.append(Searched("named lies, drawn outcomes", n, k, seen, seen * lies, width, exact=False))
 
 
 def _values(metric: Metric, rows: Matrix, outcomes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -98,6 +103,6 @@ def _width(difference: NDArray[np.float64], draws: int) -> float:
     """
     if not np.isfinite(difference).all():
         return math.nan
-    log = math.log(2 / RISK)
+    log = math.log(2 * MOST / RISK)
     spread, reach = float(difference.var(ddof=1)), 2 * float(np.ptp(difference))
     return math.sqrt(2 * spread * log / draws) + 7 * reach * log / (3 * (draws - 1))

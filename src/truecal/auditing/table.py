@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
