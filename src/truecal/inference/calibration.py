@@ -131,14 +131,14 @@ def calibration_test(
     if error is None:
         error = "binary" if np.ndim(y_proba) == 1 else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
-    if metric.norm == "l1":
-        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return u_test(Frozen.of(metric, sample), draws, seed, sampler)
 
 
 def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
     """The test on U of one error, at one bin count or at several together."""
+    if frozen.error.norm == "l1":
+        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     world = calibrated_world(frozen, sampler)
     simulated = simulate(world, draws, seed)
     details = _details(frozen, simulated, closed_form_sd(world))
