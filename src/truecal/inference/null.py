@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.cells import BinCells, Piece
+from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Linear
 from ..core.sample import Sample
@@ -114,15 +115,14 @@ def draw_labels(rng: np.random.Generator, proba: Array, size: int) -> Array:
     """(size, n) labels, row i from the distribution proba[i] (normalised), by inverting its cumulative sums."""
     n, k = proba.shape
     labels = np.empty((size, n), dtype=np.min_scalar_type(k))
-    step = max(1, _CDF_ENTRIES // k)
-    for start in range(0, n, step):
-        cdf = np.cumsum(proba[start : start + step], axis=1, dtype=np.float64)
+    for rows in row_blocks(n, k, _CDF_ENTRIES):
+        cdf = np.cumsum(proba[rows], axis=1, dtype=np.float64)
         cdf /= cdf[:, -1:]
         offset = np.arange(len(cdf), dtype=np.float64)[:, None]
         flat = (cdf + offset).reshape(-1)  # one sorted array: row i lives in [i, i + 1]
         found = np.searchsorted(flat, rng.random((len(cdf), size)) + offset, side="right")
         found -= (offset * k).astype(found.dtype)
-        labels[:, start : start + step] = np.minimum(found, k - 1).T
+        labels[:, rows] = np.minimum(found, k - 1).T
     return labels
 
 

@@ -47,7 +47,10 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
             raise failure(other.path, f"expected {ours} rows as in {predictions[0].path}, got {theirs}")
     predictions = _rows_of_all(predictions)
     _check_field(predictions, "the doc_id values", lambda p: p.ids)
-    several = _in_one_class_order(predictions)
+    several = tuple(in_index_order(p) for p in predictions)  # numbers 0 to k-1 are indices, not names
+    first = next((p for p in several if names_classes(p)), None)
+    if first is not None:
+        several = tuple(_in_order_of(first, p) for p in several)
     _check_field(several, "the numbers of choices", lambda p: p.n_choices)
     wide = [p for p in several if p.n_classes is not None]
     for other in wide[1:]:
@@ -131,13 +134,6 @@ def _numbers_to(count: int) -> tuple[str, ...]:
 
 def _is_numbered(classes: tuple[str, ...]) -> bool:
     return set(classes) == set(_numbers_to(len(classes)))
-
-
-def _in_one_class_order(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:
-    """Columns in the order of the first file that names its classes; numbers 0 to k-1 are indices, not names."""
-    several = [in_index_order(p) for p in predictions]
-    first = next((p for p in several if names_classes(p)), None)
-    return tuple(several) if first is None else tuple(_in_order_of(first, p) for p in several)
 
 
 def names_classes(predictions: Predictions) -> bool:
