@@ -163,14 +163,9 @@ def _reordered(predictions: Predictions, classes: tuple[str, ...], note: str) ->
     y_true = predictions.y_true
     if y_true is not None:
         y_true = y_true[:, order] if y_true.ndim == 2 else np.argsort(order)[y_true]  # old column -> new column
-    return replace(
-        predictions,
-        classes=classes,
-        y_true=y_true,
-        proba=None if predictions.proba is None else predictions.proba[:, order],
-        logits=None if predictions.logits is None else predictions.logits[:, order],
-        notes=(*predictions.notes, note),
-    )
+    both = {"proba": predictions.proba, "logits": predictions.logits}
+    moved: dict[str, Any] = {name: rows[:, order] for name, rows in both.items() if rows is not None}
+    return replace(predictions, classes=classes, y_true=y_true, notes=(*predictions.notes, note), **moved)
 
 
 def _check_written_labels(several: Sequence[Predictions]) -> None:
