@@ -92,19 +92,9 @@ def null_band_of(frozen: Frozen, level: float, draws: int, seed: int, sampler: S
     simulated = simulate(world, draws, seed)
     low, high = null_quantiles(simulated.drawn, level)
     each = [draws_pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
-    return NullBand(
-        estimate=error.present(simulated.observed),
-        low=error.present(low),
-        high=error.present(high),
-        pvalue=error.present(np.array(each)),
-        level=level,
-        statistic="error" if error.norm == "l1" else "U",
-        n_bins=shown_bins(error),
-        resamples=draws,
-        null=world.null,
-        n_samples=sample.rows,
-        name=error.symbol,
-    )
+    estimate, lowest, highest, chance = map(error.present, (simulated.observed, low, high, np.array(each)))
+    what, bins, name = "error" if error.norm == "l1" else "U", shown_bins(error), error.symbol
+    return NullBand(estimate, lowest, highest, chance, level, what, bins, draws, world.null, sample.rows, name)
 
 
 def null_quantiles(drawn: Array, level: float) -> tuple[Array, Array]:
