@@ -204,19 +204,15 @@ def _spread_out(axis: Axes, series: Collection[Any]) -> None:
     """A logarithmic scale where one bin count's errors would flatten another's to a line."""
     middles = [float(np.median(values)) for values in series]
     if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
-        _logarithmic(axis, _small_number if max(middles) < 0.01 else _plain_number)
+        _logarithmic(axis, _small_number if max(middles) < 0.01 else "{x:g}")
 
 
-def _plain_number(value: float, _: object = None) -> str:
-    return f"{value:g}"
-
-
-def _logarithmic(axis: Axes, number: Callable[[float, object], str] = _plain_number) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _logarithmic(axis: Axes, number: str | Callable[[float, object], str] = "{x:g}") -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.yaxis.set_major_formatter(FuncFormatter(number))
+    axis.yaxis.set_major_formatter(number)
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
