@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truecal.core.extras import require
 from truecal.io import atomic_path, write_atomic
 from truecal.io.failures import failure
 from truecal.lab.checkpoints import MEASURED, with_scores
@@ -61,10 +62,7 @@ def summarise(folder: str | Path) -> Path:
 
 def read_run(out: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """What `run.json` says and the tables of the experiments that are there."""
-    try:
-        import pandas as pd
-    except ImportError as missing:
-        raise ImportError('figures and tables need pandas: pip install "truecal[lab]"') from missing
+    pd = require("pandas", "lab")
     run = read_run_file(out)
     paths = {name: out / name / TABLE for name in run["traces"]}
     tables = {name: _numeric(pd.DataFrame(read_rows(path)), path) for name, path in paths.items() if path.is_file()}
