@@ -120,8 +120,8 @@ HEAD = """| metric | verdict | smallest world, what pays | truth | lie | gain | 
 INTRO = """# The audit of calibration metrics
 
 Made by `make audit-table`; every row by `tc.audit` with budget "{budget}" and seed 0. How to read it:
-[Auditing a metric](auditing.md). A metric that is gamed may still be a fine description of a sample: the verdict is about
-what happens when it is what one is rewarded by.
+[Auditing a metric](auditing.md). A metric that is gamed may still be a fine description of a sample: the verdict is
+about what happens when it is what one is rewarded by.
 """
 
 
