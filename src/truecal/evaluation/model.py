@@ -74,7 +74,7 @@ class Evaluation(Result):
         """The truthful error that ranks models: classwise, binary, confidence or top_label."""
         names = self.error_names
         chosen = next((name for name in NOTIONS if name in names), None)
-        return chosen or next((row.error for row in self.errors if row.truthful), names[0])
+        return chosen or next((row.error for row in self.errors if row.score is not None), names[0])
 
     @property
     def accuracy(self) -> float:

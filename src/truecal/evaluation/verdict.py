@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-from ..core.errors import ERRORS
 from .measuring import ErrorValue, Measured, bins_text
 from .ranking import ECE_NAMES
 
@@ -141,8 +140,8 @@ def give_verdict(
     error, level = first.headline, first.level
     found = standings(evaluations, level)
     ece = _ece_sentence(evaluations, rankings, flips)
-    if not ERRORS[error].truthful:
-        words = "No truthful error was measured."
+    if first.score is None:
+        words = "No truthful error with a score was measured."
         return Verdict(words, "", ece, error, (), (), (), found, {})
     facts = _Facts(evaluations, measured, error, level, clusters)
     predictive, best, behind = _predictive(facts)

@@ -62,14 +62,14 @@ def refinement(
     binary = y_proba.ndim == 1
     property = Binary(pos_label) if binary else Classwise()
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    means = np.mean([_split(sample, j) for j in range(sample.views)], axis=0)
+    means = np.mean([squared_errors(sample, j) for j in range(sample.views)], axis=0)
     loss, calibrated, base = means.tolist()
     error = CalibrationError(property, Quantile("auto"))
     (about,) = gaps_of(error, sample, check_level(level), None)
     return Refinement(loss, loss - calibrated, base - calibrated, base, about, sample.rows)
 
 
-def _split(sample: Sample, j: int) -> tuple[float, float, float]:
+def squared_errors(sample: Sample, j: int) -> tuple[float, float, float]:
     """Mean squared errors of the predictions of one view, of their isotonic regression, and of the base rate."""
     from scipy.optimize import isotonic_regression
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from truecal.core.errors import ERRORS, CalibrationError
+from truecal.baselines import ERRORS, Baseline
+from truecal.core.errors import CalibrationError
 from truecal.core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from truecal.core.rules import ArgmaxQuantile, BinningRule, EqualWidth, Halfspaces, Quantile, TwoBin
 from truecal.evaluation.ranking import ECE_NAMES
@@ -17,7 +18,7 @@ class Measure:
     """One error, explained: what it is called in words, what it asks, its bins, and its formula (MathML)."""
 
     name: str
-    error: CalibrationError
+    error: CalibrationError | Baseline
     symbol: str
     rule: str
     label: str
@@ -25,7 +26,7 @@ class Measure:
     bins: str
     formula: str
     letters: str
-    """What the letters of the formula stand for."""
+    """What the letters of the formula stand for, or where a baseline, which has no formula here, comes from."""
 
     @property
     def truthful(self) -> bool:
@@ -41,6 +42,8 @@ def measure(name: str) -> Measure:
     ('ECE', 'per class, quantile bins')
     """
     error = ERRORS[name]
+    if isinstance(error, Baseline):
+        return Measure(name, error, error.title, "as published", error.title, error.definition, "", "", error.reference)
     (rule, bins), words = _RULES[type(error.binning)], _PROPERTIES.get(type(error.property), _LINEAR)
     label = _label(name, error, words.what, rule)
     formula = _formula(error, words.residual)
