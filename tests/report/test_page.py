@@ -225,7 +225,7 @@ def test_the_chain_is_in_order(page):
 
 @pytest.mark.parametrize("name", COMPOSED)
 def test_every_error_is_explained(name):
-    error, said = tc.ERRORS[name], measure(name)
+    error, said = COMPOSED[name], measure(name)
     assert said.error is error and said.truthful == error.truthful
     formula = ElementTree.fromstring(said.formula)
     letters = "".join(formula.itertext())

@@ -11,7 +11,7 @@ from ..backends.numpy import top_class
 from ..core.data import as_array, check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise, Confidence, Outcomes
-from ..core.rules import MOST_BINS, BinCounts, Quantile, read_rule
+from ..core.rules import MOST_BINS, BinningRule, Quantile, read_rule
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.tabulate import whole_tables
@@ -50,15 +50,16 @@ def ece(
     return absolute(sample, n_bins=n_bins, strategy=strategy)
 
 
-def one_count(n_bins: Any) -> BinCounts:
-    """A number of bins, or "auto": a measure by name is one number."""
-    return "auto" if isinstance(n_bins, str) and n_bins == "auto" else check_positive_int(n_bins, "n_bins", MOST_BINS)
+def one_rule(strategy: Any, n_bins: Any) -> BinningRule:
+    """The rule at one number of bins, "auto" or None (as the rule has it): a measure by name is one number."""
+    if n_bins is not None and n_bins != "auto":
+        n_bins = check_positive_int(n_bins, "n_bins", MOST_BINS)
+    return read_rule(strategy, n_bins, "auto")
 
 
 def absolute(sample: Sample, *, n_bins: Any, strategy: Any) -> float:
     """Σ_B |Σ_{i∈B} r_i| / n, averaged over classes where there are several: a composed l1 error."""
-    error = CalibrationError(Outcomes(), read_rule(strategy, one_count(n_bins), "auto"), "l1")
-    return float(error.of(sample)[0])
+    return float(CalibrationError(Outcomes(), one_rule(strategy, n_bins), "l1").of(sample)[0])
 
 
 def thresholded(sample: Sample, *, n_bins: Any, threshold: Any) -> float:
@@ -78,7 +79,7 @@ def thresholded(sample: Sample, *, n_bins: Any, threshold: Any) -> float:
 
 def _table(sample: Sample, n_bins: Any, strategy: Any) -> BinTable:
     """The table of an l1 error: equal predictions stay together."""
-    error = CalibrationError(Outcomes(), read_rule(strategy, one_count(n_bins), "auto"), "l1")
+    error = CalibrationError(Outcomes(), one_rule(strategy, n_bins), "l1")
     return whole_tables(sample, error.binning, error.ties)[0]
 
 

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from ..core.data import shown
 from ..core.properties import Binary
-from ..core.rules import Quantile
 from ..core.sample import Sample
 from ..core.tabulate import whole_tables
 from .baseline import Baseline, check_flag, of_each_view, sums_by_value
-from .binned import one_count
+from .binned import one_rule
 
 Array = NDArray[Any]
 
@@ -27,7 +26,7 @@ _NEWTON_STEPS = 100
 
 def hosmer_lemeshow(sample: Sample, *, n_bins: Any) -> float:
     """Σ_g (O_g − E_g)² / (E_g (1 − E_g/n_g)) over groups of equal numbers of rows, equal predictions together."""
-    table = whole_tables(sample, Quantile(one_count(n_bins)), "together")[0]  # type: ignore[arg-type]  # one count
+    table = whole_tables(sample, one_rule("quantile", n_bins), "together")[0]
     filled = table.count > 0
     n, expected, squares = table.count[filled], table.report[filled], table.residual[filled] ** 2
     variance = np.maximum(expected * (1 - expected / n), 0.0)

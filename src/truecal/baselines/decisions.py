@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import as_array, shown
+from ..core.data import as_array
 from ..core.properties import Binary, Full
 from ..core.sample import Sample
 from .baseline import Baseline, of_each_view, sums_by_value
@@ -84,10 +84,10 @@ def _actions(given: Any, k: int, name: str, default: Array) -> Array:
     if matrix.ndim != 2 or matrix.shape[1] != k or len(matrix) == 0 or matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must have a row of {k} numbers (one per class) for each, got shape {matrix.shape}")
     matrix = matrix.astype(np.float64)
-    if not (np.abs(matrix) <= 1).all():
-        raise ValueError(
-            f"{name} must lie between −1 and 1, got {shown(float(matrix.flat[np.nanargmax(abs(matrix))]))}"
-        )
+    bad = ~(np.abs(matrix) <= 1)  # also true for NaN
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(f"{name} must lie between −1 and 1, got {matrix[row, column]} at row {row}, column {column}")
     return matrix
 
 

@@ -445,7 +445,7 @@ def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tu
     for error in next(iter(evaluations.values())).error_names:
         columns = [e.rows(error) for e in evaluations.values()]
         counts = tuple(row.n_bins for row in columns[0])
-        ways: tuple[By, ...] = ("value", "score") if columns[0][0].score is not None else ("value",)
+        ways: tuple[By, ...] = ("value", "score") if columns[0][0].ranks else ("value",)
         for by in ways:
             yield error, by, counts, tied(np.array([[getattr(r, by) for r in rows] for rows in columns]).T)
 

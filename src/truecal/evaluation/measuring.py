@@ -80,6 +80,11 @@ class ErrorValue:
     null_pvalue: float | None = None
     within: float | None = None
 
+    @property
+    def ranks(self) -> bool:
+        """Whether models may be ranked by its score: it is truthful and has one, which baselines have not."""
+        return self.truthful and self.score is not None
+
 
 @dataclass(frozen=True, eq=False)
 class Reliability:

@@ -140,7 +140,7 @@ def give_verdict(
     error, level = first.headline, first.level
     found = standings(evaluations, level)
     ece = _ece_sentence(evaluations, rankings, flips)
-    if first.score is None:
+    if not first.row(error).ranks:
         words = "No truthful error with a score was measured."
         return Verdict(words, "", ece, error, (), (), (), found, {})
     facts = _Facts(evaluations, measured, error, level, clusters)

@@ -32,6 +32,13 @@ class Measure:
     def truthful(self) -> bool:
         return self.error.truthful
 
+    @property
+    def loss(self) -> str | None:
+        """What n times a squared error is on average for a calibrated model, in words."""
+        if isinstance(self.error, CalibrationError) and self.error.norm == "l2":
+            return self.error.associated_loss
+        return None
+
 
 @cache
 def measure(name: str) -> Measure:
