@@ -206,3 +206,23 @@ def test_sizes_that_are_refused(monkeypatch):
     monkeypatch.setattr("truecal.baselines.smooth.MOST_VALUES", 2)
     with pytest.raises(ValueError, match="at most 2 of them, got 3; round the predictions"):
         BASELINES["distance_to_calibration"]([0, 1, 1], [0.1, 0.4, 0.8])
+
+
+EXTREME = [
+    np.array([0.0, 5e-324, 1e-300, 0.5, 1 - 1e-16, 1.0]),
+    np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0]),
+    np.full(6, 0.5),
+    np.array([0.5, 0.5 + 1e-16, 0.5 + 2e-16, 0.5, 0.5, 0.25]),
+]
+
+
+@pytest.mark.parametrize("u", EXTREME)
+@ALL
+def test_extreme_predictions_have_a_number(name, u, rng):
+    """Warnings are errors here: no division by nothing, no overflow, and never NaN."""
+    for y in rng.integers(0, 2, (4, 6)):
+        arrays = (y, np.column_stack([1 - u, u])) if is_multiclass(BASELINES[name]) else (y, u)
+        assert not np.isnan(BASELINES[name](*arrays))
+        if BASELINES[name].weighted:
+            w = np.array([1e-100, 1.0, 1e100, 0.0, 1e100, 3.0])
+            assert not np.isnan(BASELINES[name](*arrays, sample_weight=w))

@@ -112,7 +112,9 @@ def test_smooth_ece_of_nothing_wrong_is_nothing():
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_subsampled_measures_are_means_over_all_subsets(tied, rng):
-    u, y = scalar(rng, 6, tied)
+    u, y = scalar(rng, 6, tied=False)
+    if tied:
+        u, y = [0.5, 0.5, 0.5, 0.25, 0.5, 0.25], [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]
     labels = np.asarray(y, dtype=int)
 
     def sup(v, z) -> float:
@@ -179,6 +181,8 @@ def test_other_settings(rng):
     assert BASELINES["tace"].with_options(threshold=0.2, n_bins=3)(y, p) == pytest.approx(reference.tace(y, p, 3, 0.2))
     assert BASELINES["ece_sweep"].with_options(norm="l1")(y, p) == pytest.approx(reference.ece_sweep(u, z, 1))
     assert BASELINES["skce"].with_options(bandwidth=0.3)(y, p) == pytest.approx(reference.skce(y, p, bandwidth=0.3))
+    repeated = np.repeat(p[:5], [1, 9, 2, 1, 1], axis=0)  # the median is over different predictions
+    assert BASELINES["skce"](y[:14], repeated) == pytest.approx(reference.skce(y[:14], repeated))
     assert BASELINES["mmce"].with_options(theta=0.1)(y, p) ** 2 == pytest.approx(reference.mmce_squared(y, p, 0.1))
 
 

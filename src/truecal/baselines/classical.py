@@ -129,25 +129,31 @@ def local_quadratic(u: Array, y: Array, w: Array, at: Array, span: float) -> Arr
     near = max(1, math.floor(len(u) * span + 1e-5))
     ordered = np.sort(u)
     x, mass, positive = sums_by_value(u, w, w * y)
-    fitted = [_local_value(x, mass, positive / mass, point, _reach(ordered, point, near)) for point in fitted_at]
+    rate = positive / mass
+    fitted = [_local_value(x, mass, rate, point, _reach(ordered, point, near)) for point in fitted_at.tolist()]
     return np.interp(at, fitted_at, fitted)
 
 
 def _reach(ordered: Array, point: float, near: int) -> float:
-    """The distance of the near-th nearest row."""
-    return float(np.partition(np.abs(ordered - point), near - 1)[near - 1])
+    """The distance of the near-th nearest row: the nearest ones are a run of the rows in order, found by halving."""
+    low, high = 0, len(ordered) - near
+    while low < high:
+        middle = (low + high) // 2
+        if point - ordered[middle] > ordered[middle + near] - point:
+            low = middle + 1
+        else:
+            high = middle
+    return float(max(point - ordered[low], ordered[low + near - 1] - point))
 
 
 def _local_value(x: Array, mass: Array, rate: Array, point: float, reach: float) -> float:
     distance = np.abs(x - point)
     inside = (distance < reach) | (distance == 0)
-    d, m, value = (x - point)[inside], mass[inside], rate[inside]
-    if reach > 0:
-        m = m * (1 - (np.abs(d) / reach) ** 3) ** 3
-    degree = min(2, len(d) - 1)
-    powers = (d / (reach or 1.0))[:, None] ** np.arange(degree + 1)
-    root = np.sqrt(m)
-    return float(np.linalg.lstsq(powers * root[:, None], value * root, rcond=None)[0][0])
+    d, m, value = (x - point)[inside] / (reach or 1.0), mass[inside], rate[inside]
+    cube = np.abs(d * d * d)
+    root = np.sqrt(m * (1 - cube) * (1 - cube) * (1 - cube))
+    powers = (np.ones_like(d), d, d * d)[: min(3, len(d))]
+    return float(np.linalg.lstsq(np.column_stack(powers) * root[:, None], value * root, rcond=None)[0][0])
 
 
 def corp(sample: Sample) -> float:

@@ -16,7 +16,7 @@ from .baseline import Baseline, check_flag
 
 Array = NDArray[Any]
 
-MOST_ROWS = 50_000
+MOST_ROWS = 20_000
 """Every pair of rows is visited: n² products."""
 _BLOCK_ENTRIES = 1 << 20
 _MEDIAN_ROWS = 1000
@@ -31,6 +31,8 @@ def mmce(sample: Sample, *, theta: Any, corrected: Any) -> float:
 
 def skce(sample: Sample, *, bandwidth: Any, unbiased: Any) -> float:
     """The mean of exp(−‖p_i − p_j‖/ν)⟨p_i − e_i, p_j − e_j⟩ over all pairs, or over those of two different rows."""
+    from scipy.spatial.distance import cdist
+
     unbiased = check_flag(unbiased, "unbiased")
     if sample.rows > MOST_ROWS:
         raise ValueError(f"the kernel error visits every pair of rows: at most {MOST_ROWS:,} rows, got {sample.rows:,}")
@@ -40,7 +42,7 @@ def skce(sample: Sample, *, bandwidth: Any, unbiased: Any) -> float:
     step = max(1, _BLOCK_ENTRIES // sample.rows)
     for start in range(0, sample.rows, step):
         rows = slice(start, start + step)
-        total += float(np.vdot(np.exp(-_distances(p[rows], p) / scale), residual[rows] @ residual.T))
+        total += float(np.vdot(residual[rows], np.exp(-cdist(p[rows], p) / scale) @ residual))
     pairs = sample.total_weight**2
     if unbiased:
         if np.count_nonzero(sample.row_weights) < 2:
@@ -52,22 +54,16 @@ def skce(sample: Sample, *, bandwidth: Any, unbiased: Any) -> float:
     return total / pairs
 
 
-def _distances(a: Array, b: Array) -> Array:
-    """Euclidean distances of the rows of a from those of b; a sum of squares, so that equal rows are at 0 exactly."""
-    total = np.zeros((len(a), len(b)))
-    for r in range(a.shape[1]):
-        total += np.square(a[:, r, None] - b[:, r])
-    return np.sqrt(total)
-
-
 def _bandwidth(bandwidth: Any, p: Array) -> float:
     """The number itself, or the median distance of different predictions, at most 1,000 of them evenly spaced."""
+    from scipy.spatial.distance import pdist
+
     if isinstance(bandwidth, str) and bandwidth == "median":
         few = np.unique(p, axis=0)
         few = few[np.linspace(0, len(few) - 1, min(len(few), _MEDIAN_ROWS)).astype(int)]
         if len(few) == 1:
             return 1.0  # one prediction only: every kernel value is 1, whatever the bandwidth
-        return float(np.median(_distances(few, few)[np.triu_indices(len(few), 1)]))
+        return float(np.median(pdist(few)))
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, (int, float)) or not 0 < bandwidth < np.inf:
         raise ValueError(f"bandwidth must be a positive number or 'median', got {shown(bandwidth)}")
     return float(bandwidth)

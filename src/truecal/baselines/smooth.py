@@ -100,8 +100,7 @@ def _climb(ahead: list[tuple[float, float]], behind: list[tuple[float, float]], 
 
     By symmetry both directions are one: places are measured along the way, and the end of the way is at 1.
     """
-    nearest = min(1.0, ahead[0][0] + shift) if ahead else 1.0
-    gain, here = slope * nearest, nearest
+    gain = here = 0.0  # slope·η is nothing at η = 0, and is followed from there to the new top
     while slope > 0:
         if not ahead or ahead[0][0] + shift >= 1.0:
             gain += slope * (1.0 - here)
