@@ -69,24 +69,40 @@ from .evaluation.ranking import (
     Dominance,
     dominance,
 )
-from .inference import (
-    CalibrationTest,
+from .inference.bands import (
     ConsistencyBands,
-    Gap,
-    Interval,
-    MeanGap,
-    Noise,
-    NullBand,
-    PairedDifference,
-    Refinement,
-    calibration_test,
-    confidence_interval,
     consistency_bands,
-    gap,
+)
+from .inference.calibration import (
+    CalibrationTest,
+    calibration_test,
+)
+from .inference.direction import (
+    MeanGap,
     mean_gap,
+)
+from .inference.gaps import (
+    Gap,
+    gap,
+)
+from .inference.intervals import (
+    Interval,
+    confidence_interval,
+)
+from .inference.noise import (
+    Noise,
     noise_of_U,
+)
+from .inference.null_band import (
+    NullBand,
     null_band,
+)
+from .inference.paired import (
+    PairedDifference,
     paired_difference,
+)
+from .inference.refinement import (
+    Refinement,
     refinement,
 )
 from .recalibration import (

@@ -9,13 +9,12 @@ from functools import wraps
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import check_positive_int, check_seed, shown
 from ..core.properties import Binary, Classwise, Confidence, Property, TopLabel
 from ..core.sample import Sample
+from ..core.types import Array
 
-Array = NDArray[Any]
 Measure = Callable[..., float]
 """A validated sample and options by name, to a number."""
 

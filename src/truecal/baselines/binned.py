@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
 from ..core.data import as_array, check_positive_int, shown
@@ -15,9 +14,8 @@ from ..core.rules import MOST_BINS, BinningRule, Quantile, read_rule
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.tabulate import whole_tables
+from ..core.types import Array
 from .baseline import SCALAR, Baseline
-
-Array = NDArray[Any]
 
 _POOLING = "absolute bin sums reward pooling: a coarser prediction hides its noise in fewer bins"
 

@@ -6,16 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import shown
 from ..core.properties import Binary
 from ..core.sample import Sample
 from ..core.tabulate import whole_tables
+from ..core.types import Array
 from .baseline import Baseline, check_flag, of_each_view, sums_by_value
 from .binned import one_rule
-
-Array = NDArray[Any]
 
 CLIP = 1e-12
 """Probabilities 0 and 1 have no log-odds: Cox's regression takes them as this far from the end."""

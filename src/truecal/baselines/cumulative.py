@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.properties import Binary, Confidence
+from ..core.types import Array
 from .baseline import Baseline, of_each_view, subsets, sums_by_value
-
-Array = NDArray[Any]
 
 _EXACT_SUBSETS = 10
 _BLOCK_ENTRIES = 1 << 22

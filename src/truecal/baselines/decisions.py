@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array
 from ..core.properties import Binary, Full
 from ..core.sample import Sample
+from ..core.types import Array
 from .baseline import Baseline, of_each_view, sums_by_value
 from .smooth import lipschitz_sup
-
-Array = NDArray[Any]
 
 
 @of_each_view

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.properties import Confidence, Full, TopLabel
 from ..core.rules import Poisson
 from ..core.sample import Sample
+from ..core.types import Array
 from .baseline import Baseline, check_flag
-
-Array = NDArray[Any]
 
 MOST_ROWS = 20_000
 """Every pair of rows is visited: n² products."""

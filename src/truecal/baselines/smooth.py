@@ -6,12 +6,10 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.properties import Binary
+from ..core.types import Array
 from .baseline import Baseline, of_each_view, subsets, sums_by_value
-
-Array = NDArray[Any]
 
 GRID = 1 << 13
 """Smooth ECE puts residuals on a grid of this many steps: an error of the order of 1/GRID."""

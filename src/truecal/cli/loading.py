@@ -35,7 +35,7 @@ from truecal.io.reading import is_known
 from .options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
-    from truecal.inference import CalibrationTest
+    from truecal.inference.calibration import CalibrationTest
 
 KIND_WORDS: dict[str, FileKind] = {
     "logits": "logits",

@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..baselines import ERRORS
 from ..core.data import shown
@@ -17,7 +16,8 @@ from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import ArgmaxQuantile, BinCounts
-from .inputs import Inputs, TopPredictions, read_inputs
+from ..core.types import Array
+from .inputs import Inputs, read_inputs
 from .measuring import ErrorValue, Measured, Progress, cluster_numbers, copies_text
 from .model import (
     DIAGRAM_BINS,
@@ -35,9 +35,8 @@ from .ranking import Dominance, Stability, chain_correlation, dominance, flips, 
 from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
-    from ..inference import Part
+    from ..inference.mean_losses import Part
 
-Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
 
@@ -338,9 +337,9 @@ def compare(
     for i, (name, model) in enumerate(inputs.items()):
         inner = None if progress is None else _share(progress, i, len(inputs))
         result, measured[name] = evaluate_inputs(model, settings, name, clusters, inner, keep=True)
-        evaluations[name] = (
-            result if subgroups is None else with_subgroups(result, model, settings, clusters, subgroups)
-        )
+        if subgroups is not None:
+            result = with_subgroups(result, model, settings, clusters, subgroups)
+        evaluations[name] = result
     if progress is not None:
         progress(1.0)
     return _assemble(evaluations, measured, clusters, settings.level, notes)
@@ -509,6 +508,3 @@ def _flips(evaluations: Mapping[str, Evaluation]) -> Iterator[Flip]:
             lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
             higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
             yield Flip(error, names[i], names[j], lower, higher, by)
-
-
-__all__ = ["Comparison", "Flip", "Pair", "Ranking", "TopPredictions", "compare"]

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-from .measuring import ErrorValue, Measured, bins_text
+from ..core.rules import bins_text
+from ..core.types import Groups
+from .measuring import ErrorValue, Measured
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import Part
+    from ..inference.mean_losses import Part
     from .comparison import Flip, Ranking
     from .model import Evaluation
 
@@ -131,7 +133,7 @@ def standings(evaluations: Mapping[str, Evaluation], level: float) -> dict[str, 
 def give_verdict(
     evaluations: Mapping[str, Evaluation],
     measured: Mapping[str, Measured],
-    clusters: object = None,
+    clusters: Groups | None = None,
     rankings: Sequence[Ranking] = (),
     flips: Sequence[Flip] = (),
 ) -> Verdict:
@@ -141,8 +143,7 @@ def give_verdict(
     found = standings(evaluations, level)
     ece = _ece_sentence(evaluations, rankings, flips)
     if not first.row(error).ranks:
-        words = "No truthful error with a score was measured."
-        return Verdict(words, "", ece, error, (), (), (), found, {})
+        return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
     facts = _Facts(evaluations, measured, error, level, clusters)
     predictive, best, behind = _predictive(facts)
     claims = tuple(claim for claim in _claims(facts) if found[claim.worse].state == "rejected")
@@ -159,7 +160,7 @@ class _Facts:
     measured: Mapping[str, Measured]
     error: str
     level: float
-    clusters: object
+    clusters: Groups | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,7 +186,7 @@ class _Facts:
         if self.error not in self.measured[a].frozen:
             return None
         first, second = (self.measured[name].frozen[self.error] for name in (a, b))
-        return loss_part(first, second, self.level, self.clusters, self.pairs)  # type: ignore[arg-type]  # Groups
+        return loss_part(first, second, self.level, self.clusters, self.pairs)
 
     def unit(self, name: str) -> float:
         """What turns a difference of headline losses into one of what is shown."""
@@ -276,11 +277,8 @@ def _claims(facts: _Facts) -> list[CalibrationClaim]:
             if part is None or not part.beyond_noise:
                 continue
             better, worse, sized = (a, b, part) if part.estimate < 0 else (b, a, part.turned())
-            points = 1e4
-            claim = CalibrationClaim(
-                notion, better, worse, points * sized.estimate, points * sized.low, points * sized.high
-            )
-            found.append(claim)
+            points = (1e4 * x for x in (sized.estimate, sized.low, sized.high))
+            found.append(CalibrationClaim(notion, better, worse, *points))
     return found
 
 
@@ -290,8 +288,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     unknown = [name for name in facts.names if name not in off and name not in fine]
     parts = []
     if off:
-        whole = len(off) == len(facts.names)
-        head = ("Not calibrated" if len(off) == 1 else "Nobody is calibrated") if whole else "Not calibrated"
+        head = "Nobody is calibrated" if 1 < len(off) == len(facts.names) else "Not calibrated"
         parts.append(f"{head}: {_sizes(facts, found, off)}.")
         if len(facts.names) == 1:
             parts.append(f"Most clearly: {found[off[0]].spoke}.")

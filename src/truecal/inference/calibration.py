@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Classwise, TopLabel
+from ..core.properties import Binary, Classwise
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
+from ..core.types import Array
 from .forms import ClassForms, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .null import (
@@ -25,12 +25,10 @@ from .null import (
     calibrated_world,
     closed_form_sd,
     draw_labels,
+    draws_pvalue,
     simulate,
 )
-from .null import pvalue as draws_pvalue
-from .options import at_floor, bins_text, check_draws, p_text, read_error, shown_bins
-
-Array = NDArray[Any]
+from .options import at_floor, check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
@@ -52,10 +50,10 @@ class FormDetail(Result):
     @property
     def text(self) -> str:
         """The name of the form, with U and its noise where it has one."""
+        if self.U is None:
+            return self.name
         exact = "" if self.closed_form_sd is None else f", closed form ± {self.closed_form_sd:.4g}"
-        return (
-            self.name if self.U is None else f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
-        )
+        return f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
 
     def __repr__(self) -> str:
         return f"{self.text}; p = {self.pvalue:.3g}"
@@ -200,8 +198,7 @@ def omnibus_test(
     rows = sample.rows
     if rows > MOST_ROWS:
         sample = sample.take(np.sort(rng.choice(rows, MOST_ROWS, replace=False)))
-    kinds = {"binary": (Binary, POSITIVE), "confidence": (TopLabel, BERNOULLI)}
-    null = kinds[sample.kind][1] if sample.kind in kinds and sample.distributions is None else CATEGORICAL
+    null = {"binary": POSITIVE, "confidence": BERNOULLI}.get(sample.kind, CATEGORICAL)
     forms, blocks = _forms_and_blocks(sample, draws, rng)
     found = []
     for block in blocks:
@@ -211,17 +208,16 @@ def omnibus_test(
     values, signs = np.concatenate([v for v, _ in found]), found[0][1][0]
     loud = combined(values, forms.forms)
     largest = loud.max(axis=1)
-    best = farthest(loud[0], forms.forms)
-    named = [form for form in forms.forms if form.signed]
-    sign = float(signs[named.index(forms.forms[best])]) if forms.forms[best] in named else 0.0
+    best = forms.forms[farthest(loud[0], forms.forms)]
+    sign = float(signs[[form for form in forms.forms if form.signed].index(best)]) if best.signed else 0.0
     details = tuple(
         FormDetail(form.name, draws_pvalue(column[0], column[1:]))
         for form, column in zip(forms.forms, values.T, strict=True)
     )
     return CalibrationTest(
         pvalue=draws_pvalue(float(largest[0]), largest[1:]),
-        spoke=words(forms.forms[best].name, sign),
-        null=null,
+        spoke=words(best.name, sign),
+        null=null if sample.distributions is None else CATEGORICAL,
         n_bins=None,
         resamples=draws,
         details=details,
@@ -255,12 +251,7 @@ def _forms_and_blocks(
 
 
 def _blocks(first: Array, draws: int, size: int, draw: Any) -> Iterator[Array]:
-    left = draws
-    step = min(size - 1, left)
-    block = draw(step)
+    block = draw(min(size - 1, draws))
     yield np.concatenate([first[None].astype(block.dtype), block])
-    left -= step
-    while left:
-        step = min(size, left)
-        yield draw(step)
-        left -= step
+    for start in range(size, draws + 1, size):
+        yield draw(min(size, draws + 1 - start))

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
+from ..core.types import Array
 from .frozen import Frozen
 from .null import Sampler, World, calibrated_world, closed_form_sd, simulate
-from .options import bins_text, check_draws, read_error, shown_bins
-
-Array = NDArray[Any]
+from .options import check_draws, read_error, shown_bins
 
 
 @final
@@ -73,37 +71,25 @@ def noise_of_U(
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     frozen = Frozen.of(metric, sample)
     world = calibrated_world(frozen, sampler)
-    exact = closed_form_sd(world)
-    method = "exact"
-    if exact is None:
-        exact = np.sqrt(np.square(simulate(world, draws, seed).drawn).mean(axis=0))
-        method = f"{draws} resamples"
+    sd, method = closed_form_sd(world), "exact"
+    if sd is None:
+        sd, method = np.sqrt(np.square(simulate(world, draws, seed).drawn).mean(axis=0)), f"{draws} resamples"
     loss = _expected_loss(world, draws, seed)
-    several = metric.binning.several
-    sd = exact if several else float(exact[0])
-    relative = exact / loss if loss > 0 else np.zeros_like(exact)
-    return Noise(
-        sd,
-        loss,
-        relative if several else float(relative[0]),
-        shown_bins(frozen.error),
-        method,
-        sample.rows,
-        metric.symbol,
-    )
+    relative = metric.present(sd / loss if loss > 0 else np.zeros_like(sd))
+    return Noise(metric.present(sd), loss, relative, shown_bins(frozen.error), method, sample.rows, metric.symbol)
 
 
 def _expected_loss(world: World, resamples: int, seed: int) -> float:
     """The mean associated loss under calibration, weighted by w² as the loss part is."""
     sample, metric = world.sample, world.error
-    w = np.ones(sample.rows) if sample.weights is None else np.square(sample.weights)
+    w = np.square(sample.row_weights)
     if world.variance is not None:
         per_row = world.variance
         if metric.corrected:
             per_row = per_row + 1 - sample.reports.astype(np.float64)
     elif world.indices:
         squares = np.einsum("ij,ij->i", sample.reports, sample.reports, dtype=np.float64)
-        per_row = (1 - squares) / (1 if sample.joint else sample.views)
+        per_row = (1 - squares) / sample.averaged
     else:  # drawn outcomes of unknown law: the mean over draws
         rng = np.random.default_rng(seed)
         reports = sample.reports.astype(np.float64)

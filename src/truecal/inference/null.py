@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.cells import BinCells, Piece
 from ..core.errors import CalibrationError
 from ..core.properties import Linear
 from ..core.sample import Sample
+from ..core.types import Array
 from .counting import LabelCounts, LabelKernels
 from .frozen import Frozen
 
-Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
 
 _BLOCK = 1 << 22  # numbers held at once per array of a block of draws
@@ -74,9 +73,7 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     if isinstance(error.property, Linear):
         proba, phi = sample.distributions, error.property.phi
         assert proba is not None
-        variance = None
-        if phi.ndim == 1:
-            variance = _label_variance(proba, phi)
+        variance = _label_variance(proba, phi) if phi.ndim == 1 else None
         return World(frozen, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
     if sample.values is not None:
         raise ValueError(
@@ -129,6 +126,21 @@ def draw_labels(rng: np.random.Generator, proba: Array, size: int) -> Array:
     return labels
 
 
+def poisson_binomial(chances: Array) -> Array:
+    """The distribution of the number of ones among independent 0/1 draws, by convolving neighbours, then theirs."""
+    from scipy import fft
+
+    laws = np.stack([1 - chances, chances], axis=1)
+    while len(laws) > 1:
+        if len(laws) % 2:
+            laws = np.concatenate([laws, np.eye(1, laws.shape[1])])
+        width = 2 * laws.shape[1] - 1
+        size = fft.next_fast_len(width, real=True)
+        transformed = fft.rfft(laws, size, axis=1)
+        laws = fft.irfft(transformed[::2] * transformed[1::2], size, axis=1)[:, :width]
+    return np.asarray(laws[0, : len(chances) + 1].clip(0.0))
+
+
 # -- statistics of draws ----------------------------------------------------------------------------------------------
 
 
@@ -154,7 +166,7 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
 
 
-def pvalue(observed: float, drawn: Array) -> float:
+def draws_pvalue(observed: float, drawn: Array) -> float:
     """(1 + #{drawn ≥ observed})/(1 + draws), counting as equal what differs by rounding only."""
     slack = _ROUNDING * max(abs(float(observed)), float(np.abs(drawn).max()))
     return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + len(drawn)))

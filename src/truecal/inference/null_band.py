@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
+from ..core.types import Array
 from .frozen import Frozen
-from .null import Sampler, calibrated_world, pvalue, simulate
-from .options import bins_text, check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
-
-Array = NDArray[Any]
+from .null import Sampler, calibrated_world, draws_pvalue, simulate
+from .options import check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
 
 
 @final
@@ -93,16 +91,12 @@ def null_band_of(frozen: Frozen, level: float, draws: int, seed: int, sampler: S
     world = calibrated_world(frozen, sampler)
     simulated = simulate(world, draws, seed)
     low, high = null_quantiles(simulated.drawn, level)
-    each = [pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
-    values: list[Any] = [simulated.observed, low, high, np.array(each)]
-    if not error.binning.several:  # floats for one count, arrays for several
-        values = [float(v[0]) for v in values]
-    estimate, low, high, chance = values
+    each = [draws_pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
     return NullBand(
-        estimate=estimate,
-        low=low,
-        high=high,
-        pvalue=chance,
+        estimate=error.present(simulated.observed),
+        low=error.present(low),
+        high=error.present(high),
+        pvalue=error.present(np.array(each)),
         level=level,
         statistic="error" if error.norm == "l1" else "U",
         n_bins=shown_bins(error),

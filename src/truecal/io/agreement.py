@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -10,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.failures import failure, listing, path_text, quote, readable
 from truecal.io.predictions import Predictions
 
-Array = npt.NDArray[Any]
 Get = Callable[[Predictions], Array | None]
 
 
@@ -246,19 +246,16 @@ def distinct_names(predictions: Sequence[Predictions]) -> tuple[str, ...]:
     >>> distinct_names([Predictions("p", f"{m}/p.npz", "top_label", confidence=one) for m in ("small", "large")])
     ('small/p', 'large/p')
     """
-    groups: dict[str, list[int]] = {}
-    for i, p in enumerate(predictions):
-        groups.setdefault(readable(p.name), []).append(i)
     names = [readable(p.name) for p in predictions]
-    for members in groups.values():
-        told_apart = _told_apart([predictions[i] for i in members]) if len(members) > 1 else None
-        for i, name in zip(members, told_apart or (), strict=False):
+    groups = [[i for i, other in enumerate(names) if other == name] for name, n in Counter(names).items() if n > 1]
+    for members in groups:
+        for i, name in zip(members, _told_apart([predictions[i] for i in members]), strict=True):
             names[i] = name
     return _numbered(names)
 
 
-def _told_apart(group: Sequence[Predictions]) -> list[str] | None:
-    """The shortest folders, else the suffixes, that give each file of a group its own name."""
+def _told_apart(group: Sequence[Predictions]) -> list[str]:
+    """The shortest folders, else the suffixes, that give each file of a group its own name, if any do."""
     paths = [Path(p.path) for p in group]
     deepest = max(len(path.parts) for path in paths)
     for last in ([readable(p.name) for p in group], [readable(path.name) for path in paths]):
@@ -266,7 +263,7 @@ def _told_apart(group: Sequence[Predictions]) -> list[str] | None:
             names = [_with_folders(path, depth, name) for path, name in zip(paths, last, strict=True)]
             if len(set(names)) == len(names):
                 return names
-    return None
+    return [readable(p.name) for p in group]
 
 
 def _with_folders(path: Path, depth: int, name: str) -> str:

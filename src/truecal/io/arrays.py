@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truecal.core.data import as_array
+from truecal.core.types import Array
 from truecal.io.columns import CLASSES_NAMES, NUMBER, VECTOR, WHOLE, Request, check_names
 from truecal.io.failures import failure, listing, need, parsing, quote
 from truecal.io.labels import Values, as_values
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
-
-Array = npt.NDArray[Any]
 
 BARE = "the array"  # stands for the name an array without a name does not have
 LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred

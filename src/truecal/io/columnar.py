@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Request, check_names
 from truecal.io.failures import failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, check_texts
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
 from truecal.io.streams import arrow_file
-
-Array = npt.NDArray[Any]
 
 ROWS_AT_ONCE = 1 << 16
 LISTS_AT_ONCE = 1 << 12

@@ -14,7 +14,7 @@ from truecal.backends.numpy import softmax
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import listing, parsing, quote
 from truecal.io.predictions import Indices, Predictions
-from truecal.io.streams import byte_stream
+from truecal.io.streams import bounded_lines, byte_stream
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000
@@ -136,11 +136,7 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
 def json_lines(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of every line that is not blank."""
     with byte_stream(request.path) as stream:
-        number = 0
-        while content := stream.readline(LONGEST_LINE):
-            number += 1
-            if len(content) == LONGEST_LINE:
-                raise request.refuse(f"expected lines of at most {LONGEST_LINE} bytes, line {number} is longer")
+        for number, content in bounded_lines(request.path, stream, LONGEST_LINE, "bytes"):
             if not content.strip():
                 continue
             with parsing(request.path, f"a JSON object on line {number}"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +16,7 @@ from torch.nn import functional as F
 from truecal.io import atomic_path
 from truecal.lab.cifar_models import Built, build
 from truecal.lab.datasets import Splits, nested_subset
+from truecal.lab.presets import CifarSettings, Variant
 from truecal.lab.traces import Checkpoint, Trace
 
 PADDING = 4  # pixels of black around the resized image before the random crop
@@ -27,49 +26,6 @@ class Builder(Protocol):
     """What makes a model: `cifar_models.build`, or a stand-in."""
 
     def __call__(self, name: str, n_classes: int, *, pretrained: bool, weights: Path | None) -> Built: ...
-
-
-@dataclass(frozen=True)
-class CifarSettings:
-    """How to train; the defaults are the paper's protocol."""
-
-    image_size: int = 224
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    batch_size: int = 256
-    precision: str = "bf16"
-    pretrained: bool = True
-    weights: str | None = None
-    device: str = "cuda"
-    cuda_graphs: bool = False
-    channels_last: bool = True
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        if self.precision not in {"bf16", "fp32"}:
-            raise ValueError(f"precision is 'bf16' or 'fp32', got {self.precision!r}")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A model's name in full: ``name[@size][+freezeN]``: input size in pixels, and the stem and N stages kept fixed.
-
-    >>> Variant.parse("tf_efficientnet_lite0@96+freeze4", 224)
-    Variant(name='tf_efficientnet_lite0', image_size=96, frozen=4)
-    """
-
-    name: str
-    image_size: int
-    frozen: int | None = None
-
-    @classmethod
-    def parse(cls, text: str, image_size: int) -> Variant:
-        match = re.fullmatch(r"([A-Za-z0-9_.]+)(?:@(\d+))?(?:\+freeze(\d+))?", text)
-        if match is None:
-            raise ValueError(f"expected a model as name[@size][+freezeN], got {text!r}")
-        name, size, frozen = match.groups()
-        return cls(name, int(size or image_size), None if frozen is None else int(frozen))
 
 
 class CifarTrainer:

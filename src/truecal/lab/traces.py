@@ -52,6 +52,10 @@ class Trace:
     experiment: str = ""
 
     @property
+    def work(self) -> float:
+        return self.cost * self.epochs
+
+    @property
     def key(self) -> str:
         """Unique among all traces of a run."""
         return f"{self.experiment}/{self.name}" if self.experiment else self.name
