@@ -131,9 +131,9 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def subsets(n: int, draws: Any, seed: Any, exact_up_to: int) -> tuple[Array, bool]:
-    """Subsets of n rows as rows of booleans: all of them up to a size, else seeded draws; and whether it is all."""
+def subsets(n: int, draws: Any, seed: Any, exact_up_to: int) -> Array:
+    """Subsets of n rows as rows of booleans: all of them up to a size, else seeded draws."""
     draws, seed = check_positive_int(draws, "draws", 10**6), check_seed(seed)
     if n <= exact_up_to:
-        return (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1, True
-    return np.random.default_rng(seed).random((draws, n)) < 0.5, False
+        return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)
+    return np.asarray(np.random.default_rng(seed).random((draws, n)) < 0.5)

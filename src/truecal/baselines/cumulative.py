@@ -38,7 +38,7 @@ def step_subsampled(u: Array, y: Array, w: Array, *, draws: Any, seed: Any) -> f
     order = np.lexsort((w, y, u))
     ends = np.append(np.flatnonzero(np.diff(u[order])), len(u) - 1)
     residual = (w * (y - u))[order]
-    chosen, _ = subsets(len(u), draws, seed, _EXACT_SUBSETS)
+    chosen = subsets(len(u), draws, seed, _EXACT_SUBSETS)
     block = max(1, _BLOCK_ENTRIES // len(u))
     parts = (chosen[start : start + block] for start in range(0, len(chosen), block))
     largest = [np.abs(np.cumsum(part * residual, axis=1)[:, ends]).max(axis=1) for part in parts]

@@ -121,7 +121,7 @@ def smooth_subsampled(u: Array, y: Array, w: Array, *, draws: Any, seed: Any) ->
     order = np.lexsort((w, y, u))
     values, place = np.unique(u[order], return_inverse=True)
     residual = (w * (y - u))[order]
-    chosen, _ = subsets(len(u), draws, seed, _EXACT_SUBSETS)
+    chosen = subsets(len(u), draws, seed, _EXACT_SUBSETS)
     sums = (np.bincount(place, residual * row, len(values)) for row in chosen)
     return float(np.mean([lipschitz_sup(values, s) for s in sums]) / w.sum())
 
