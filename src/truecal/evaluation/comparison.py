@@ -352,9 +352,8 @@ def _read_models(
 ) -> tuple[dict[str, Inputs], list[str]]:
     """Validate every model, name the one that is wrong, and bring all to one kind."""
     if not isinstance(models, Mapping):
-        raise TypeError(
-            f"models must map names to predictions, for example {{'a': proba_a}}, got {type(models).__name__}"
-        )
+        example = "{'a': proba_a}"
+        raise TypeError(f"models must map names to predictions, for example {example}, got {type(models).__name__}")
     if not models:
         raise ValueError("models is empty: expected at least one name with its predictions")
     found: dict[str, Inputs] = {}
