@@ -47,7 +47,7 @@ class LabelCounts:
         joint = sample.joint
         views = sample.views
         atoms = np.stack([form.atom for form in forms], axis=1)
-        sizes = np.array([len(form.starts) for form in forms])
+        sizes = np.array([len(form.sizes) for form in forms])
         offset = np.arange(views) if joint else np.concatenate([[0], np.cumsum(sizes)[:-1]])
         counts = len(forms[0].bins)
         w = np.ones(sample.rows) if sample.weights is None else sample.weights
