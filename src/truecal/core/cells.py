@@ -349,12 +349,11 @@ def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
         assert isinstance(rule, RankRule)
         starts, bins = _rank_atoms(len(ordered), rule.cuts(ordered), lambda places: _equal(ordered, places), ties)
     # Equal reports share their atom, so that a report finds it by its value and no order of the rows is needed.
-    first, sizes = ordered[starts], np.diff(np.append(starts, len(ordered)))
-    del ordered
     atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
+    first = ordered[starts]
     for rows in row_blocks(len(reports), 8):
         atom[rows] = np.searchsorted(first, reports[rows], side="right") - 1
-    return BinCells(atom, sizes, bins)
+    return BinCells(atom, np.diff(np.append(starts, len(ordered))), bins)
 
 
 def _equal(ordered: Array, places: Array) -> tuple[Array, Array]:
@@ -376,9 +375,7 @@ def _partition_cells(partition: Partition, ties: str) -> BinCells:
     return BinCells.in_order(partition.order, *_rank_atoms(len(partition.order), partition.cuts, blocks, ties))
 
 
-def _rank_atoms(
-    n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str
-) -> tuple[Array, tuple[Bins, ...]]:
+def _rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str) -> tuple[Array, tuple[Bins, ...]]:
     if ties == "together" and blocks is not None:
         every = tuple(whole_blocks(cuts, blocks, n) for cuts in every)
     return _atoms(n, tuple(Runs.between(cuts, n) for cuts in every), blocks if ties == "average" else None)
