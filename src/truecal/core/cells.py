@@ -103,7 +103,7 @@ class Bins:
         return np.asarray(total)
 
 
-_SUMMED_ROWS = 1 << 18  # rows summed at once: partial sums keep digits, and no copy of all rows is made
+SUMMED_ROWS = 1 << 18  # rows summed at once: partial sums keep digits, and no copy of all rows is made
 
 
 @final
@@ -132,12 +132,16 @@ class BinCells:
 
     def atom_sums(self, residuals: Array) -> Array:
         """(atoms, v) sums of residuals (v, n) given in the rows' own order."""
-        sums = np.zeros((len(self.sizes), len(residuals)))
-        for start in range(0, len(self.atom), _SUMMED_ROWS):
-            rows = slice(start, start + _SUMMED_ROWS)
+        return self.sums_of(lambda rows: residuals[:, rows], len(residuals))
+
+    def sums_of(self, values: Callable[[slice], Array], number: int = 1) -> Array:
+        """(atoms, number) sums of values of the rows, which are asked for a block of rows at a time."""
+        sums = np.zeros((len(self.sizes), number))
+        for start in range(0, len(self.atom), SUMMED_ROWS):
+            rows = slice(start, start + SUMMED_ROWS)
             atom = self.atom[rows].astype(np.intp)
-            for v, values in enumerate(residuals):
-                sums[:, v] += np.bincount(atom, values[rows], len(self.sizes))
+            for v, each in enumerate(values(rows)):
+                sums[:, v] += np.bincount(atom, each, len(self.sizes))
         return sums
 
     def pairs(self, residuals: Array) -> Array:

@@ -389,8 +389,9 @@ class _RunningTwoBin(RunningForm):
         prefix = np.cumsum(sums, axis=1)  # after each point
         prefix += self._prefix[:, None]
         self._add_gap(gaps[0])
-        self._first = self._first + prefix[:, :-1] @ gaps[1:]
-        self._second = self._second + np.einsum("vj,vj,j->v", prefix[:, :-1], prefix[:, :-1], gaps[1:])
+        before = prefix[:, :-1] * gaps[1:]
+        self._first = self._first + before.sum(axis=1)
+        self._second = self._second + np.einsum("vj,vj->v", prefix[:, :-1], before)
         self._prefix, self._last = prefix[:, -1].copy(), float(points[-1])
 
     def _add_gap(self, gap: float) -> None:

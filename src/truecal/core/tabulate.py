@@ -391,23 +391,20 @@ class _Builder:
         """The tables of one piece, a few of its views at a time."""
         for tile in piece.tiles(self.sample.rows, 1 << 20):
             assert isinstance(piece.cells, BinCells)
-            yield self._bin_tables(piece.cells, self._row_sums(tile))
+            yield self._bin_tables(piece.cells, tile)
 
-    def _row_sums(self, columns: slice) -> Iterator[Array]:
-        """weight, weight·outcome, weight·residual, (weight·residual)² and weight² per view and row, one by one."""
-        residual, w = self.sample.residuals(columns), self.sample.row_weights
-        yield np.broadcast_to(w, residual.shape)
-        yield w * self.sample.outcome(columns)
-        yield residual
-        yield np.square(residual)
-        yield np.broadcast_to(np.square(w), residual.shape)
+    def _row_sums(self, columns: slice, rows: slice) -> Array:
+        """weight, weight·outcome, weight·residual, (weight·residual)² and weight² of each view, for some rows."""
+        residual, w = self.sample.residuals(columns, rows), self.sample.weights_of(rows)
+        parts = (w, w * self.sample.outcome(columns, rows), residual, np.square(residual), np.square(w))
+        return np.concatenate([np.broadcast_to(part, residual.shape) for part in parts])
 
     def _weight_sq(self, sums: Array) -> Array | None:
         return None if self.sample.weights is None else np.asarray(sums[4])
 
-    def _bin_tables(self, cells: BinCells, rows: Iterator[Array]) -> Tables:
-        parts = [cells.atom_sums(x) for x in rows]
-        views, atoms = parts[0].shape[1], np.concatenate(parts, axis=1)
+    def _bin_tables(self, cells: BinCells, columns: slice) -> Tables:
+        views = len(range(*columns.indices(self.sample.views)))
+        atoms = cells.sums_of(partial(self._row_sums, columns), 5 * views)
 
         def of(what: int) -> slice:
             return slice(what * views, (what + 1) * views)
@@ -440,7 +437,7 @@ def _point_blocks(ordered: Array, marked: Array, complement: bool) -> Iterator[P
         points = values.astype(np.float64, copy=False)
         grid, rest = kernels.grid_part(points)
         residual = (count * grid / kernels.GRID - outcome) + count * rest
-        own = outcome @ np.square(points - 1) + (count - outcome) @ np.square(points)
+        own = kernels.dot(outcome, np.square(points - 1)) + kernels.dot(count - outcome, np.square(points))
         yield PointBlock(points, residual[None], count[None], np.array([own]), float(stop - start))
         start, before = stop, int(ends[-1])
 
@@ -459,7 +456,7 @@ def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> I
         rows = cells.order[start : start + FORM_BLOCK]
         r, w = residual[:, rows], np.ones(len(rows)) if weights is None else weights[rows]
         own = np.einsum("vi,vi->v", r, r)
-        yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], own, float(w @ w))
+        yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], own, kernels.dot(w, w))
 
 
 def _spread_out(bins: Bins, values: Array) -> Array:

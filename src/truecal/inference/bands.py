@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.cells import BinCells
+from ..core.cells import SUMMED_ROWS, BinCells
 from ..core.data import check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
@@ -133,24 +134,29 @@ def _view_band(
     sample: Sample, form: BinCells, place: int, j: int, draws: int, level: float, rng: np.random.Generator
 ) -> tuple[Array, ...]:
     """(count, mean report, mean outcome, low, high) of one view."""
-    u = sample.view(j).astype(np.float64)
-    w = np.ones(sample.rows) if sample.weights is None else sample.weights
-    bins = form.bins[place]
-    outcome = sample.outcome(slice(j, j + 1))[0]
-    count, report, observed = (bins.sums(form.atom_sums(x[None, :]))[:, 0] for x in (w, w * u, w * outcome))
+    u, bins = sample.view(j), form.bins[place]
+
+    def observed(rows: slice) -> Array:
+        w, outcome = sample.weights_of(rows), sample.outcome(slice(j, j + 1), rows)[0]
+        return np.stack([w, w * u[rows].astype(np.float64), w * outcome])
+
+    count, report, came = bins.sums(form.sums_of(observed, 3)).T
     if bins.split or sample.weights is not None:
-        step = max(1, _BLOCK // sample.rows)
-        drawn = [
-            bins.sums(form.atom_sums(w * (rng.random((min(step, draws - start), sample.rows)) < u))).T
-            for start in range(0, draws, step)
-        ]
-        low, high = null_quantiles(np.concatenate(drawn), level)
+        step = 1 if sample.rows > SUMMED_ROWS else max(1, _BLOCK // sample.rows)
+
+        def drawn(number: int, rows: slice) -> Array:
+            w = sample.weights_of(rows)
+            return np.asarray(w * (rng.random((number, len(w))) < u[rows].astype(np.float64)))
+
+        sizes = [min(step, draws - start) for start in range(0, draws, step)]
+        sums = [bins.sums(form.sums_of(partial(drawn, size), size)).T for size in sizes]
+        low, high = null_quantiles(np.concatenate(sums), level)
     else:
         ends = np.cumsum(count.round().astype(np.int64))
         chances = np.split(u[form.order], ends[:-1])
-        low, high = np.array([_count_quantiles(part, level) for part in chances]).T
+        low, high = np.array([_count_quantiles(part.astype(np.float64), level) for part in chances]).T
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
-        means = [np.where(count > 0, x / count, np.nan) for x in (report, observed, low, high)]
+        means = [np.where(count > 0, x / count, np.nan) for x in (report, came, low, high)]
     filled = np.full((5, bins.total), np.nan)
     filled[0] = 0.0
     filled[:, bins.occupied] = [count, *means]

@@ -9,12 +9,15 @@ clusters, E exp(Σ_C w_i x_i) ≤ Π_C (E exp(W_C x_i))^{w_i/W_C} (Hölder), W_C
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends.numpy import dot
+from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
@@ -104,29 +107,51 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
     """The signed gap of a validated scalar sample."""
     if sample.views > 1:
         raise ValueError("a signed mean gap needs one report per row; these outcomes are vectors")
-    u = sample.reports.astype(np.float64)
-    outcome = sample.outcome(slice(0, 1))[0]
-    w = np.ones(sample.rows) if sample.weights is None else sample.weights
-    total = w.sum()
-    gap = float(w @ (u - outcome) / total)
-    score, weight = w * (u - outcome - gap), w
-    if groups is not None:
-        score, weight = (np.bincount(groups[0], weights=x, minlength=groups[1]) for x in (score, w))
-    units = int(np.count_nonzero(weight))
-    few = groups is not None and float(weight.sum() ** 2 / np.square(weight).sum()) < FEW_CLUSTERS
+    total = sample.total_weight
+    sums = np.zeros(4)
+    largest = 0.0
+    for w, u, outcome in _rows(sample):
+        sums += [dot(w, u - outcome), dot(w, u), dot(w, outcome), dot(np.square(w), u * (1 - u))]
+        largest = max(largest, float(np.abs(u).max()))
+    gap, report, came = (sums[:3] / total).tolist()
+    squares, units, few = 0.0, 0, False
+    if groups is None:
+        for w, u, outcome in _rows(sample):
+            squares += float(np.square(w * (u - outcome - gap)).sum())
+            units += int(np.count_nonzero(w))
+    else:
+        w = sample.row_weights
+        score = sample.residuals(slice(0, 1))[0] - w * gap
+        squares = float(np.square(np.bincount(groups[0], weights=score, minlength=groups[1])).sum())
+        weight = np.bincount(groups[0], weights=w, minlength=groups[1])
+        units = int(np.count_nonzero(weight))
+        few = float(weight.sum() ** 2 / np.square(weight).sum()) < FEW_CLUSTERS
     se = float("nan")
     if units > 1:
-        se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total)
-    if se <= 1e-12 * max(abs(gap), float(np.abs(u).max()) * 1e-3):  # what rounding leaves of 0
+        se = float(np.sqrt(units / (units - 1) * squares) / total)
+    if se <= 1e-12 * max(abs(gap), largest * 1e-3):  # what rounding leaves of 0
         se = float("nan")
     if few:
         pvalue = float("nan")
     elif sample.values is not None:
         pvalue = _t_pvalue(gap, se, units)
+    elif groups is None and sums[3] >= _MANY * (1.0 if sample.weights is None else float(sample.weights.max()) ** 2):
+        pvalue = _normal_pvalue(gap, float(np.sqrt(sums[3]) / total))
     else:
-        pvalue = _null_pvalue(u, outcome, w, gap, se, units, groups)
-    means = float(w @ u / total), float(w @ outcome / total)
-    return MeanGap(gap, se, *means, sample.wrong is not None, sample.rows, pvalue)
+        pvalue = _null_pvalue(sample, gap, se, units, groups)
+    return MeanGap(gap, se, report, came, sample.wrong is not None, sample.rows, pvalue)
+
+
+def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
+    """Weights, reports and outcomes, a block of rows at a time."""
+    for rows in row_blocks(sample.rows, 8):
+        yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
+
+
+def _normal_pvalue(gap: float, sd: float) -> float:
+    from scipy.special import ndtr
+
+    return float(2 * ndtr(-abs(gap) / sd))
 
 
 def _t_pvalue(gap: float, se: float, units: int) -> float:
@@ -135,18 +160,14 @@ def _t_pvalue(gap: float, se: float, units: int) -> float:
     return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else float("nan")
 
 
-def _null_pvalue(u: Array, outcome: Array, w: Array, gap: float, se: float, units: int, groups: Groups | None) -> float:
-    """Two-sided p-value of the gap of 0/1 outcomes if the reports are right."""
-    from scipy.special import ndtr
-
-    variance = np.square(w) * u * (1 - u)
-    null_sd = float(np.sqrt(variance.sum()) / w.sum())
+def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Groups | None) -> float:
+    """Two-sided p-value of the gap of 0/1 outcomes if the reports are right, where few rows carry it or clusters do."""
+    u, w, outcome = sample.reports.astype(np.float64), sample.row_weights, sample.outcome(slice(0, 1))[0]
     if groups is not None:
+        null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())
         if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
             return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
         return _bound(u, w, np.bincount(groups[0], weights=w, minlength=groups[1])[groups[0]], gap * w.sum())
-    if variance.sum() >= _MANY * float(np.square(w).max()):
-        return float(2 * ndtr(-abs(gap) / null_sd))
     used = w[w > 0]
     if (used == used[0]).all():
         law = poisson_binomial(u[w > 0])

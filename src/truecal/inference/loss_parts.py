@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from ..core.properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
 from ..core.sample import Sample
 from .frozen import Frozen
-from .mean_losses import MeanInterval, Values, loss_values, top_label_values
+from .mean_losses import Losses, MeanInterval, given_values, loss_values, top_label_values
 from .spread import Groups, Spread
 
 Array = NDArray[Any]
 
 
-def own_losses(frozen: Frozen, other: Frozen | None = None) -> Values:
+def own_losses(frozen: Frozen, other: Frozen | None = None) -> Losses:
     """The associated losses of one model, or first minus second, with what any label would have given."""
     a, b = frozen.sample, None if other is None else other.sample
     property, corrected = frozen.error.property, bool(frozen.error.corrected)
     if isinstance(property, (Binary, TopLabel)) or (isinstance(property, Confidence) and a.labels is None):
         return _two_outcomes(a, b, float(corrected), isinstance(property, Binary))
     if a.labels is None or a.distributions is None:
-        return Values(a.loss() if b is None else a.loss() - b.loss())
+        return given_values(a.loss() if b is None else a.loss() - b.loss())
     return loss_values(a.labels, a.distributions, None if b is None else b.distributions, _table(property, corrected))
 
 
@@ -42,7 +42,7 @@ def _linear_table(p: Array, phi: Array) -> Array:
     return np.asarray(np.einsum("id,id->i", u, u)[:, None] - 2 * u @ phi.T + np.einsum("kd,kd->k", phi, phi))
 
 
-def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Values:
+def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Losses:
     """One probability per row, of the same event for both models, or of each model's own top class."""
     if b is not None and not same:
         assert a.marks is not None and b.marks is not None
@@ -52,9 +52,8 @@ def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) ->
         u = p[:, 1]
         return np.column_stack([correction + u * u, np.square(1 - u)])
 
-    first, second = (None if s is None else np.column_stack([1 - s.reports, s.reports]) for s in (a, b))
-    assert a.marks is not None and first is not None
-    return loss_values(a.marks.astype(np.intp), first, second, table)
+    assert a.marks is not None
+    return loss_values(a.marks, a.reports, None if b is None else b.reports, table)
 
 
 def with_losses(
@@ -64,7 +63,7 @@ def with_losses(
 
     The jackknife's variance of the sum counts the part of U that is there under calibration twice; one is taken off.
     """
-    centred = spread.h - spread.theta * spread.unit_weight / spread.unit_weight.sum()
+    centred = spread.h - spread.theta / spread.by.total * spread.by.weight()
     v, _ = spread.variances()
     se = float(np.sqrt(max(np.square(influence + 2 * rate * centred).sum() - rate * rate * v, rate * rate * v)))
     half = spread.quantile(level) * se

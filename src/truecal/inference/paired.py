@@ -192,7 +192,7 @@ def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float
     """D, the difference of n·error: losses and Us vary together, row by row."""
     losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
     d = a.theta - b.theta
-    weight = a.unit_weight / a.unit_weight.sum()
+    weight = a.by.weight() / a.by.total
     v = paired_interaction(a, b)
     each = losses + 2 * ((a.h - b.h) - d * weight)
     se = float(np.sqrt(max(np.square(each).sum() - v, v)))
