@@ -184,7 +184,7 @@ def indicator_segments(
     ordered[high:] -= 1  # exact: floats in [1/2, 1] minus 1
     ends = np.append(cuts, n)
     starts = np.concatenate([[0], cuts])
-    distance = run_sums(ordered, starts)
+    distance = run_sums_of(np.asarray, ordered, starts)
     count = (ends - starts).astype(np.float64)
     near_one = np.diff(np.maximum(ends, high), prepend=high)
     marks = np.diff(whole + part, prepend=0.0, append=len(marked))

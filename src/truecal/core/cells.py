@@ -103,7 +103,7 @@ class Bins:
         return np.asarray(total)
 
 
-SUMMED_ROWS = 1 << 18  # rows summed at once: partial sums keep digits, and no copy of all rows is made
+SUMMED_ROWS = 1 << 16  # rows summed at once: partial sums keep digits, and no copy of all rows is made
 
 
 @final
@@ -355,7 +355,7 @@ def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
     # Equal reports share their atom, so that a report finds it by its value and no order of the rows is needed.
     atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
     first = ordered[starts]
-    for rows in row_blocks(len(reports), 8):
+    for rows in row_blocks(len(reports), 32):
         atom[rows] = np.searchsorted(first, reports[rows], side="right") - 1
     return BinCells(atom, np.diff(np.append(starts, len(ordered))), bins)
 

@@ -154,7 +154,7 @@ def _view_band(
     else:
         ends = np.cumsum(count.round().astype(np.int64))
         chances = np.split(u[form.order], ends[:-1])
-        low, high = np.array([_count_quantiles(part.astype(np.float64), level) for part in chances]).T
+        low, high = np.array([_count_quantiles(part, level) for part in chances]).T
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
         means = [np.where(count > 0, x / count, np.nan) for x in (report, came, low, high)]
     filled = np.full((5, bins.total), np.nan)
@@ -165,11 +165,9 @@ def _view_band(
 
 def _count_quantiles(chances: Array, level: float) -> tuple[float, float]:
     """Quantiles of the number of ones among independent 0/1 draws."""
-    cdf = np.cumsum(poisson_binomial(chances))
-    tail = (1 - level) / 2
+    law, tail = poisson_binomial(chances), (1 - level) / 2
     slack = 1e-12  # the convolutions are exact to about this much
-    low, high = np.searchsorted(cdf, [tail - slack, 1 - tail - slack])
-    return float(low), float(min(high, len(chances)))
+    return float(law.quantile(tail - slack)), float(law.quantile(1 - tail - slack))
 
 
 def _padded(rows: list[Array]) -> Array:

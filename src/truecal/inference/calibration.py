@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
-_BLOCK = 1 << 22
+_BLOCK = 1 << 21
 
 
 @final

@@ -144,7 +144,7 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
 
 def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
     """Weights, reports and outcomes, a block of rows at a time."""
-    for rows in row_blocks(sample.rows, 8):
+    for rows in row_blocks(sample.rows, 32):
         yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
 
 
@@ -162,18 +162,27 @@ def _t_pvalue(gap: float, se: float, units: int) -> float:
 
 def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Groups | None) -> float:
     """Two-sided p-value of the gap of 0/1 outcomes if the reports are right, where few rows carry it or clusters do."""
-    u, w, outcome = sample.reports.astype(np.float64), sample.row_weights, sample.outcome(slice(0, 1))[0]
+    if groups is None and sample.weights is None:
+        return _count_pvalue(sample.reports, sample.marks)
+    u, w = sample.reports.astype(np.float64), sample.row_weights
     if groups is not None:
         null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())
         if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
             return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
         return _bound(u, w, np.bincount(groups[0], weights=w, minlength=groups[1])[groups[0]], gap * w.sum())
-    used = w[w > 0]
-    if (used == used[0]).all():
-        law = poisson_binomial(u[w > 0])
-        ones = round(float(outcome[w > 0].sum()))
-        return min(1.0, 2 * float(min(law[: ones + 1].sum(), law[ones:].sum())))
+    used = w > 0
+    if (w[used] == w[used][0]).all():
+        assert sample.marks is not None
+        return _count_pvalue(u[used], sample.marks[used])
     return _bound(u, w, w, gap * w.sum())
+
+
+def _count_pvalue(u: Array, marks: Array | None) -> float:
+    """Two-sided p-value of the number of ones among draws with these chances."""
+    assert marks is not None
+    open_rows = (u > 0) & (u < 1)
+    law, ones = poisson_binomial(u[open_rows]), int(np.count_nonzero(marks)) - int(np.count_nonzero(u >= 1))
+    return min(1.0, 2 * min(law.at_most(ones), law.at_least(ones)))
 
 
 def _surprised_clusters(u: Array, w: Array, groups: Groups) -> float:

@@ -24,7 +24,7 @@ from ..core.sample import unit_weights
 
 Array = NDArray[Any]
 Groups = tuple[Array, int]
-_BLOCK = 1 << 18
+_BLOCK = 1 << 17  # numbers
 
 INFINITE = "a loss is infinite: what came had probability 0"
 UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"

@@ -39,9 +39,10 @@ Array = NDArray[Any]
 Groups = tuple[Array, int]
 Of = Literal["gap", "U"]
 
-MOST_KEPT = 1 << 20
+MOST_KEPT = 1 << 17
 """With more rows than this, what each of them adds is made anew for every use."""
 BLOCKS = 64
+_UNIT_BYTES = 32  # of the few numbers that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
 SCARCE_PAIRS = 15.0
 """With fewer effective pairs of surprising outcomes in one cell, no interval is to be trusted."""
@@ -77,7 +78,7 @@ class Units:
     def squares(self, values: Callable[[slice], Array], mean: float) -> float:
         """Σ of squared values, each less its weight's share of `mean`."""
         share, found = mean / self.total, 0.0
-        for units in row_blocks(self.number, 8):
+        for units in row_blocks(self.number, _UNIT_BYTES):
             rest = values(units) - share * self.weight(units)
             found += dot(rest, rest)
         return found
@@ -422,7 +423,7 @@ def _blocks(by: Units) -> Array:
     counted = by.number if by.weights is None else int(np.count_nonzero(by.weights))
     blocks, before = min(BLOCKS, max(1, counted)), 0
     out = np.empty(by.number, dtype=np.uint8)
-    for units in row_blocks(by.number, 8):
+    for units in row_blocks(by.number, _UNIT_BYTES):
         number = before + np.cumsum(by.weight(units) > 0)
         out[units] = np.maximum(number - 1, 0) % blocks
         before = int(number[-1])
@@ -492,7 +493,7 @@ class _Entries:
     def of(view: _View, groups: Groups | None) -> _Entries:
         n, m = view.sample.rows, view.cells
         squares, weights = np.zeros(m), np.zeros(m)
-        for rows in row_blocks(n, 8):
+        for rows in row_blocks(n, _UNIT_BYTES):
             label, w, x = view.of(rows)
             squares += np.bincount(label, np.square(x), m)
             weights += np.bincount(label, np.square(w), m)
@@ -507,6 +508,6 @@ class _Entries:
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""
-        for part in row_blocks(self.number, 8):
+        for part in row_blocks(self.number, _UNIT_BYTES):
             cell, w, x = self.entry(part)
             yield cell, part if self.unit is None else self.unit[part], w, x
