@@ -275,6 +275,7 @@ class _Sums:
         sample = self.sample
         self.averaged, self.several = sample.averaged, sample.views > 1
         self.largest = 1.0 if sample.weights is None else float(sample.weights.max())
+        self.unit_sq = _unit(sample) ** 2
         self.by = Units(sample.rows, sample.weights)
         if self.groups is not None:
             self.by = Units(self.groups[1], _grouped(sample.row_weights, self.groups))
@@ -292,7 +293,7 @@ class _Sums:
     def add_view(self, view: _View) -> None:
         """One view, in blocks of rows, so that millions need no copies of them."""
         entries = _Entries.of(view, self.groups)
-        m, blocks, cells = entries.cells, len(self.H), _Cells(entries.cells)
+        m, blocks, cells = entries.cells, len(self.H), _Cells(entries.cells, self.unit_sq)
         table = np.zeros(blocks * m)
         for cell, unit, w, x in entries:
             cells.add(cell, w, x)
@@ -343,7 +344,7 @@ class _Sums:
         self.slope += 4 * float(each @ each)
 
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
-        more = _MORE * (2.0 / self.averaged if self.several else 1.0) * self.largest**2
+        more = _MORE * (2.0 / self.averaged if self.several else 1.0) * self.unit_sq * self.largest**2
         spread = (own + more) * weight / weight.sum()
         self.even_v += 2 * float((a * a) @ (spread * spread))
         self.even_c += 4 * float((a * a) @ (spread * np.square(weight)))
@@ -389,12 +390,12 @@ class _Sums:
         self._add_slope(None if self.groups is None else self.groups[0], scale * (x - w * mean) * pull)
         self.norm += scale * float((w * bias) @ pull)
         self.plain_norm += scale * float(w @ (near[2] - w))
-        surprise = _surprise(w, squares)
+        surprise = _surprise(w, squares / self.unit_sq)
         one, two = surprise.sum(), float(w @ surprise)
         if two > 0:
             pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
             self.meet, self.meet_sq = self.meet + scale**2 * pairs, self.meet_sq + scale**4 * pairs
-        even = (squares.sum() + _MORE * np.square(w).max()) * w / w.sum()
+        even = (squares.sum() + _MORE * self.unit_sq * np.square(w).max()) * w / w.sum()
         self.even_v += 2 * scale**2 * float(cells.pairs_of_squares(even)[0])
         self.even_c += 4 * scale**2 * float(even @ np.square(near[2] - w))
         parts = np.zeros((len(self.H), len(x)))
@@ -445,6 +446,14 @@ def _over(numerator: Array, denominator: Array) -> Array:
     return np.where(some, numerator / np.where(some, denominator, 1.0), 0.0)
 
 
+def _unit(sample: Sample) -> float:
+    """How far apart outcomes can be, or where nothing bounds them, are: 1 for classes, whatever for values."""
+    if sample.values is None or sample.bounds is not None:
+        low, high = sample.bounds or (0.0, 1.0)
+        return high - low
+    return float(np.ptp(sample.values)) or 1.0
+
+
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
     return np.asarray(np.minimum(w, 4 * _over(squares, w)))
@@ -455,6 +464,7 @@ class _Cells:
     """Sums over the entries of each cell, block after block."""
 
     cells: int
+    unit_sq: float
     one: float = 0.0
     two: float = 0.0
 
@@ -467,7 +477,7 @@ class _Cells:
 
     def add(self, cell: Array, w: Array, x: Array) -> None:
         squares = x * x
-        surprise = _surprise(w, squares)
+        surprise = _surprise(w, squares / self.unit_sq)
         every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
         for sums, values in zip(self._sums.values(), every, strict=True):
             sums += np.bincount(cell, values, self.cells)
