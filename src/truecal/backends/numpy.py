@@ -103,6 +103,8 @@ def run_sums(x: Array, starts: Array) -> Array:
 
 def run_sums_of(formula: Callable[[Array], Array], x: Array, starts: Array) -> Array:
     """`run_sums` of a formula of a long vector, a block at a time, so that its values are never all there."""
+    if len(x) <= _RUN_ROWS:
+        return run_sums(formula(x), starts)
     sums = np.zeros((*formula(x[:0]).shape[:-1], len(starts)))
     for begin in range(0, len(x), _RUN_ROWS):
         end = min(len(x), begin + _RUN_ROWS)
