@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.core.errors import ERRORS
 from truecal.evaluation.inputs import read_inputs
 from truecal.inference.frozen import Frozen
 from truecal.inference.spread import paired_spread, spreads
@@ -46,10 +46,9 @@ def cost_of_a_row(kind: str, models: int, dtype: type) -> float:
     for n in (FEW, MANY):
         y, several = predictions(kind, n, models, dtype)
         if models == 1:
-            found.append(peak(lambda y=y, p=several[0]: tc.evaluate(y, p)))
+            found.append(peak(partial(tc.evaluate, y, several[0])))
         else:
-            named = {str(i): p for i, p in enumerate(several)}
-            found.append(peak(lambda y=y, named=named: tc.compare(y, named)))
+            found.append(peak(partial(tc.compare, y, {str(i): p for i, p in enumerate(several)})))
     return (found[1] - found[0]) / (MANY - FEW)
 
 
@@ -79,15 +78,16 @@ def test_compare_takes_three_times_its_arrays():
 def test_what_a_row_adds_to_a_gap_is_the_same_kept_or_made_anew(monkeypatch):
     y, (a, b) = predictions("two digits", 3000, 2, np.float64)
     found = []
-    for kept in (1 << 20, 0):
-        monkeypatch.setattr("truecal.inference.spread.MOST_KEPT", kept)
+    for most in (1 << 20, 0):
+        monkeypatch.setattr("truecal.inference.spread.MOST_KEPT", most)
         samples = [read_inputs(y, p).sample("binary") for p in (a, b)]
-        found.append([spreads(Frozen.of(ERRORS["binary"].with_bins("auto"), sample))[0] for sample in samples])
+        found.append([spreads(Frozen.of(tc.ERRORS["binary"].with_bins("auto"), sample))[0] for sample in samples])
     kept, anew = found
-    assert isinstance(kept[0].influence.__self__, np.ndarray) and not hasattr(anew[0].influence, "__self__")
+    assert isinstance(getattr(kept[0].influence, "__self__", None), np.ndarray)
+    assert not hasattr(anew[0].influence, "__self__")
     np.testing.assert_array_equal(kept[0].h, anew[0].h)
     assert kept[0].interval(0.95) == anew[0].interval(0.95)
-    assert paired_spread(*kept, 0.95) == paired_spread(*anew, 0.95)
+    assert paired_spread(kept[0], kept[1], 0.95) == paired_spread(anew[0], anew[1], 0.95)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -249,6 +249,7 @@ def test_one_probability_per_row_stands_for_two_classes():
     y = u > 0.3
     for name in ("brier", "cross_entropy", "confidence_loss"):
         one = loss_values(y, u, u[::-1], name).whole()
-        two = loss_values(y.astype(int), *(np.column_stack([1 - p, p]) for p in (u, u[::-1])), name).whole()
+        a, b = (np.column_stack([1 - p, p]) for p in (u, u[::-1]))
+        two = loss_values(y.astype(int), a, b, name).whole()
         np.testing.assert_array_equal(one.value, two.value)
         np.testing.assert_array_equal(one.high, two.high)

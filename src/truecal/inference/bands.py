@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.cells import SUMMED_ROWS, BinCells
 from ..core.data import check_positive_int, shown
@@ -15,12 +14,11 @@ from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
 from ..core.result import Result
 from ..core.sample import Sample
+from ..core.types import Array
 from .frozen import Frozen
 from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
 from .poisson_binomial import poisson_binomial
-
-Array = NDArray[Any]
 
 _BLOCK = 1 << 22
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr, stdtr
 
 from ..backends.numpy import dot
 from ..core.data import row_blocks
@@ -22,11 +22,9 @@ from ..core.errors import CalibrationError
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.sample import Sample
-from .options import check_groups, read_error
+from ..core.types import Array, Groups
+from .options import check_groups, effective_number, per_unit, read_error
 from .poisson_binomial import poisson_binomial
-
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 
 CLEAR = 0.05
 """A direction is named where a calibrated predictor would show so large a gap in at most this share of samples."""
@@ -121,22 +119,18 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
             units += int(np.count_nonzero(w))
     else:
         w = sample.row_weights
-        score = sample.residuals(slice(0, 1))[0] - w * gap
-        squares = float(np.square(np.bincount(groups[0], weights=score, minlength=groups[1])).sum())
-        weight = np.bincount(groups[0], weights=w, minlength=groups[1])
-        units = int(np.count_nonzero(weight))
-        few = float(weight.sum() ** 2 / np.square(weight).sum()) < FEW_CLUSTERS
-    se = float("nan")
-    if units > 1:
-        se = float(np.sqrt(units / (units - 1) * squares) / total)
+        score, weight = (per_unit(x, groups) for x in (sample.residuals(slice(0, 1))[0] - w * gap, w))
+        squares, units = float(np.square(score).sum()), int(np.count_nonzero(weight))
+        few = effective_number(weight) < FEW_CLUSTERS
+    se = float(np.sqrt(units / (units - 1) * squares) / total) if units > 1 else np.nan
     if se <= 1e-12 * max(abs(gap), largest * 1e-3):  # what rounding leaves of 0
-        se = float("nan")
+        se = np.nan
     if few:
-        pvalue = float("nan")
+        pvalue = np.nan
     elif sample.values is not None:
         pvalue = _t_pvalue(gap, se, units)
     elif groups is None and sums[3] >= _MANY * (1.0 if sample.weights is None else float(sample.weights.max()) ** 2):
-        pvalue = _normal_pvalue(gap, float(np.sqrt(sums[3]) / total))
+        pvalue = float(2 * ndtr(-abs(gap) / (np.sqrt(sums[3]) / total)))
     else:
         pvalue = _null_pvalue(sample, gap, se, units, groups)
     return MeanGap(gap, se, report, came, sample.wrong is not None, sample.rows, pvalue)
@@ -148,16 +142,8 @@ def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
         yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
 
 
-def _normal_pvalue(gap: float, sd: float) -> float:
-    from scipy.special import ndtr
-
-    return float(2 * ndtr(-abs(gap) / sd))
-
-
 def _t_pvalue(gap: float, se: float, units: int) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else float("nan")
+    return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else np.nan
 
 
 def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Groups | None) -> float:
@@ -169,7 +155,7 @@ def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Grou
         null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())
         if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
             return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
-        return _bound(u, w, np.bincount(groups[0], weights=w, minlength=groups[1])[groups[0]], gap * w.sum())
+        return _bound(u, w, per_unit(w, groups)[groups[0]], gap * w.sum())
     used = w > 0
     if (w[used] == w[used][0]).all():
         assert sample.marks is not None

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ..backends.numpy import dot
 from ..core.data import both_classes
+from ..core.result import Result
 from ..core.sample import unit_weights
+from ..core.types import Array, Groups
 
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 _BLOCK = 1 << 17  # numbers
 
 INFINITE = "a loss is infinite: what came had probability 0"
@@ -35,10 +34,6 @@ NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in 
 
 def _brier(p: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", p, p)[:, None] + 1 - 2 * p)
-
-
-def _spherical(p: Array) -> Array:
-    return np.asarray(1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None])
 
 
 def _cross_entropy(p: Array) -> Array:
@@ -64,7 +59,7 @@ LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
     "classification_error": _classification,
     "cross_entropy": _cross_entropy,
     "brier": _brier,
-    "spherical": _spherical,
+    "spherical": lambda p: 1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None],
     "confidence_loss": _confidence,
     "uncorrected_confidence": lambda p: _confidence(p, 0.0),
     "classwise": lambda p: _brier(p) / p.shape[1],
@@ -137,7 +132,10 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
                 each = each - table(b)
             mean = (a + b) / 2
         came = y[rows]
-        value = each[np.arange(len(a)), came.astype(np.intp)] if came.ndim == 1 else _expected(came, each)
+        if came.ndim == 1:
+            value = each[np.arange(len(a)), came.astype(np.intp)]
+        else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
+            value = (came * np.where(came > 0, each, 0.0)).sum(axis=1)
         high, low, surprise = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
         return Values(value, high, low, surprise, float(each.max()))
 
@@ -147,11 +145,6 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
 
 def _columns(proba: Array) -> Array:
     return (proba if proba.ndim == 2 else both_classes(proba)).astype(np.float64)
-
-
-def _expected(shares: Array, each: Array) -> Array:
-    """The mean of each row's values over a label distribution; labels of share 0 do not count, whatever they cost."""
-    return np.asarray(np.where(shares > 0, shares * np.where(shares > 0, each, 0.0), 0.0).sum(axis=1))
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
@@ -170,25 +163,31 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     return centre + sd, centre - sd, surprise
 
 
+def top_label_table(u: Array, correction: float = 1.0) -> Array:
+    """(n, 2): the confidence loss of rows with confidence u if the top class is wrong, and if it is right."""
+    return np.column_stack([correction + u * u, np.square(1 - u)])
+
+
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Losses:
     """The difference of confidence losses where only (correct?, confidence) of each model is known."""
 
     def of(rows: slice) -> Values:
-        wrong, right, came = [], [], []
-        for correct, confidence in zip(z, c, strict=True):
-            u = confidence[rows].astype(np.float64)
-            wrong.append(correction + u * u)
-            right.append(np.square(1 - u))
-            came.append(np.where(correct[rows], right[-1], wrong[-1]))
-        mean = (c[0][rows].astype(np.float64) + c[1][rows]) / 2
-        return Values(came[0] - came[1], wrong[0] - right[1], right[0] - wrong[1], 2 * mean * (1 - mean))
+        u, v = (confidence[rows].astype(np.float64) for confidence in c)
+        first, second = top_label_table(u, correction), top_label_table(v, correction)
+        came = [np.where(right[rows], t[:, 1], t[:, 0]) for right, t in zip(z, (first, second), strict=True)]
+        mean = (u + v) / 2
+        return Values(came[0] - came[1], first[:, 0] - second[:, 1], first[:, 1] - second[:, 0], 2 * mean * (1 - mean))
 
     return Losses(len(c[0]), of)
 
 
-@dataclass(frozen=True)
-class MeanInterval:
-    """A mean, its interval, its standard error and two-sided p-value (of a mean of 0), joint over comparisons."""
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Part(Result):
+    """An estimate, such as one part of a difference, with its interval and two-sided p-value (of 0).
+
+    `note` says why not to trust it, or what it rests on.
+    """
 
     estimate: float
     low: float
@@ -197,10 +196,24 @@ class MeanInterval:
     pvalue: float
     note: str = ""
 
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the interval leaves out 0 and may be trusted."""
+        return not self.note and not self.low <= 0 <= self.high
+
+    def turned(self) -> Part:
+        """The part of the difference taken the other way round."""
+        return Part(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
+
+    def __repr__(self) -> str:
+        if not np.isfinite(self.se):
+            return f"{self.estimate:+.4g} (no interval: {self.note})"
+        return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, p = {self.pvalue:.3g})"
+
 
 def mean_interval(
     losses: Losses, weights: Array | None, groups: Groups | None, level: float, comparisons: int = 1
-) -> MeanInterval:
+) -> Part:
     """The w-weighted mean with its interval, over rows or clusters; none (infinite ends) where a loss is unbounded."""
     w = None if weights is None else unit_weights(weights)["weights"]
     sums = _Sums(None if groups is None else np.zeros((2, groups[1])))
@@ -215,7 +228,7 @@ def mean_interval(
     trouble = sums.trouble(losses.unbounded)
     estimate = sums.total / sums.weight
     if trouble in (INFINITE, UNBOUNDED, SCARCE):
-        return MeanInterval(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
+        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
     units = _Units.of(sums)
     alpha = (1 - level) / comparisons
     if trouble:
@@ -225,18 +238,18 @@ def mean_interval(
     half = float(units.factor(z)) * se
     low, high = max(centre - half, losses.least), min(centre + half, np.inf if losses.least < 0 else sums.most)
     low, high = min(low, estimate), max(high, estimate)
-    return MeanInterval(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
+    return Part(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
-def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int, note: str) -> MeanInterval:
+def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int, note: str) -> Part:
     freedom = max(units.number - 1, 1)
     seen, _ = units.about(estimate)
     se = float(np.sqrt(seen * units.number / freedom) / units.weight)
     if se <= 1e-12 * abs(estimate):
-        return MeanInterval(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
+        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
     half = float(stdtrit(freedom, 1 - alpha / 2)) * se
     pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
-    return MeanInterval(estimate, estimate - half, estimate + half, se, pvalue, note)
+    return Part(estimate, estimate - half, estimate + half, se, pvalue, note)
 
 
 @dataclass(frozen=True)

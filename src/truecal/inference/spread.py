@@ -25,7 +25,6 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..backends.numpy import dot
@@ -33,10 +32,10 @@ from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import Parts
 from ..core.sample import EVERY, Sample
+from ..core.types import Array, Groups
 from .frozen import Frozen
+from .options import effective_number, per_unit
 
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 Of = Literal["gap", "U"]
 
 MOST_KEPT = 1 << 17
@@ -73,7 +72,7 @@ class Units:
     @property
     def effective(self) -> float:
         """Kish's effective number, (Σ w)²/Σ w²."""
-        return float(self.number if self.weights is None else self.total**2 / np.square(self.weights).sum())
+        return float(self.number) if self.weights is None else effective_number(self.weights)
 
     def squares(self, values: Callable[[slice], Array], mean: float) -> float:
         """Σ of squared values, each less its weight's share of `mean`."""
@@ -102,6 +101,14 @@ class Spread:
     unit: float = 0.0
     """What U would be if the squared gap were 1 in every cell."""
 
+    def __sub__(self, other: Spread) -> Spread:
+        """The spread of a difference on the same rows and blocks."""
+
+        def influence(units: slice) -> Array:
+            return np.asarray(self.influence(units) - other.influence(units))
+
+        return Spread(self.theta - other.theta, influence, self.H - other.H, self.by)
+
     @property
     def h(self) -> Array:
         """What each unit adds to θ."""
@@ -111,6 +118,16 @@ class Spread:
     def units(self) -> float:
         """Kish's effective number of units."""
         return self.by.effective
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom: effective units, or blocks of them, less one."""
+        return max(1.0, min(self.units, len(self.H)) - 1.0)
+
+    @property
+    def centred(self) -> Array:
+        """What each unit adds, less its share by weight."""
+        return np.asarray(self.h - self.theta / self.by.total * self.by.weight())
 
     @cached_property
     def jackknife(self) -> float:
@@ -125,7 +142,7 @@ class Spread:
         return SCARCE_NOTE if self.pairs < SCARCE_PAIRS else ""
 
     def quantile(self, level: float) -> float:
-        return float(stdtrit(max(1.0, min(self.units, len(self.H)) - 1.0), (1 + level) / 2))
+        return float(stdtrit(self.freedom, (1 + level) / 2))
 
     def variances(self) -> tuple[float, float]:
         """v, and the jackknife's V."""
@@ -148,20 +165,15 @@ def paired_spread(a: Spread, b: Spread, level: float) -> tuple[float, float, flo
 
     Where one of the two is not to be trusted the interval also holds every difference of the two wide ones.
     """
-    d = a.theta - b.theta
-    v, whole = paired_interaction(a, b), 4 * a.by.squares(lambda units: a.influence(units) - b.influence(units), d)
+    d = a - b
+    v, whole = d.variances()
     se = float(np.sqrt(max(v, whole - v, 0.0)))
-    half = a.quantile(level) * se
-    low, high, note = d - half, d + half, a.note or b.note
+    half = d.quantile(level) * se
+    low, high, note = d.theta - half, d.theta + half, a.note or b.note
     if note:
         (low_a, high_a, _), (low_b, high_b, _) = a.interval(level), b.interval(level)
         low, high = min(low, low_a - high_b), max(high, high_a - low_b)
     return low, high, se, note
-
-
-def paired_interaction(a: Spread, b: Spread) -> float:
-    """The variance of θ_a − θ_b that is there under calibration."""
-    return max(_interaction(a.H - b.H), 0.0)
 
 
 def _interaction(H: Array) -> float:
@@ -278,7 +290,7 @@ class _Sums:
         self.unit_sq = _unit(sample) ** 2
         self.by = Units(sample.rows, sample.weights)
         if self.groups is not None:
-            self.by = Units(self.groups[1], _grouped(sample.row_weights, self.groups))
+            self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups))
         self.block = _blocks(self.by)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
         self.lasting = False
@@ -339,10 +351,6 @@ class _Sums:
         total = weight[met].sum()
         return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
 
-    def _add_slope(self, unit: Array | None, values: Array) -> None:
-        each = values if unit is None else np.bincount(unit, values, self.by.number)
-        self.slope += 4 * float(each @ each)
-
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
         more = _MORE * (2.0 / self.averaged if self.several else 1.0) * self.unit_sq * self.largest**2
         spread = (own + more) * weight / weight.sum()
@@ -380,14 +388,14 @@ class _Sums:
         each = scale * x * others
         if self.groups is not None:
             within = cells.within(x[None], *self.groups)[0]
-            each = _grouped(each, self.groups) - scale * within
+            each = per_unit(each, self.groups) - scale * within
         self.h += each
         self.theta += float(each.sum())
         near = cells.others(np.stack([squares, w * w, w])) + np.stack([squares, w * w, w])
-        bias = np.where(near[1] > 0, near[0] / np.where(near[1] > 0, near[1], 1.0), 0.0)
+        bias, mean = _over(near[0], near[1]), _over(others + x, near[2])
         pull = cells.others((w * bias)[None])[0]
-        mean = np.where(near[2] > 0, (others + x) / np.where(near[2] > 0, near[2], 1.0), 0.0)
-        self._add_slope(None if self.groups is None else self.groups[0], scale * (x - w * mean) * pull)
+        moved = per_unit(scale * (x - w * mean) * pull, self.groups)
+        self.slope += 4 * float(moved @ moved)
         self.norm += scale * float((w * bias) @ pull)
         self.plain_norm += scale * float(w @ (near[2] - w))
         surprise = _surprise(w, squares / self.unit_sq)
@@ -434,10 +442,6 @@ def _blocks(by: Units) -> Array:
 def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
     cell, _, x = view.of(rows)
     return np.asarray(a[cell] * x * (total[cell] - x))
-
-
-def _grouped(values: Array, groups: Groups) -> Array:
-    return np.bincount(groups[0], weights=values, minlength=groups[1])
 
 
 def _over(numerator: Array, denominator: Array) -> Array:
