@@ -32,7 +32,7 @@ from .options import at_floor, check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
-_BLOCK = 1 << 22
+_BLOCK = 1 << 21
 
 
 @final
@@ -219,14 +219,14 @@ def _forms_and_blocks(
     n = sample.rows
     size = max(2, min(1 + draws // 10, _BLOCK // n))  # ten blocks or more, so that progress can be shown
     proba = sample.distributions
-    if proba is not None and proba.shape[1] > 2:
+    if proba is not None and proba.ndim == 2 and proba.shape[1] > 2:
         assert sample.labels is not None
         classes = ClassForms.of(proba, sample.weights)
         return classes, _blocks(sample.labels, draws, size, lambda b: draw_labels(rng, proba, b))
     assert sample.marks is not None
     if proba is not None:
         assert sample.labels is not None
-        u, outcome = proba[:, 1], sample.labels == 1
+        u, outcome = proba if proba.ndim == 1 else proba[:, 1], sample.labels == 1
     else:
         u, outcome = sample.reports, sample.marks
     scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")
