@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import truecal
-from truecal.core.errors import COMPOSED
 from truecal.auditing.metric import Form
 from truecal.auditing.worlds import lies, worlds
+from truecal.core.errors import COMPOSED
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
