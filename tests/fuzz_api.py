@@ -43,7 +43,7 @@ RESULTS = {
         "Dominance",
     ),
     *("Evaluation", "Gap", "Interval", "MeanGap", "Noise", "NullBand", "PairedDifference", "Refinement", "Selection"),
-    *("ERRORS", "LOSSES", "BinTable", "TopPredictions", "Outcomes"),
+    *("ERRORS", "LOSSES", "BinTable", "Baseline", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
 MAPS = tuple(

@@ -3,8 +3,12 @@ from .auditing import (
     AuditReport,
     audit,
 )
-from .core.errors import (
+from .baselines import (
     ERRORS,
+    Baseline,
+    ece,
+)
+from .core.errors import (
     CalibrationError,
     Decomposition,
     decompose,
@@ -126,6 +130,7 @@ __all__ = [
     "LOSSES",
     "ArgmaxQuantile",
     "AuditReport",
+    "Baseline",
     "BinTable",
     "Binary",
     "CalibratedClassifier",
@@ -184,6 +189,7 @@ __all__ = [
     "cross_entropy",
     "decompose",
     "dominance",
+    "ece",
     "evaluate",
     "full_error",
     "gap",

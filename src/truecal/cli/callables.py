@@ -17,7 +17,7 @@ def find_metric(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]
     A class is made with the options, and its instance, or the method that is named after it, is called without them:
     `package.module:Metric` and `package.module:Metric.measure` both work.
     """
-    from truecal.core.errors import ERRORS
+    from truecal.baselines import ERRORS
     from truecal.core.losses import LOSSES
 
     module, colon, path = spec.partition(":")

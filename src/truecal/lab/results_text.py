@@ -27,6 +27,7 @@ from truecal.lab.checkpoints import (
     TABLE_BINNING,
     TRUTHFUL,
     associated_loss,
+    by_bins,
     error_column,
     u_column,
 )
@@ -148,14 +149,13 @@ def _in_short(
 
     def each(*families: str) -> dict[str, str]:
         digits = 3 if set(families) <= set(SCORES) else 2
-        return {
-            f: ", ".join(f"{_short(name)} {_list(values[f], digits)}" for name, values in r.items()) for f in families
-        }
+        lists = {name: {f: _list(values[f], digits) for f in families} for name, values in r.items()}
+        return {f: ", ".join(f"{_short(name)} {lists[name][f]}" for name in r) for f in families}
 
     flips = [_short(name) for name, values in r.items() if _flipped(values["ConfECE"])]
     flip = f"changes sign with the number of bins ({', '.join(flips)})" if flips else "keeps its sign"
-    why = [*filter(None, (_gap_words(name, table, mechanism) for name, table in kept.items()))]
-    repaired = [*filter(None, (_repair_words(name, mechanism) for name in kept))]
+    why = [words for name, table in kept.items() if (words := _gap_words(name, table, mechanism))]
+    repaired = [words for name in kept if (words := _repair_words(name, mechanism))]
     verdicts = {f"verdict_{family}": lowest(family) for family in TRUTHFUL}
     traces = ", ".join(f"{_short(name)} {table['trace'].nunique()}" for name, table in kept.items())
     lines = [
@@ -241,12 +241,8 @@ def _counts(run: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], kept: Ma
         missing = len(run["traces"].get(name, [])) - traces
         note = f" ({missing} planned traces are missing)" if missing > 0 else ""
         facts = {"heading": heading(name), "traces": f"{traces} traces{note}", "checkpoints": len(table)}
-        facts |= {
-            "kept": len(used),
-            "kept_traces": used["trace"].nunique(),
-            "error": used[REFERENCE].agg(["min", "max"]),
-        }
-        lines.append(_say("counts", **facts))
+        facts |= {"kept": len(used), "kept_traces": used["trace"].nunique()}
+        lines.append(_say("counts", **facts, error=used[REFERENCE].agg(["min", "max"])))
     return "\n".join(lines)
 
 
@@ -295,13 +291,10 @@ def _u_table(parts: Sequence[UPart]) -> str:
 
 def _dominance(table: pd.DataFrame) -> str:
     found = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64))
-    values = {
-        family: [
-            chain_correlation(table[error_column(family, PAPER_BINNING[family], bins)].to_numpy(), found.chain)[1]
-            for bins in MANY_TO_FEW
-        ]
-        for family in TRUTHFUL
-    }
+    values = {}
+    for family in TRUTHFUL:
+        measured = by_bins(table, family)
+        values[family] = [chain_correlation(measured[bins], found.chain)[1] for bins in MANY_TO_FEW]
     facts = {"length": len(found.chain), "checkpoints": len(table), "comparable": found.comparable}
     return _say("dominance", **_correlated(values, TRUTHFUL), **facts)
 
