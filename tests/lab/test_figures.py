@@ -225,7 +225,10 @@ class TestWords:
 
     def test_the_first_lines_tell_the_story(self) -> None:
         top = self.write(overfitting_table(), paper=True).split("## What was run")[0]
-        assert "Traces that count: 3 of 7 planned within one model, 6 of 6 planned across models." in top
+        assert (
+            "Traces with checkpoints after warm-up: 3 of 7 planned within one model, 6 of 6 planned across models."
+            in top
+        )
         assert "**The usual ConfECE** changes sign with the number of bins within one model:" in top
         assert "; in the paper 0.97 / -0.01 / -0.28 within one model, 0.97 / 0.65 / 0.60 across models." in top
         assert "The sign changes where training lowers the error while the gap of the confidence grows" in top

@@ -204,7 +204,8 @@ def _short_why(flips: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism
         facts = {"r": r, "gap": rows["gap_last"].median(), "temperature": last["temperature"].median(), "loss": loss}
         words.append(_say("short_gap", name=_where(name), how=how, **facts))
     where = f"{_say('short_where')} " if flips and flips == grows else ""
-    return _say("short_why", where=where, why="; ".join(words)) if words else ""
+    head = "Why" if flips else "The gap"
+    return _say("short_why", head=head, where=where, why="; ".join(words)) if words else ""
 
 
 def _short_repaired(names: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame) -> str:
