@@ -85,12 +85,10 @@ from .inference.intervals import (
     Interval,
     confidence_interval,
 )
-from .inference.noise import (
-    Noise,
-    noise_of_U,
-)
 from .inference.null_band import (
+    Noise,
     NullBand,
+    noise_of_U,
     null_band,
 )
 from .inference.paired import (

@@ -12,8 +12,8 @@ import truecal as tc
 from inference_cases import rows_of
 from truecal import consistency_bands, null_band
 from truecal.core.errors import get_error
-from truecal.inference.null import poisson_binomial
 from truecal.inference.null_band import null_quantiles
+from truecal.inference.poisson_binomial import poisson_binomial
 
 
 def test_bands_of_equal_predictions_are_binomial_quantiles():

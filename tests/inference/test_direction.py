@@ -10,7 +10,7 @@ from scipy import stats
 
 from inference_cases import rows_of
 from truecal import mean_gap
-from truecal.inference.null import poisson_binomial
+from truecal.inference.poisson_binomial import poisson_binomial
 
 
 def test_mean_gap_has_sign_size_and_usual_error():

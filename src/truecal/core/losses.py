@@ -55,13 +55,7 @@ class Loss:
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool, labels: Any = None
     ) -> float | Array: ...
     def __call__(
-        self,
-        y_true: Any,
-        y_proba: Any,
-        *,
-        sample_weight: Any = None,
-        per_example: bool = False,
-        labels: Any = None,
+        self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
         y, proba = check_multiclass(y_true, y_proba, labels)
         weights = check_weights(sample_weight, len(y))

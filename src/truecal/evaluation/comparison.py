@@ -152,9 +152,7 @@ class Comparison(Result):
 
     def values(self, error: str, by: By = "value") -> tuple[Array, tuple[int | None, ...]]:
         """(bin counts, models) of one error or its score, and the bin counts; models in the order of `names`."""
-        columns = [self.evaluations[name].rows(error) for name in self.names]
-        table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
-        return table, tuple(row.n_bins for row in columns[0])
+        return _values(self.evaluations, error, by)
 
     def pair(self, first: str, second: str, error: str | None = None, n_bins: int | None = None) -> Pair:
         """The paired difference of two models, whichever way round (the headline error unless named)."""
@@ -436,11 +434,17 @@ def _assemble(
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
     """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
     for error in next(iter(evaluations.values())).error_names:
-        columns = [e.rows(error) for e in evaluations.values()]
-        counts = tuple(row.n_bins for row in columns[0])
-        ways: tuple[By, ...] = ("value", "score") if columns[0][0].truthful else ("value",)
+        ways: tuple[By, ...] = ("value", "score") if ERRORS[error].truthful else ("value",)
         for by in ways:
-            yield error, by, counts, tied(np.array([[getattr(r, by) for r in rows] for rows in columns]).T)
+            table, counts = _values(evaluations, error, by)
+            yield error, by, counts, tied(table)
+
+
+def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[Array, tuple[int | None, ...]]:
+    """(bin counts, models) of one error or its score, and the bin counts."""
+    columns = [e.rows(error) for e in evaluations.values()]
+    table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
+    return table, tuple(row.n_bins for row in columns[0])
 
 
 def _rankings(evaluations: Mapping[str, Evaluation]) -> Iterator[Ranking]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import as_array
+from ..core.data import as_array, row_blocks
 from ..core.extras import require
 from ..core.result import Result
 from ..core.types import Array
@@ -109,10 +109,8 @@ def _dominates(values: Array) -> NDArray[np.bool_]:
     """No larger on all losses, and not the other way round too (which would mean equal losses)."""
     n = len(values)
     no_larger = np.ones((n, n), dtype=bool)
-    step = max(1, _BLOCK_ENTRIES // n)
     columns = np.ascontiguousarray(values.T)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(n, n, _BLOCK_ENTRIES):
         for column in columns:
             no_larger[rows] &= column[rows, None] <= column[None, :]
     return no_larger & ~no_larger.T
@@ -188,17 +186,15 @@ def flips(values: Any) -> NDArray[np.intp]:
     table = tied(_table_of_counts(values))
     n = table.shape[1]
     found = []
-    step = max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        below = np.zeros((rows.stop - start, n), dtype=bool)
+    for rows in row_blocks(n, n, _BLOCK_ENTRIES):
+        below = np.zeros((rows.stop - rows.start, n), dtype=bool)
         above = below.copy()
         for counted in table:
             below |= counted[rows, None] < counted[None, :]
             above |= counted[rows, None] > counted[None, :]
         i, j = np.nonzero(below & above)
-        keep = i + start < j
-        found.append(np.column_stack([i[keep] + start, j[keep]]))
+        keep = i + rows.start < j
+        found.append(np.column_stack([i[keep] + rows.start, j[keep]]))
     return np.concatenate(found).astype(np.intp)
 
 

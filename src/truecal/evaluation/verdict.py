@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from ..core.errors import ERRORS
 from ..core.rules import bins_text
 from ..core.types import Groups
-from .measuring import ErrorValue, Measured
+from .measuring import Measured
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
@@ -364,7 +364,9 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     if name is None:
         return ""
     if len(evaluations) == 1:
-        return _ece_of_one(first.row(name))
+        row = first.row(name)
+        band = "" if row.null_low is None else f"; of a calibrated model, {row.null_low:.2g} to {row.null_high:.2g}"
+        return f"ECE would have said {row.value:.3g} ({bins_text(row.n_bins)}{band})."
     rows = [ranking for ranking in rankings if ranking.error == name]
     usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
     winner = usual.order[0]
@@ -382,12 +384,6 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     if turned:
         text += f"; {turned} of {pairs} pairs change places with its bins, {steady} under the score"
     return text + "."
-
-
-def _ece_of_one(row: ErrorValue) -> str:
-    """The value, and what a calibrated model would find."""
-    band = "" if row.null_low is None else f"; of a calibrated model, {row.null_low:.2g} to {row.null_high:.2g}"
-    return f"ECE would have said {row.value:.3g} ({bins_text(row.n_bins)}{band})."
 
 
 def _place(winner: str, by_score: Sequence[Ranking]) -> str:

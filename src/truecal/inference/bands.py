@@ -15,9 +15,9 @@ from ..core.result import Result
 from ..core.sample import Sample
 from ..core.types import Array
 from .frozen import Frozen
-from .null import poisson_binomial
 from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
+from .poisson_binomial import poisson_binomial
 
 _BLOCK = 1 << 22
 

@@ -131,32 +131,23 @@ def calibration_test(
     if error is None:
         error = "binary" if np.ndim(y_proba) == 1 else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
-    if metric.norm == "l1":
-        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return u_test(Frozen.of(metric, sample), draws, seed, sampler)
 
 
 def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
     """The test on U of one error, at one bin count or at several together."""
+    if frozen.error.norm == "l1":
+        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     world = calibrated_world(frozen, sampler)
     simulated = simulate(world, draws, seed)
     details = _details(frozen, simulated, closed_form_sd(world))
-    pvalue = details[0].pvalue
+    pvalue, bins, rows, name = details[0].pvalue, shown_bins(frozen.error), frozen.sample.rows, frozen.error.symbol
     standard = _standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
-    return CalibrationTest(
-        pvalue=pvalue,
-        spoke=details[int(np.argmax(standard.observed))].name,
-        null=world.null,
-        n_bins=shown_bins(frozen.error),
-        resamples=draws,
-        details=details,
-        n_samples=frozen.sample.rows,
-        tested=frozen.sample.rows,
-        name=frozen.error.symbol,
-    )
+    spoke = details[int(np.argmax(standard.observed))].name
+    return CalibrationTest(pvalue, spoke, world.null, bins, draws, details, rows, rows, name)
 
 
 def _details(frozen: Frozen, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:
@@ -198,7 +189,8 @@ def omnibus_test(
     rows = sample.rows
     if rows > MOST_ROWS:
         sample = sample.take(np.sort(rng.choice(rows, MOST_ROWS, replace=False)))
-    null = {"binary": POSITIVE, "confidence": BERNOULLI}.get(sample.kind, CATEGORICAL)
+    nulls = {"binary": POSITIVE, "confidence": BERNOULLI} if sample.distributions is None else {}
+    null = nulls.get(sample.kind, CATEGORICAL)
     forms, blocks = _forms_and_blocks(sample, draws, rng)
     found = []
     for block in blocks:
@@ -214,17 +206,9 @@ def omnibus_test(
         FormDetail(form.name, draws_pvalue(column[0], column[1:]))
         for form, column in zip(forms.forms, values.T, strict=True)
     )
-    return CalibrationTest(
-        pvalue=draws_pvalue(float(largest[0]), largest[1:]),
-        spoke=words(best.name, sign),
-        null=null if sample.distributions is None else CATEGORICAL,
-        n_bins=None,
-        resamples=draws,
-        details=details,
-        n_samples=rows,
-        tested=sample.rows,
-        name="several forms",
-    )
+    pvalue = draws_pvalue(float(largest[0]), largest[1:])
+    spoke = words(best.name, sign)
+    return CalibrationTest(pvalue, spoke, null, None, draws, details, rows, sample.rows, "several forms")
 
 
 def _forms_and_blocks(

@@ -20,8 +20,8 @@ from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.types import Array, Groups
-from .null import poisson_binomial
 from .options import check_groups, effective_number, per_unit, read_error
+from .poisson_binomial import poisson_binomial
 
 CLEAR = 0.05
 """A direction is named where a calibrated predictor would show so large a gap in at most this share of samples."""

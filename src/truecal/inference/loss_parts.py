@@ -30,15 +30,15 @@ def own_losses(frozen: Frozen, other: Frozen | None = None) -> Values:
 def _table(property: Any, corrected: bool) -> str | Callable[[Array], Array]:
     if isinstance(property, Linear):
         phi = property.phi.reshape(len(property.phi), -1)
-        return lambda p: _linear_table(p, phi)
+
+        def table(p: Array) -> Array:
+            u = p @ phi
+            return np.asarray(np.einsum("id,id->i", u, u)[:, None] - 2 * u @ phi.T + np.einsum("kd,kd->k", phi, phi))
+
+        return table
     if isinstance(property, Confidence):
         return "confidence_loss" if corrected else "uncorrected_confidence"
     return {Classwise: "classwise", Full: "brier"}[type(property)]
-
-
-def _linear_table(p: Array, phi: Array) -> Array:
-    u = p @ phi
-    return np.asarray(np.einsum("id,id->i", u, u)[:, None] - 2 * u @ phi.T + np.einsum("kd,kd->k", phi, phi))
 
 
 def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Values:

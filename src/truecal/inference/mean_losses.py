@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from ..core.data import row_blocks
 from ..core.result import Result
 from ..core.sample import unit_weights
 from ..core.types import Array, Groups
@@ -34,10 +35,6 @@ NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in 
 
 def _brier(p: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", p, p)[:, None] + 1 - 2 * p)
-
-
-def _spherical(p: Array) -> Array:
-    return np.asarray(1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None])
 
 
 def _cross_entropy(p: Array) -> Array:
@@ -63,7 +60,7 @@ LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
     "classification_error": _classification,
     "cross_entropy": _cross_entropy,
     "brier": _brier,
-    "spherical": _spherical,
+    "spherical": lambda p: 1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None],
     "confidence_loss": _confidence,
     "uncorrected_confidence": lambda p: _confidence(p, 0.0),
     "classwise": lambda p: _brier(p) / p.shape[1],
@@ -114,9 +111,7 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
     n, k = first.shape
     value, high, low, surprise = (np.empty(n) for _ in range(4))
     most = 0.0
-    step = max(1, _BLOCK // k)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(n, k, _BLOCK):
         mean = a = first[rows].astype(np.float64)
         each = table(a)
         if second is not None:
@@ -124,16 +119,14 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
-        value[rows] = each[np.arange(len(a)), y[rows]] if y.ndim == 1 else _expected(y[rows], each)
+        if y.ndim == 1:
+            value[rows] = each[np.arange(len(a)), y[rows]]
+        else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
+            value[rows] = (y[rows] * np.where(y[rows] > 0, each, 0.0)).sum(axis=1)
         most = max(most, float(each.max()))
         high[rows], low[rows], surprise[rows] = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
     ends = (0.0, most) if second is None else (-np.inf, np.inf)
     return Values(value, high, low, _by_range(surprise, high, low), ends, loss == "cross_entropy")
-
-
-def _expected(shares: Array, each: Array) -> Array:
-    """The mean of each row's values over a label distribution; labels of share 0 do not count, whatever they cost."""
-    return np.asarray(np.where(shares > 0, shares * np.where(shares > 0, each, 0.0), 0.0).sum(axis=1))
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.cells import BinCells, Piece
+from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Linear
 from ..core.sample import Sample
@@ -114,31 +115,15 @@ def draw_labels(rng: np.random.Generator, proba: Array, size: int) -> Array:
     """(size, n) labels, row i from the distribution proba[i] (normalised), by inverting its cumulative sums."""
     n, k = proba.shape
     labels = np.empty((size, n), dtype=np.min_scalar_type(k))
-    step = max(1, _CDF_ENTRIES // k)
-    for start in range(0, n, step):
-        cdf = np.cumsum(proba[start : start + step], axis=1, dtype=np.float64)
+    for rows in row_blocks(n, k, _CDF_ENTRIES):
+        cdf = np.cumsum(proba[rows], axis=1, dtype=np.float64)
         cdf /= cdf[:, -1:]
         offset = np.arange(len(cdf), dtype=np.float64)[:, None]
         flat = (cdf + offset).reshape(-1)  # one sorted array: row i lives in [i, i + 1]
         found = np.searchsorted(flat, rng.random((len(cdf), size)) + offset, side="right")
         found -= (offset * k).astype(found.dtype)
-        labels[:, start : start + step] = np.minimum(found, k - 1).T
+        labels[:, rows] = np.minimum(found, k - 1).T
     return labels
-
-
-def poisson_binomial(chances: Array) -> Array:
-    """The distribution of the number of ones among independent 0/1 draws, by convolving neighbours, then theirs."""
-    from scipy import fft
-
-    laws = np.stack([1 - chances, chances], axis=1)
-    while len(laws) > 1:
-        if len(laws) % 2:
-            laws = np.concatenate([laws, np.eye(1, laws.shape[1])])
-        width = 2 * laws.shape[1] - 1
-        size = fft.next_fast_len(width, real=True)
-        transformed = fft.rfft(laws, size, axis=1)
-        laws = fft.irfft(transformed[::2] * transformed[1::2], size, axis=1)[:, :width]
-    return np.asarray(laws[0, : len(chances) + 1].clip(0.0))
 
 
 # -- statistics of draws ----------------------------------------------------------------------------------------------

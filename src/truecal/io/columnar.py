@@ -57,12 +57,11 @@ def open_table(table: Table, named: bool = True) -> Source:
         return as_values(table.path, _vectors(table, name), name) if soft else _label_column(table, name)
 
     with parsing(table.path, "column types with names in UTF-8"):
-        forms = {name: _form(kind) for name, kind in table.types.items()}
+        forms = {
+            name: NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
+            for name, kind in table.types.items()
+        }
     return Source(table.path, "column", forms, numbers, values, named)
-
-
-def _form(kind: Any) -> str:
-    return NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
 
 
 def _is_number(kind: Any) -> bool:

@@ -76,15 +76,14 @@ def predictions_of(
     """Documents of any numbers of choices as padded rows, with the answers where no labels come from elsewhere."""
     counts = np.array([len(document.scores) for document in documents], dtype=np.intp)
     if len(documents) * int(counts.max()) > MOST_CELLS:
-        raise request.refuse(
-            f"expected rows of similar length, got {len(documents)} rows of up to {counts.max()} choices"
-        )
+        sizes = f"{len(documents)} rows of up to {counts.max()} choices"
+        raise request.refuse(f"expected rows of similar length, got {sizes}")
     logits = np.full((len(documents), counts.max()), -np.inf)
     for row, document in enumerate(documents):
         logits[row, : len(document.scores)] = document.scores
     answers, how = (None, "no labels in use from the log") if labels_elsewhere else _answers(request, documents)
     scope = f"{counts[0]} choices in every row"
-    if len(np.unique(counts)) > 1:
+    if counts.min() < counts.max():
         scope = f"{counts.min()} to {counts.max()} choices per row: classwise and full calibration do not apply"
     return Predictions(
         name=name,
@@ -168,9 +167,8 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
     choices = None if prompts is None else tuple(text.strip() for _, text in prompts)
     if request.length_normalized:  # as the harness does for acc_norm: log-likelihood per character of the choice
         if choices is None or "" in choices:
-            raise request.refuse(
-                f"expected the texts of the choices in 'arguments' on line {line}, to normalize by length"
-            )
+            wanted = f"the texts of the choices in 'arguments' on line {line}"
+            raise request.refuse(f"expected {wanted}, to normalize by length")
         scores = [score / len(choice) for score, choice in zip(scores, choices, strict=True)]
     target = record.get("target") if request.label_column is None else _at(request, record, request.label_column, line)
     acc = record.get(_accuracy(request))

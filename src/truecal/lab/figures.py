@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.resources import as_file, files
+from itertools import cycle
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -117,13 +118,22 @@ def recalibrated(mechanism: pd.DataFrame, experiments: Sequence[str]) -> Figure:
 
 def figure_1(table: pd.DataFrame, experiment: str) -> Figure:
     """Three errors and the score (columns) at the most and the fewest bins (rows) against classification error."""
+    from matplotlib.lines import Line2D
+
     figure, axes = _grid(2, len(FIGURE_1), (12.4, 5.6))
+    hues = _hues(table, experiment)
     for row, bins in zip(axes, (max(BINS), min(BINS)), strict=True):
         for axis, family in zip(row, FIGURE_1, strict=True):
-            _scatter_traces(axis, table, error_column(family, TABLE_BINNING[family], bins), experiment)
+            _scatter_traces(axis, table, error_column(family, TABLE_BINNING[family], bins), hues)
             words = f"{_title(family)}\n{bins} {_bins_word(family)} bins"
             axis.set(title=words, xlabel="classification error", ylabel=EVERY_FAMILY[family].label)
-    _trace_key(figure, axes, table, experiment)
+    if hues:
+        keys = [Line2D([], [], ls="", marker="o", color=hue, label=model) for model, hue in hues.items()]
+        figure.legend(handles=keys, loc="outside lower center", ncols=3)
+    else:
+        _fraction_bar(figure, axes)
+    words = "one hue per model, lighter for less training data" if hues else table["model"].iloc[0]
+    figure.suptitle(f"{heading(experiment)}: {words}")
     return figure
 
 
@@ -193,19 +203,15 @@ def _spread_out(axis: Axes, series: Collection[Any]) -> None:
     """A logarithmic scale where one bin count's errors would flatten another's to a line."""
     middles = [float(np.median(values)) for values in series]
     if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
-        _logarithmic(axis, _small_number if max(middles) < 0.01 else _plain_number)
+        _logarithmic(axis, _small_number if max(middles) < 0.01 else "{x:g}")
 
 
-def _plain_number(value: float, _: object = None) -> str:
-    return f"{value:g}"
-
-
-def _logarithmic(axis: Axes, number: Callable[[float, object], str] = _plain_number) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _logarithmic(axis: Axes, number: str | Callable[[float, object], str] = "{x:g}") -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.yaxis.set_major_formatter(FuncFormatter(number))
+    axis.yaxis.set_major_formatter(number)
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -225,21 +231,28 @@ def _grid(rows: int, columns: int, size: tuple[float, float], sharey: Any = Fals
     return figure, figure.subplots(rows, columns, squeeze=False, sharey=sharey)
 
 
-def _scatter_traces(axis: Axes, table: pd.DataFrame, column: str, experiment: str) -> None:
+def _scatter_traces(axis: Axes, table: pd.DataFrame, column: str, hues: Mapping[str, str]) -> None:
     """One scatter per trace, so one colour each."""
     for (trace, model, fraction), part in table.groupby(["trace", "model", "fraction"], sort=False):
-        colour = _trace_colour(table, str(model), float(str(fraction)), experiment)
+        colour = _trace_colour(hues.get(str(model)), float(str(fraction)))
         _cloud(axis, part[REFERENCE], part[column], colour, s=8, alpha=0.75, label=str(trace))
 
 
-def _trace_colour(table: pd.DataFrame, model: str, fraction: float, experiment: str) -> Any:
+def _hues(table: pd.DataFrame, experiment: str) -> dict[str, str]:
+    """A colour for each of several models; empty where there is only one."""
+    models = list(dict.fromkeys(table["model"]))
+    return (
+        {} if kind(experiment) == WITHIN or len(models) == 1 else dict(zip(models, cycle(MODEL_COLOURS), strict=False))
+    )
+
+
+def _trace_colour(hue: str | None, fraction: float) -> Any:
     """Within one model the fraction is the hue; across models the model is, lighter for smaller fractions."""
     from matplotlib.colors import to_rgb
 
-    models = list(dict.fromkeys(table["model"]))
-    if kind(experiment) == WITHIN or len(models) == 1:
+    if hue is None:
         return _fraction_colour(fraction)
-    base = np.array(to_rgb(MODEL_COLOURS[models.index(model) % len(MODEL_COLOURS)]))
+    base = np.array(to_rgb(hue))
     return tuple(base + (1 - base) * 0.65 * (1 - fraction))
 
 
@@ -255,22 +268,6 @@ def _fraction_bar(figure: Figure, axes: Any) -> None:
 
     scale = ScalarMappable(Normalize(0, 100), ListedColormap([_fraction_colour(f) for f in np.linspace(0, 1, 256)]))
     figure.colorbar(scale, ax=axes, label="training data used (%), one colour per trace", aspect=40, pad=0.01)
-
-
-def _trace_key(figure: Figure, axes: Any, table: pd.DataFrame, experiment: str) -> None:
-    from matplotlib.lines import Line2D
-
-    models = list(dict.fromkeys(table["model"]))
-    if kind(experiment) == WITHIN or len(models) == 1:
-        _fraction_bar(figure, axes)
-        figure.suptitle(f"{heading(experiment)}: {models[0]}")
-        return
-    keys = [
-        Line2D([], [], ls="", marker="o", color=MODEL_COLOURS[i % len(MODEL_COLOURS)], label=model)
-        for i, model in enumerate(models)
-    ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=3)
-    figure.suptitle(f"{heading(experiment)}: one hue per model, lighter for less training data")
 
 
 def _finish(figure: Figure, title: str) -> None:

@@ -6,10 +6,11 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +134,14 @@ def letter(
     cross_fractions = cross_fractions or ((0.2, 1.0) if quick else FIFTHS)
     models = models[1::2] if quick and models == LETTER_MODELS else models
 
-    def trace(model: str, fraction: float) -> Trace:
-        return Trace(model, fraction, epochs, cost=0.5 + fraction)
+    def cost(model: str, fraction: float) -> float:
+        return 0.5 + fraction
 
+    within = _traces([within_model], fractions, epochs, cost)
     return Preset(
         "letter",
         "Letter Recognition, scikit-learn perceptrons",
-        _experiments(trace, within_model, fractions, models, cross_fractions),
+        {WITHIN: within, CROSS: _traces(models, cross_fractions, epochs, cost)},
         partial(_open_letter, seed),
         {"seed": seed, "epochs": epochs},
         notes=_notes("letter"),
@@ -172,9 +174,10 @@ def cifar100(
     fractions = fractions or ((0.1, 0.5, 1.0) if quick else FORTIETHS)
     cross_fractions = cross_fractions or ((1.0,) if quick else FIFTHS)
 
-    def trace(model: str, fraction: float) -> Trace:
-        return Trace(model, fraction, epochs, cost=Variant.parse(model, settings.image_size).cost(fraction))
+    def cost(model: str, fraction: float) -> float:
+        return Variant.parse(model, settings.image_size).cost(fraction)
 
+    within = _traces([within_model], fractions, epochs, cost)
     recorded = {**settings.recorded(), "epochs": epochs}
     paper = {**CifarSettings(seed=settings.seed).recorded(), "epochs": 100, "within-model network": PAPER_MODEL}
     unlike = [
@@ -185,7 +188,7 @@ def cifar100(
     return Preset(
         "cifar100",
         f"CIFAR-100, {within_model} within, {len(models)} models across",
-        _experiments(trace, within_model, fractions, models, cross_fractions),
+        {WITHIN: within, CROSS: _traces(models, cross_fractions, epochs, cost)},
         partial(_open_cifar, data, settings),
         recorded,
         notes=(f"The paper's protocol, except for: {', '.join(unlike)}.",) if unlike else (),
@@ -208,7 +211,8 @@ def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: 
         quick=quick,
         **options,
     )
-    within = tuple(replace(trace, piece=_long_piece(trace.fraction)) for trace in base.experiments[WITHIN])
+    pieces = {twelfth: i for i, piece in enumerate(LONG_PIECES) for twelfth in piece}
+    within = [replace(trace, piece=pieces[round(12 * trace.fraction)]) for trace in base.experiments[WITHIN]]
     arms = {f"{WITHIN}-lr{rate:g}": rate for rate in LONG_RATES}
     experiments = {arm: tuple(replace(trace, learning_rate=rate) for trace in within) for arm, rate in arms.items()}
     experiments[CROSS] = tuple(
@@ -225,11 +229,6 @@ def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: 
         warm_up=0.7,
         recalibrations=("none", "vector", "isotonic", "top"),
     )
-
-
-def _long_piece(fraction: float) -> int:
-    twelfths = round(12 * fraction)
-    return next(i for i, piece in enumerate(LONG_PIECES) if twelfths in piece)
 
 
 def cifar100_lite0(
@@ -279,17 +278,10 @@ def _notes(preset: str) -> tuple[str, ...]:
     return tuple(" ".join(note.split()) for note in tomllib.loads(text)[preset])
 
 
-def _experiments(
-    trace: Callable[[str, float], Trace],
-    within_model: str,
-    fractions: Sequence[float],
-    models: Sequence[str],
-    cross_fractions: Sequence[float],
-) -> dict[str, tuple[Trace, ...]]:
-    return {
-        WITHIN: tuple(trace(within_model, fraction) for fraction in fractions),
-        CROSS: tuple(trace(model, fraction) for model in models for fraction in cross_fractions),
-    }
+def _traces(
+    models: Iterable[str], fractions: Iterable[float], epochs: int, cost: Callable[[str, float], float]
+) -> tuple[Trace, ...]:
+    return tuple(Trace(*one, epochs, cost=cost(*one)) for one in product(models, fractions))
 
 
 def _open_letter(seed: int) -> MLPTrainer:

@@ -137,14 +137,9 @@ class _Here(Executor):
         return done
 
 
-@contextmanager
-def _scorer(job: Job) -> Iterator[Executor]:
-    if not job.scorers:
-        yield _Here()
-        return
+def _scorer(job: Job) -> Executor:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(job.scorers, context, initializer=_watch_parent) as pool:
-        yield pool
+    return ProcessPoolExecutor(job.scorers, context, initializer=_watch_parent) if job.scorers else _Here()
 
 
 def _train_all(
@@ -152,11 +147,10 @@ def _train_all(
 ) -> None:
     """One worker: trace after trace, without waiting for the measurements of the last one."""
     finishing: list[Future[None]] = []
-    with ThreadPoolExecutor(1) as behind:
-        executor = behind if job.scorers else _Here()
+    with ThreadPoolExecutor(1) if job.scorers else _Here() as behind:
         while (trace := take()) is not None:
             finish = run_trace(job, trainer, trace, partial(report, trace.key), scorer)
-            finishing.append(executor.submit(finish))
+            finishing.append(behind.submit(finish))
     for done in finishing:
         done.result()
 
