@@ -1,6 +1,10 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
-from .core.errors import (
+from .baselines import (
     ERRORS,
+    Baseline,
+    ece,
+)
+from .core.errors import (
     CalibrationError,
     Decomposition,
     decompose,
@@ -121,6 +125,7 @@ __all__ = [
     "ERRORS",
     "LOSSES",
     "ArgmaxQuantile",
+    "Baseline",
     "BinTable",
     "Binary",
     "CalibratedClassifier",
@@ -178,6 +183,7 @@ __all__ = [
     "cross_entropy",
     "decompose",
     "dominance",
+    "ece",
     "evaluate",
     "full_error",
     "gap",

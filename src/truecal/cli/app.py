@@ -189,10 +189,10 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
-    from truecal.core.errors import ERRORS
+    from truecal.core.errors import COMPOSED
 
     alpha = fraction(alpha, "--alpha")
-    offered = [name for name in ERRORS if not name.startswith("linear")]  # outcomes of files are classes
+    offered = [name for name in COMPOSED if not name.startswith("linear")]  # outcomes of files are classes
     if error is not None and error not in offered:
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if 1 / (1 + resamples) > alpha:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..backends.numpy import top_class
+from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, shown
-from ..core.errors import ERRORS
 from ..core.losses import LOSSES
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
@@ -70,7 +70,11 @@ class Inputs:
         return 2 if self.kind == "binary" else int(self.reports.shape[1])
 
     def error_names(self) -> tuple[str, ...]:
-        """The members of ERRORS that these predictions can be measured by, in its order."""
+        """The composed members of ERRORS that these predictions can be measured by, in its order."""
+        return tuple(name for name in self.possible_names() if name not in BASELINES)
+
+    def possible_names(self) -> tuple[str, ...]:
+        """The same with the baselines, which are measured where they are named."""
         return tuple(name for name, e in ERRORS.items() if isinstance(e.property, PROPERTIES[self.kind]))
 
     def sample(self, error: str) -> Sample:
@@ -164,9 +168,9 @@ def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
 
 def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     """The errors to compute: all that apply, or the named ones, each of which must apply."""
-    possible = inputs.error_names()
+    possible = inputs.possible_names()
     if errors is None:
-        return possible
+        return inputs.error_names()
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import ERRORS, CalibrationError, signed_root
+from ..baselines import BASELINES, ERRORS
+from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, ArgmaxQuantile, bins_text
 from ..core.sample import Sample
@@ -72,6 +73,11 @@ class ErrorValue:
     null_high: float | None = None
     null_pvalue: float | None = None
     within: float | None = None
+
+    @property
+    def ranks(self) -> bool:
+        """Whether models may be ranked by its score: it is truthful and has one, which baselines have not."""
+        return self.truthful and self.score is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +223,10 @@ def _measure_error(
     from ..inference.frozen import Frozen
 
     sample = inputs.sample(name)
+    if name in BASELINES:
+        baseline = BASELINES[name]
+        found.errors.append(ErrorValue(name, baseline.symbol, baseline.truthful, None, baseline.of(sample)))
+        return
     metric, headline = _with_counts(name, sample, settings, found)
     key = (sample.kind, metric.binning, metric.ties)
     frozen = Frozen.of(metric, sample, shared.get(key))
@@ -243,7 +253,7 @@ def _asked(row: ErrorValue, settings: Settings) -> bool:
 
 def _with_counts(name: str, sample: Sample, settings: Settings, found: Measured) -> tuple[CalibrationError, int | None]:
     """The named error at every bin count that is measured, and the one that summaries speak of."""
-    metric = ERRORS[name]
+    metric = COMPOSED[name]
     if not metric.binning.has_counts:
         return metric, None
     automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
@@ -295,7 +305,7 @@ def _gap(name: str, spread: Spread, n_bins: int | None, inputs: Inputs, level: f
     assert found.direction is not None
     if spread.note:
         found.note(f"the interval of the {name} gap is {spread.note}")
-    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, ERRORS[name].symbol)
+    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, COMPOSED[name].symbol)
 
 
 def _squared(

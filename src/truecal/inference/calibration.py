@@ -142,12 +142,13 @@ def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None
     world = calibrated_world(frozen, sampler)
     simulated = simulate(world, draws, seed)
     details = _details(frozen, simulated, closed_form_sd(world))
-    pvalue, bins, rows, name = details[0].pvalue, shown_bins(frozen.error), frozen.sample.rows, frozen.error.symbol
+    pvalue = details[0].pvalue
     standard = _standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
     spoke = details[int(np.argmax(standard.observed))].name
-    return CalibrationTest(pvalue, spoke, world.null, bins, draws, details, rows, rows, name)
+    bins, rows = shown_bins(frozen.error), frozen.sample.rows
+    return CalibrationTest(pvalue, spoke, world.null, bins, draws, details, rows, rows, frozen.error.symbol)
 
 
 def _details(frozen: Frozen, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:

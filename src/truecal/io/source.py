@@ -153,10 +153,8 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
         values = np.array([words.get(v.strip().lower(), -1) for v in values])
     bad = ~((values == 0) | (values == 1))
     if bad.any():
-        where = f"{source.what} {quote(name)}"
-        raise failure(
-            source.path, f"expected true or false (1 or 0) in {where}, row {int(np.argmax(bad))} has something else"
-        )
+        where, row = f"{source.what} {quote(name)}", int(np.argmax(bad))
+        raise failure(source.path, f"expected true or false (1 or 0) in {where}, row {row} has something else")
     return values.astype(np.bool_)
 
 
@@ -217,10 +215,8 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     if layout.kind == "probabilities":
         _check_probabilities(path, numbers, layout)
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
-        raise failure(
-            path,
-            f"expected logits, every row lies in [0, 1] and sums to 1: these are probabilities, drop {LOGITS_OPTION}",
-        )
+        found = "every row lies in [0, 1] and sums to 1: these are probabilities"
+        raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
 
 
 def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:

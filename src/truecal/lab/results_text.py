@@ -27,6 +27,7 @@ from truecal.lab.checkpoints import (
     TABLE_BINNING,
     TRUTHFUL,
     associated_loss,
+    by_bins,
     error_column,
     u_column,
 )
@@ -195,7 +196,7 @@ def _short_why(flips: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism
     words, grows = [], []
     for name, table in kept.items():
         rows = _variant(mechanism, name, TEMPERATURE)[1]
-        if rows.empty:
+        if rows.empty or rows["r_gap"].isna().all():
             continue
         r, last = float(rows["r_gap"].median()), table[table["trace"].isin(rows["trace"])].groupby("trace").last()
         how = "grows as" if r <= -WEAK else "shrinks as" if r >= WEAK else "shows no clear trend as"
@@ -279,12 +280,8 @@ def _counts(run: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], kept: Ma
         missing = len(run["traces"].get(name, [])) - traces
         note = f" ({missing} planned traces are missing)" if missing > 0 else ""
         facts = {"heading": heading(name), "traces": f"{traces} traces{note}", "checkpoints": len(table)}
-        facts |= {
-            "kept": len(used),
-            "kept_traces": used["trace"].nunique(),
-            "error": used[REFERENCE].agg(["min", "max"]),
-        }
-        lines.append(_say("counts", **facts))
+        facts |= {"kept": len(used), "kept_traces": used["trace"].nunique()}
+        lines.append(_say("counts", **facts, error=used[REFERENCE].agg(["min", "max"])))
     return "\n".join(lines)
 
 
@@ -333,13 +330,10 @@ def _u_table(parts: Sequence[UPart]) -> str:
 
 def _dominance(table: pd.DataFrame) -> str:
     found = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64))
-    values = {
-        family: [
-            chain_correlation(table[error_column(family, PAPER_BINNING[family], bins)].to_numpy(), found.chain)[1]
-            for bins in MANY_TO_FEW
-        ]
-        for family in TRUTHFUL
-    }
+    values = {}
+    for family in TRUTHFUL:
+        measured = by_bins(table, family)
+        values[family] = [chain_correlation(measured[bins], found.chain)[1] for bins in MANY_TO_FEW]
     facts = {"length": len(found.chain), "checkpoints": len(table), "comparable": found.comparable}
     return _say("dominance", **_correlated(values, TRUTHFUL), **facts)
 
