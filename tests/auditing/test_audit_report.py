@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -173,3 +174,17 @@ def test_progress_is_told_and_ends_within_one():
 def test_time_ends_a_search_and_says_so():
     report = tc.audit(tc.brier, seconds=1e-6)
     assert any("the time limit shortened the search" in note for note in report.notes)
+
+
+def test_the_page_fits_a_phone():
+    """It says how wide it is, wide tables scroll by themselves, and searches of one kind and size are one line."""
+    page = tc.audit(tc.brier, budget=1500).to_html()
+    assert 'name="viewport"' in page and page.count("<table>") == page.count('<div class="wide">') == 2
+    places = re.findall(r"<td>(climbing, all outcomes)</td><td class=number>(\d+)</td><td class=number>(\d+)", page)
+    assert places and len(places) == len(set(places))
+    assert "predicting the truth is best" in page
+
+
+def test_the_page_marks_what_failed():
+    page = tc.audit(tc.ERRORS["binary_l1"], budget=300).to_html()
+    assert "<td>no_gain</td><td class=failed>failed</td>" in page and "by predicting something else" in page

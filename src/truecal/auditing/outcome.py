@@ -172,7 +172,7 @@ def _how_many(proof: Proof) -> str:
 
 def _how(proof: Proof) -> str:
     if proof.exact:
-        return f"all {len(proof.outcomes)} outcomes listed"
+        return "its one outcome" if len(proof.outcomes) == 1 else f"all {len(proof.outcomes)} outcomes listed"
     return f"{len(proof.outcomes)} draws: not exact, beyond chance but for one in a million"
 
 
