@@ -1,0 +1,1 @@
+"""The table of docs/audit.md: calibration metrics of other libraries and our own, each audited in the same way."""

@@ -1,0 +1,95 @@
+"""The words of docs/audit.md that no audit finds: what each library is for, how to read it, what is left out."""
+
+from __future__ import annotations
+
+LIBRARIES = {
+    "torchmetrics": """
+Streaming metrics for PyTorch. Its calibration errors describe how far confidence and accuracy of a sample are apart;
+its documentation does not call them proper. Bins are closed on the left, so a prediction of exactly 1 has a bin of
+its own, beyond the number that was asked for (`one_bin`).""",
+    "netcal": """
+Calibration methods, and the errors with which their effect is described. Two classes are one probability of the
+positive class; for `MMCE` both forms are listed, because of one probability it takes the number itself for the
+confidence, above and below one half.""",
+    "scikit-learn": """
+scikit-learn has no calibration error: it offers the reliability curve for looking at, and proper losses for
+choosing. Audited is what people compute from the curve: the mean of its gaps, or their mean weighted by the rows
+behind each point.""",
+    "relplot": """
+The library of smooth ECE, by its authors: a consistent measure of the distance to calibration, made for reliability
+diagrams without bins. Consistent and truthful are two properties, and it was built to be the first.
+`laplace_calibration_approx` draws pairs of rows at random: no gain below its own noise can be seen.""",
+    "uncertainty-calibration": """
+The estimators of "Verified Uncertainty Calibration". Their purpose is an estimate of the true calibration error with
+little bias; a truthful error is no such estimate. With a NaN among the predictions `get_top_calibration_error` was
+seen to give NaN in one call and a number in the next.""",
+    "probmetrics": """
+Proper losses and their split into calibration and refinement. The binned and smooth errors that it offers beside
+them are those of torchmetrics and relplot, with predictions of 0 and 1 moved inwards for torchmetrics.""",
+    "MAPIE": """
+Conformal prediction. Its Kolmogorov-Smirnov, Kuiper and Spiegelhalter numbers are statistics of calibration tests,
+to be read with their p-values; they are not offered as errors to rank by.""",
+    "torch-uncertainty": """
+Uncertainty quantification for PyTorch. Its calibration errors add bins of equal mass, single classes and smooth ECE
+to that of torchmetrics.""",
+    "calibre": """
+Isotonic and other calibrators, with numbers that describe their effect. `mean_calibration_error` is the mean
+absolute difference between prediction and outcome, of which a certain prediction has the least wherever one class is
+likelier.""",
+    "probcal": """
+Calibration for credit risk. Of its ECE the documentation says to report it and never to select on it, which is what
+the verdicts come to as well. `skce(estimator="biased")` is a squared form that depends on predictions alone, and
+truthful by the same theorem as the errors of truecal. `smooth_ece` took too long for more than a glance: that it was
+not convicted says nothing about it. All of its metrics want both classes among the outcomes, so that small worlds
+hold certain rows beside the uncertain ones.""",
+    "truecal": """
+Every member of `tc.ERRORS`, most of them measures of other people under their own names ([which](measures.md)), and
+the score. Those that a theorem calls truthful must not be convicted, all others must be; tests hold the two lists
+together. `cox_slope` has no verdict: where predictions part the labels it is infinite, which has a chance in every
+small world, so that nothing has an expected value to compare.""",
+}
+"""What each library is for, in the order of the page."""
+
+INTRO = """# The audit of calibration metrics
+
+Does a metric reward lying? The calibration metrics of ten libraries, and our own, audited by `tc.audit` in one and
+the same way ([how, and how to read a verdict](auditing.md); [why it matters](why-truthful.md)). Audited on {date}
+with truecal {truecal}, Python {python} and the versions in the headings. `make audit` installs them in environments
+of their own, audits, runs every script printed here, and writes this page.
+
+**A verdict is no judgement of a library.** These metrics were made to describe a sample, and their documentation
+does not call them proper. "Gamed" says that a forecaster who knows the true chances can lower the expected value by
+predicting something else: such a metric may describe well, and should not decide who is best. Proper losses stand in
+the tables as yardsticks.
+
+Of {audited} metrics of other libraries {gamed} are gamed. Not convicted are {rest}: {names}. Most of these are
+proper losses; the others are spoken of with their libraries.
+
+- **smallest world**: the true chances of each row → what the liar predicts, and the way of lying. Where two classes
+  are one probability a row, it is the second number.
+- **truth, lie, gain**: the two expected values, over all outcomes and up to rounding, and how much lower the lie's
+  is.
+- **also pays**: other ways of lying that gained. How much is in `benchmarks/audit/*.json`, with everything else.
+- **checks that failed**: `refuses_nan`, `refuses_infinite`, `refuses_bad_rows` (a row that is no distribution, or a
+  probability above one) and `refuses_empty` ask whether bad input is answered by an error, NaN or infinity, and not
+  by a number like any other; some libraries leave this to the caller, for speed. `row_order_with_ties`: the order of
+  rows with equal predictions changes the value. `single_class`: no value when only one class occurs. `one_bin`: with
+  a single bin the value is not |mean prediction − frequency|, as when a prediction of exactly 0 or 1 is counted
+  apart or not at all.
+
+Budgets: 2,000 calls, and 20,000 for what these did not convict; seed 0; at most 100 seconds each.
+"""
+
+LEFT_OUT = """## What is not in the tables
+
+- p-values of tests, and errors of regressions, boxes and segmentations.
+- `calib-err_…` and `refinement_…` of probmetrics: they fit a map in every call, and most want five rows of every
+  class, so that no small world can be listed.
+- `intCE_rand` of relplot, and `p=1` with `debias=True` of uncertainty-calibration: a thousand draws in every call.
+- torch-uncertainty {torch_uncertainty} imports torchvision, of which PyPI has builds for CUDA. Next to a torch
+  without CUDA that import fails ("operator torchvision::nms does not exist"). `benchmarks/audit/torchvision_cpu.py`
+  declares the two operators that are missing, which none of these metrics uses; with a torch for CUDA nothing of
+  this is needed.
+- probmetrics {probmetrics} imports numba, which `pip install probmetrics` alone does not bring; it is installed
+  beside it.
+"""
