@@ -501,7 +501,11 @@ def top_class(matrix: Array) -> Array:
 
 
 def top_class_and_value(matrix: Array) -> tuple[Array, Array]:
-    """Index (the lowest on ties) and value of the largest entry of each row."""
+    """Index (the lowest on ties) and value of the largest entry of each row; (n,) are those of class 1 of two."""
+    if matrix.ndim == 1:
+        other = 1 - matrix
+        index = (matrix > other).view(np.uint8)
+        return index, np.maximum(other, matrix, out=other)
     n, k = matrix.shape
     if k > _SMALL_K:
         index = np.asarray(matrix.argmax(axis=1))
