@@ -152,12 +152,7 @@ class Measured:
 
 
 def measure(
-    inputs: Inputs,
-    settings: Settings,
-    groups: Array | None,
-    progress: Progress | None = None,
-    *,
-    keep: bool = False,
+    inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None, *, keep: bool = False
 ) -> Measured:
     """Measure one model; every sample is made once and every rule cuts it once.
 

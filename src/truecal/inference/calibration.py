@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from ..core.data import as_array
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise
 from ..core.result import Result
@@ -125,11 +126,12 @@ def calibration_test(
     (True, 'probabilities are too low overall')
     """
     draws, seed = check_draws(resamples, seed)
+    one_column = as_array(y_proba, "y_proba").ndim == 1
     if error is None and n_bins is None and sampler is None:
-        property = Binary() if np.ndim(y_proba) == 1 else Classwise()
+        property = Binary() if one_column else Classwise()
         return omnibus_test(property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels), draws, seed)
     if error is None:
-        error = "binary" if np.ndim(y_proba) == 1 else "classwise"
+        error = "binary" if one_column else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return u_test(Frozen.of(metric, sample), draws, seed, sampler)
