@@ -33,6 +33,7 @@ from .core.properties import (
     TopLabel,
 )
 from .core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     Edges,
     EqualWidth,
@@ -40,6 +41,7 @@ from .core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
     Poisson,
     Quantile,
     TwoBin,
@@ -100,12 +102,17 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
+from .scale.stream import (
+    Stream,
+    stream,
+)
 
 __version__: str
 
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "ArgmaxEdges",
     "ArgmaxQuantile",
     "BinTable",
     "Binary",
@@ -138,6 +145,7 @@ __all__ = [
     "MeanGap",
     "Noise",
     "NullBand",
+    "OnGrid",
     "Outcomes",
     "PairedDifference",
     "Poisson",
@@ -145,6 +153,7 @@ __all__ = [
     "Refinement",
     "ScalingBinning",
     "Selection",
+    "Stream",
     "TemperatureScaling",
     "TopLabel",
     "TopPredictions",
@@ -177,6 +186,7 @@ __all__ = [
     "score",
     "select_recalibration",
     "spherical",
+    "stream",
     "tabulate",
     "top_label_error",
 ]

@@ -30,6 +30,7 @@ from .rules import (
     Edges,
     FixedRule,
     Halfspaces,
+    OnGrid,
     Partition,
     Poisson,
     RankRule,
@@ -305,6 +306,8 @@ def refuse_misfit(sample: Sample, rule: BinningRule) -> None:
         raise ValueError(
             f"{rule!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
         )
+    if isinstance(rule, Edges) and rule.per_view and len(rule.values) != sample.views:
+        raise ValueError(f"edges are of {len(rule.values)} views, the reports have {sample.views}")
     if not sample.joint and isinstance(rule, (VectorRule, Halfspaces)) and not isinstance(rule, RankRule):
         raise ValueError(
             f"{rule!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"
@@ -315,7 +318,8 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
     """Given edges must cover every report."""
     if not isinstance(rule, Edges):
         return
-    low, high = (reports.dtype.type(rule.values[i]) for i in (0, -1))
+    (edges,) = rule.edges(sample.bounds, reports.dtype)
+    low, high = edges.reshape(-1)[[0, -1]]
     if reports.size and (reports.min() < low or reports.max() > high):
         place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
@@ -328,12 +332,13 @@ def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
     order = np.argsort(reports, kind="stable")
     ordered = reports[order]
     if isinstance(rule, AveragedRule):
-        if not isinstance(rule, (TwoBin, Poisson)):
+        kernel = rule.rule if isinstance(rule, OnGrid) else rule
+        if not isinstance(kernel, (TwoBin, Poisson)):
             raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
-        return KernelCells(rule, order, ordered.astype(np.float64), sample.bounds)
+        return KernelCells(kernel, order, rule.places(ordered, sample.bounds), sample.bounds)
     if isinstance(rule, FixedRule):
-        refuse_outside_edges(sample, rule, reports)
-        return _bin_cells(order, rule.cut(ordered, sample.bounds), None)
+        refuse_outside_edges(sample, rule.of_view(j), reports)
+        return _bin_cells(order, rule.of_view(j).cut(ordered, sample.bounds), None)
     assert isinstance(rule, RankRule)
     tied = np.concatenate([[False], ordered[1:] == ordered[:-1]])
     return _partition_cells(Partition(order, rule.cuts(ordered), tied), ties)

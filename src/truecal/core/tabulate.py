@@ -16,7 +16,17 @@ from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
 from .data import shown, working_dtype
 from .properties import Property
-from .rules import AveragedRule, BinningRule, EqualWidth, FixedRule, Halfspaces, RankRule, resolve_ties
+from .rules import (
+    ArgmaxEdges,
+    AveragedRule,
+    BinningRule,
+    Edges,
+    EqualWidth,
+    FixedRule,
+    Halfspaces,
+    RankRule,
+    resolve_ties,
+)
 from .sample import Sample
 from .table import BinTable, Totals
 
@@ -62,7 +72,7 @@ def whole_tables(
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
-    return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+    return tuple(in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
 
 
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
@@ -90,7 +100,7 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
     return replace(parts[0], points=None, **{name: column(name) for name in names})
 
 
-def _in_unit(table: BinTable, sample: Sample) -> BinTable:
+def in_unit(table: BinTable, sample: Sample) -> BinTable:
     """The table with weights as the user gave them, so that tables of different samples can be merged."""
     exponent = sample.weight_exponent
     if sample.weights is None or exponent == 0:
@@ -183,9 +193,16 @@ class _Builder:
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
 
     @property
+    def own_edges(self) -> bool:
+        """Whether each view has edges of its own."""
+        return isinstance(self.rule, Edges) and self.rule.per_view
+
+    @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
         if needs_cells(self.sample, self.ties) or not isinstance(self.rule, FixedRule) or not self.few_edges:
+            return False
+        if self.own_edges:
             return False
         edges, views = sum(len(e) for e in self._edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
@@ -233,7 +250,7 @@ class _Builder:
         if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
             yield self._bucketed_tables(cuts)
             return
-        if isinstance(rule, FixedRule) and not self.few_edges:
+        if isinstance(rule, FixedRule) and (self.own_edges or not self.few_edges):
             yield from self.general_tables(columns)
             return
         marked = self._marked_reports(columns)
@@ -288,7 +305,9 @@ class _Builder:
         residual = (count * grid / kernels.GRID - outcome) + count * rest
         own = outcome * np.square(points - 1) + (count - outcome) * np.square(points)
         sums = [x[None, :] for x in (count, outcome, residual, own)]
-        return self.table(0, sums, np.broadcast_to(0.0, sums[0].shape), points=points)
+        assert isinstance(self.rule, AveragedRule)
+        places = self.rule.places(values, self.sample.bounds)
+        return self.table(0, sums, np.broadcast_to(0.0, sums[0].shape), points=places)
 
     def _shared_cut_tables(
         self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: tuple[Array, ...]
@@ -394,7 +413,11 @@ class _Builder:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges = self._edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
+        edges: tuple[Array | None, ...] = (None,) * len(cells.bins)
+        if isinstance(self.rule, FixedRule) and self.few_edges:
+            edges = self._edges()
+        elif isinstance(self.rule, ArgmaxEdges):
+            edges = (self.rule.edges(working_dtype(self.sample.reports)),)
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)

@@ -335,13 +335,13 @@ def _squared(
                 gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
                 score=parts.score,
                 within=within,
-                **_ends(spread, u, level),
+                **spread_ends(spread, u, level),
             )
         )
     return rows
 
 
-def _ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
+def spread_ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
     """Intervals of the gap in points, and of U, which is the squared gap in other units."""
     if spread is None:
         return {}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
-from ..core.rules import BinCounts, BinningRule, Edges
+from ..core.rules import ArgmaxEdges, BinCounts, BinningRule, Edges
 
 Array = NDArray[Any]
 
@@ -101,8 +101,8 @@ def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | Non
 
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
     """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
-    if isinstance(rule, Edges):
-        return (len(rule.values) - 1,)
+    if isinstance(rule, (Edges, ArgmaxEdges)):
+        return (rule.n_cells,)
     return (None,) if rule.counts is None else rule.counts
 
 

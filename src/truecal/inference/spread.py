@@ -42,7 +42,7 @@ SCARCE_PAIRS = 15.0
 """With fewer effective pairs of surprising outcomes in one cell, no interval is to be trusted."""
 FEW_UNITS = 10.0
 """With fewer effective units (Kish's (Σ size)²/Σ size²), neither."""
-_MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
+MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
 SCARCE_NOTE = "not to be trusted: too few surprising outcomes share a bin; take more rows or fewer bins"
 FEW_NOTE = "not to be trusted: too few rows or clusters carry the weight"
 
@@ -237,8 +237,8 @@ class _Sums:
         self.theta += float(a @ (total * total - own))
         self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
-        bias = _over(entries.row_squares, entries.row_weight_sq)
-        mean, pull = _over(total, weight), a * bias
+        bias = over(entries.row_squares, entries.row_weight_sq)
+        mean, pull = over(total, weight), a * bias
         slope = np.zeros(0 if self.groups is None else len(self.h))
         for cell, unit, w, x in entries:
             each = pull[cell] * (x - w * mean[cell]) * (weight[cell] - w)
@@ -263,19 +263,16 @@ class _Sums:
     def _coefficients(self, weight: Array, mass: Array) -> Array:
         if self.of == "U":
             return np.full(len(weight), 1.0 / (self.averaged * np.square(self.weights).sum()))
-        met = mass > 0
-        total = weight[met].sum()
-        return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
+        return pair_coefficients(weight, mass, self.averaged)
 
     def _add_slope(self, unit: Array | None, values: Array) -> None:
         each = values if unit is None else np.bincount(unit, values, len(self.h))
         self.slope += 4 * float(each @ each)
 
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
-        more = _MORE * (2.0 / self.averaged if self.several else 1.0) * float(np.square(self.weights).max())
-        spread = (own + more) * weight / weight.sum()
-        self.even_v += 2 * float((a * a) @ (spread * spread))
-        self.even_c += 4 * float((a * a) @ (spread * np.square(weight)))
+        even_v, even_c = even_parts(a, weight, own, self.averaged, self.several, float(self.weights.max()))
+        self.even_v += even_v
+        self.even_c += even_c
 
     def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""
@@ -321,7 +318,7 @@ class _Sums:
         if two > 0:
             pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
             self.meet, self.meet_sq = self.meet + scale**2 * pairs, self.meet_sq + scale**4 * pairs
-        even = (squares.sum() + _MORE * np.square(w).max()) * w / w.sum()
+        even = (squares.sum() + MORE * np.square(w).max()) * w / w.sum()
         self.even_v += 2 * scale**2 * float(cells.pairs_of_squares(even)[0])
         self.even_c += 4 * scale**2 * float(even @ np.square(near[2] - w))
         parts = np.zeros((len(self.H), len(x)))
@@ -345,11 +342,27 @@ class _Sums:
         )
 
 
+def pair_coefficients(weight: Array, mass: Array, averaged: int) -> Array:
+    """a_B of the squared gap: the weight of each cell over its pairs, 0 for cells without a pair."""
+    met = mass > 0
+    total = weight[met].sum()
+    return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (averaged * (total if total > 0 else 1.0))
+
+
+def even_parts(
+    a: Array, weight: Array, own: float, averaged: int, several: bool, largest: float
+) -> tuple[float, float]:
+    """v and c·norm of one view if the surprises seen, and a few more, were spread evenly over the weight."""
+    more = MORE * (2.0 / averaged if several else 1.0) * largest**2
+    spread = (own + more) * weight / weight.sum()
+    return 2 * float((a * a) @ (spread * spread)), 4 * float((a * a) @ (spread * np.square(weight)))
+
+
 def _grouped(values: Array, groups: Groups) -> Array:
     return np.bincount(groups[0], weights=values, minlength=groups[1])
 
 
-def _over(numerator: Array, denominator: Array) -> Array:
+def over(numerator: Array, denominator: Array) -> Array:
     """The ratio, 0 where there is nothing to divide by."""
     some = denominator > 0
     return np.where(some, numerator / np.where(some, denominator, 1.0), 0.0)
@@ -357,7 +370,7 @@ def _over(numerator: Array, denominator: Array) -> Array:
 
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
-    return np.asarray(np.minimum(w, 4 * _over(squares, w)))
+    return np.asarray(np.minimum(w, 4 * over(squares, w)))
 
 
 @dataclass(eq=False)
