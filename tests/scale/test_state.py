@@ -94,7 +94,7 @@ def test_refused_in_words(tmp_path):
         write_state(path, "stream", 1, about, {**found, name: found[name][..., :-1]})
         refused("damaged")
         write_state(path, "stream", 1, about, {key: x for key, x in found.items() if key != name})
-        refused("expected the state of a stream")
+        refused("the state of a stream")
     write_state(path, "stream", 1, {**about, "rows": 5}, found)
     refused("damaged")
     np.savez(path, probs=p)
