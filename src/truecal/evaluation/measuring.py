@@ -19,7 +19,7 @@ from .inputs import Inputs, several_bins
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, ConsistencyBands, Gap, MeanGap
+    from ..inference import CalibrationTest, ConsistencyBands, Gap, MeanGap, Part
     from ..inference.frozen import Frozen, FrozenCells
     from ..inference.spread import Spread
 
@@ -145,6 +145,21 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
+    block_losses: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error."""
+
+    def loss_part(
+        self, error: str, other: Measured, level: float, groups: Clusters | None, comparisons: int = 1
+    ) -> Part | None:
+        """The loss of an error minus that of another model, with an interval joint over so many comparisons."""
+        from ..inference.paired import block_loss_part, loss_part
+
+        if error in self.block_losses:
+            (mine, weight), (theirs, _) = self.block_losses[error], other.block_losses[error]
+            return block_loss_part(mine - theirs, weight, level, comparisons)
+        if error not in self.frozen:
+            return None
+        return loss_part(self.frozen[error], other.frozen[error], level, groups, comparisons)
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from ..core.errors import ERRORS
-from .measuring import ErrorValue, Measured, bins_text
+from .measuring import Clusters, ErrorValue, Measured, bins_text
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def standings(evaluations: Mapping[str, Evaluation], level: float) -> dict[str, 
 def give_verdict(
     evaluations: Mapping[str, Evaluation],
     measured: Mapping[str, Measured],
-    clusters: object = None,
+    clusters: Clusters | None = None,
     rankings: Sequence[Ranking] = (),
     flips: Sequence[Flip] = (),
 ) -> Verdict:
@@ -160,7 +160,7 @@ class _Facts:
     measured: Mapping[str, Measured]
     error: str
     level: float
-    clusters: object
+    clusters: Clusters | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -181,12 +181,8 @@ class _Facts:
 
     def loss_part(self, a: str, b: str) -> Part | None:
         """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
-        from ..inference.paired import loss_part
-
-        if self.error not in self.measured[a].frozen:
-            return None
-        first, second = (self.measured[name].frozen[self.error] for name in (a, b))
-        return loss_part(first, second, self.level, self.clusters, self.pairs)  # type: ignore[arg-type]  # Groups
+        first, second = self.measured[a], self.measured[b]
+        return first.loss_part(self.error, second, self.level, self.clusters, self.pairs)
 
     def unit(self, name: str) -> float:
         """What turns a difference of headline losses into one of what is shown."""

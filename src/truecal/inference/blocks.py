@@ -143,17 +143,22 @@ def _kernel_sums(table: BinTable, residual: Array) -> _Sums:
     )
 
 
-def block_mean(total: Array, weight: Array, level: float) -> tuple[float, float, float]:
-    """Σ total/Σ weight over blocks, and the ends of its delete-a-block interval (undefined for fewer than three).
+def block_se(total: Array, weight: Array) -> tuple[float, float, int]:
+    """m = Σ total/Σ weight over blocks, its delete-a-block standard error, and its degrees of freedom.
 
-    se² = (B − 1)/B Σ (m_(−b) − m̄)², m_(−b) the mean without block b, with B − 1 degrees of freedom.
+    se² = (B − 1)/B Σ (m_(−b) − m̄)², m_(−b) the mean without block b; undefined for fewer than three blocks.
     """
     used = weight > 0
     total, weight = total[used], weight[used]
     blocks, mean = len(total), float(total.sum() / weight.sum())
     if blocks < 3:
-        return mean, float("nan"), float("nan")
+        return mean, float("nan"), 1
     without = (total.sum() - total) / (weight.sum() - weight)
-    se = float(np.sqrt((blocks - 1) / blocks * np.square(without - without.mean()).sum()))
-    half = float(stdtrit(blocks - 1, (1 + level) / 2)) * se
+    return mean, float(np.sqrt((blocks - 1) / blocks * np.square(without - without.mean()).sum())), blocks - 1
+
+
+def block_mean(total: Array, weight: Array, level: float) -> tuple[float, float, float]:
+    """The mean of blocks and the ends of its interval."""
+    mean, se, freedom = block_se(total, weight)
+    half = float(stdtrit(freedom, (1 + level) / 2)) * se
     return mean, mean - half, mean + half

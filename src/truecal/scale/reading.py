@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import ERRORS, Parts, signed_root
 from ..core.table import BinTable
-from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Reliability, spread_ends
+from ..evaluation.comparison import Comparison, assemble
+from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, spread_ends
 from ..evaluation.model import Evaluation
 from ..inference.blocks import block_mean, block_spread
 from ..inference.direction import MeanGap, mean_gap_of_table
@@ -139,3 +140,32 @@ def _loss(name: str, tally: Tally, wrong: float, squares: float, level: float) -
     parts = wrong * tally.blocks.of("wrong") + squares * tally.blocks.of("loss")
     _, low, high = block_mean(parts, tally.blocks.of("weight"), level)
     return LossValue(name, value, low, high) if np.isfinite(low) else LossValue(name, value, None, None)
+
+
+def compare_streams(streams: Mapping[str, Stream], level: float = 0.95) -> Comparison:
+    """Models whose streams saw the same rows in the same order, as `compare` would give them without the rows."""
+    first = next(iter(streams.values()))
+    for name, stream in streams.items():
+        same = [(e.name, e.n_bins) for e in stream.entries] == [(e.name, e.n_bins) for e in first.entries]
+        if stream.rows != first.rows or not same:
+            raise ValueError(f"streams must have the same rows, errors and bins: {name!r} differs from the first")
+    evaluations = {name: evaluation_of(stream, level, name) for name, stream in streams.items()}
+    measured = {name: _measured(stream) for name, stream in streams.items()}
+    return assemble(evaluations, measured, None, check_level(level), [])
+
+
+def _measured(stream: Stream) -> Measured:
+    """What pairs of models are compared by: spreads and losses of blocks of rows."""
+    found = Measured()
+    for entry in stream.entries:
+        tally = stream.tally_of(entry)
+        if entry.name not in NOTIONS or tally.blocks is None:
+            continue
+        table = stream.table_of(entry)
+        spread = _spread(stream, entry, table, entry.error.parts_of_table(table))
+        if spread is not None:
+            found.spreads.setdefault(entry.name, {})[entry.n_bins] = spread
+        loss = tally.blocks.of("loss") / (1 if table.joint else table.views)
+        loss = loss + (tally.blocks.of("wrong") if entry.error.corrected else 0.0)
+        found.block_losses[entry.name] = (loss, tally.blocks.of("weight"))
+    return found

@@ -107,7 +107,10 @@ class Stream:
         array = as_array(y_proba, "y_proba")
         if not len(array):
             return
-        reports = check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_prob")
+        self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_prob"))
+
+    def look_at(self, reports: Array) -> None:
+        """Predictions of a first pass that have been validated."""
         self._check_shape(reports)
         inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
@@ -165,21 +168,22 @@ class Stream:
                 raise ValueError(f"y_true and y_proba must have the same length, got {len(y_true)} and 0")
             return
         try:
-            inputs = self._read(y_true, y_proba, sample_weight)
-            before = self._shape
-            self._check_shape(inputs.reports)
-            try:
-                found = {
-                    key: tally(inputs.sample(name), rule, self._blocks, self._rows)
-                    for key, (name, rule) in self.counted().items()
-                }
-            except Exception:
-                self._shape = before
-                raise
+            self.count(self._read(y_true, y_proba, sample_weight))
         except (ValueError, TypeError) as error:
             if not self._rows:
                 raise
             raise type(error)(f"{error} (in the batch that begins at row {self._rows} of the stream)") from error
+
+    def count(self, inputs: Inputs) -> None:
+        """One batch that has been validated."""
+        before = self._shape
+        self._check_shape(inputs.reports)
+        wanted = self.counted().items()
+        try:
+            found = {k: tally(inputs.sample(name), rule, self._blocks, self._rows) for k, (name, rule) in wanted}
+        except Exception:
+            self._shape = before
+            raise
         for key, more in found.items():
             self._tallies[key] = self._tallies[key].add(more) if key in self._tallies else more
         self._rows += inputs.n_samples

@@ -7,8 +7,8 @@ stream over all rows, however the rows were divided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -27,6 +27,7 @@ Array = NDArray[Any]
 SUMS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
 TOTALS = ("weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
 BLOCK_SUMS = ("weight", "wrong", "loss")
+_ROWS = 1 << 16  # at a time: they stay in cache, and their residuals may be added up as they stand
 
 
 class Blocks(NamedTuple):
@@ -127,44 +128,58 @@ def tally(sample: Sample, rule: BinningRule, blocks: int, start: int) -> Tally:
     if not blocks:
         return Tally.of(whole_tables(sample, rule, "together")[0])
     refuse_misfit(sample, rule)
-    block = (start + np.arange(sample.rows)) % blocks
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
-    joint = rule.index(sample.reports) if isinstance(rule, ArgmaxEdges) else None
-    cells = edges.shape[-1] - 1 if joint is None else edges.size - len(edges)
+    cells = edges.shape[-1] - 1 if isinstance(rule, FixedRule) else edges.size - len(edges)
     whole, residual = np.zeros((5, sample.views, cells)), np.zeros((blocks, sample.views, cells))
-    for j in range(sample.views):
-        cell = _cell(sample, rule, edges, j) if joint is None else joint
-        for what, part in enumerate(_view_sums(sample, j, block * cells + cell, blocks * cells)):
-            whole[what, j] = part.reshape(blocks, cells).sum(axis=0)
-            if what == SUMS.index("residual"):
-                residual[:, j] = part.reshape(blocks, cells)
+    sums = np.zeros((3, blocks))
+    for rows in (slice(a, min(a + _ROWS, sample.rows)) for a in range(0, sample.rows, _ROWS)):
+        part = sample if rows == slice(0, sample.rows) else sample.take(rows)
+        block = (start % blocks + np.arange(rows.start, rows.stop)) % blocks
+        joint = rule.index(part.reports) if isinstance(rule, ArgmaxEdges) else None
+        for j in range(sample.views):
+            cell = _cell(part, rule, edges, j) if joint is None else joint
+            x = part.residuals(slice(j, j + 1))[0]
+            by_block = np.bincount(block * cells + cell, x, blocks * cells).reshape(blocks, cells)
+            residual[:, j] += by_block
+            whole[SUMS.index("residual"), j] += by_block.sum(axis=0)
+            _add_view(whole[:, j], part, j, cell, x)
+            if part.weights is None:
+                sums[2] += np.bincount(block, x * x, blocks)
+        sums += _block_sums(part, block, blocks)
     count, outcome, total, own, weight_sq = whole
     about: dict[str, Any] = {"joint": sample.joint, "bounds": sample.bounds, "edges": edges}
     if sample.weights is not None:
         about["weight_sq"] = weight_sq
     kind, totals = sample.kind, Totals.of(sample)
     table = in_unit(BinTable(kind, rule, count, outcome, total, np.zeros_like(count), own, totals, **about), sample)
-    return Tally.of(table, Blocks(np.ldexp(residual, sample.weight_exponent), _block_sums(sample, block, blocks)))
+    return Tally.of(table, Blocks(np.ldexp(residual, sample.weight_exponent), sums))
 
 
-def _view_sums(sample: Sample, j: int, key: Array, size: int) -> Iterator[Array]:
-    """Σ w, Σ w·outcome, Σ w·r, Σ (w·r)² and with weights Σ w² of one view, for each value of the key."""
+def _add_view(whole: Array, sample: Sample, j: int, cell: Array, residual: Array) -> None:
+    """Add Σ w, Σ w·outcome, Σ (w·r)² and with weights Σ w² of the rows of each cell, for one view."""
+    cells = whole.shape[1]
     if sample.marks is not None and sample.weights is None:
         marks = sample.marks if sample.reports.ndim == 1 else sample.marks == j
-        yield from kernels.cell_sums(key, sample.view(j), marks, size, squares=True)
-        return
-    view, w = slice(j, j + 1), sample.row_weights
-    residual = sample.residuals(view)[0]
-    for values in (w, w * sample.outcome(view)[0], residual, np.square(residual), np.square(w)):
-        yield np.bincount(key, values, size)
+        both = np.bincount(2 * cell + marks, minlength=2 * cells).reshape(-1, 2)
+        whole[0] += both.sum(axis=1)
+        whole[1] += both[:, 1]
+    else:
+        w = sample.row_weights
+        for place, values in ((0, w), (1, w * sample.outcome(slice(j, j + 1))[0]), (4, np.square(w))):
+            whole[place] += np.bincount(cell, values, cells)
+    whole[3] += np.bincount(cell, residual * residual, cells)
 
 
 def _block_sums(sample: Sample, block: Array, blocks: int) -> Array:
-    """(3, blocks): Σ w, Σ w(1 − z) and Σ w|r|² of each block, in the unit of the weights as given."""
-    w = sample.row_weights
-    wrong = np.zeros(sample.rows) if sample.wrong is None else sample.wrong
-    sums = [np.bincount(block, w * values, blocks) for values in (np.ones(sample.rows), wrong, sample.residual_sq)]
-    return np.ldexp(np.stack(sums), sample.weight_exponent)
+    """(3, blocks): Σ w, Σ w(1 − z) and with weights Σ w|r|² of each block, in the unit of the weights as given."""
+    w = sample.weights
+    sums = np.zeros((3, blocks))
+    sums[0] = np.bincount(block, w, blocks)
+    if sample.wrong is not None:
+        sums[1] = np.bincount(block, sample.wrong if w is None else w * sample.wrong, blocks)
+    if w is not None:
+        sums[2] = np.bincount(block, w * sample.residual_sq, blocks)
+    return np.ldexp(sums, sample.weight_exponent)
 
 
 def edges_of(rule: BinningRule, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
@@ -177,6 +192,12 @@ def edges_of(rule: BinningRule, bounds: Bounds | None, dtype: np.dtype[Any]) -> 
 
 def _cell(sample: Sample, rule: BinningRule, edges: Array, view: int) -> Array:
     assert isinstance(rule, FixedRule)
-    values = sample.view(view).astype(edges.dtype, copy=False)
+    values = sample.view(view).astype(edges.dtype)
     refuse_outside_edges(sample, rule.of_view(view), values)
-    return kernels.interval_index(values, edges[view] if edges.ndim == 2 else edges)
+    own = edges[view] if edges.ndim == 2 else edges
+    return _lookup(own.tobytes(), own.dtype.str)(values)
+
+
+@lru_cache(maxsize=2048)
+def _lookup(edges: bytes, dtype: str) -> kernels.IntervalLookup:
+    return kernels.IntervalLookup(np.frombuffer(edges, dtype=dtype))
