@@ -34,6 +34,8 @@ class Dataset:
     request: Request
     name: str
     n_rows: int
+    row_bytes: int
+    """What a row takes in memory, by the first rows."""
     files: tuple[str, ...]
     _dataset: Any
     _types: dict[str, Any]
@@ -43,11 +45,6 @@ class Dataset:
     @property
     def path(self) -> str:
         return self.request.path
-
-    @property
-    def row_bytes(self) -> int:
-        """What the predictions of a row take in memory."""
-        return max(1, sum(getattr(self._types[name], "bit_width", 64) // 8 for name in self._columns))
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
         """Checked predictions and weights of some rows after the other; `rows` asks for exactly so many at a time, so
@@ -143,7 +140,9 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     if weight is not None and weight not in types:
         raise failure(place, f"expected a column of weights named {quote(weight)}, found none")
     name = readable(Path(place).stem if is_dataset(place) else split_suffix(place)[0])
-    return Dataset(request, name, n_rows, files, dataset, types, columns, weight)
+    with parsing(place, "a table that can be read"):
+        head = dataset.head(64, columns=list(columns), batch_size=64)
+    return Dataset(request, name, n_rows, max(1, head.nbytes // len(head)), files, dataset, types, columns, weight)
 
 
 def _format(arrow: Any, form: str) -> Any:
