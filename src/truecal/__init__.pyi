@@ -67,24 +67,38 @@ from .evaluation.ranking import (
     Dominance,
     dominance,
 )
-from .inference import (
-    CalibrationTest,
+from .inference.bands import (
     ConsistencyBands,
-    Gap,
-    Interval,
+    consistency_bands,
+)
+from .inference.calibration import (
+    CalibrationTest,
+    calibration_test,
+)
+from .inference.direction import (
     MeanGap,
+    mean_gap,
+)
+from .inference.gaps import (
+    Gap,
+    gap,
+)
+from .inference.intervals import (
+    Interval,
+    confidence_interval,
+)
+from .inference.null_band import (
     Noise,
     NullBand,
-    PairedDifference,
-    Refinement,
-    calibration_test,
-    confidence_interval,
-    consistency_bands,
-    gap,
-    mean_gap,
     noise_of_U,
     null_band,
+)
+from .inference.paired import (
+    PairedDifference,
     paired_difference,
+)
+from .inference.refinement import (
+    Refinement,
     refinement,
 )
 from .recalibration import (

@@ -10,12 +10,12 @@ import pytest
 
 import truecal as tc
 from inference_cases import softmax, world
+from truecal import calibration_test, consistency_bands, gap, mean_gap, null_band
 from truecal.core.rules import auto_bins
 from truecal.evaluation.budget import FEWEST_DRAWS, MOST_DRAWS, Plan
 from truecal.evaluation.inputs import PROPERTIES, TopPredictions, read_inputs, several_bins
 from truecal.evaluation.measuring import vector_bins
 from truecal.evaluation.model import HEAVY, evaluate
-from truecal.inference import calibration_test, consistency_bands, gap, mean_gap, null_band
 
 confidence_interval: Any = tc.confidence_interval
 

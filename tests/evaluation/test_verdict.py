@@ -10,10 +10,10 @@ import pytest
 
 import truecal as tc
 from inference_cases import draw_labels, softmax, world
+from truecal import paired_difference
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, standings
-from truecal.inference import paired_difference
 
 
 def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():

@@ -11,8 +11,8 @@ import pytest
 
 import truecal as tc
 from inference_cases import arguments, rows_of, us_of
+from truecal import calibration_test, mean_gap, noise_of_U
 from truecal.core.errors import get_error
-from truecal.inference import calibration_test, mean_gap, noise_of_U
 from truecal.inference import null as null_module
 from truecal.inference.frozen import Frozen
 from truecal.inference.null import calibrated_world, draw_labels, simulate

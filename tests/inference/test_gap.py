@@ -9,9 +9,9 @@ import pytest
 
 import truecal as tc
 from inference_cases import draw_labels, rows_of, softmax, world
+from truecal import gap, refinement
 from truecal.core.errors import signed_root
 from truecal.core.rules import auto_bins
-from truecal.inference import gap, refinement
 
 
 @pytest.mark.parametrize("name", [n for n, e in tc.ERRORS.items() if e.norm == "l2" and not n.startswith("linear")])

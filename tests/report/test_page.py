@@ -15,7 +15,7 @@ import pytest
 
 import report_cases as cases
 import truecal as tc
-from truecal.evaluation.comparison import TopPredictions
+from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.model import gap_interval, points_text
 from truecal.io import FileError
 from truecal.report import render_report, write_report

@@ -240,7 +240,7 @@ def run_calibration_test(
     refuse_test(file)
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
-        result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed, progress=progress)
+        result = loaded.test(error, counts, resamples, seed, progress)
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:

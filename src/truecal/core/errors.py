@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
@@ -30,8 +29,8 @@ from .rules import (
 from .sample import Sample
 from .table import BinTable, Moments, Totals
 from .tabulate import map_tables, single_rules, whole_tables
+from .types import Array
 
-Array = NDArray[Any]
 Norm = Literal["l1", "l2"]
 Scale = Literal["raw", "loss", "bins", "score"]
 SCALES = ("raw", "loss", "bins", "score")
@@ -143,9 +142,9 @@ class CalibrationError:
             raise ValueError(f"scale='bins' cannot apply: {shown(self.binning)} has no requested bin count")
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         if scale == "score":
-            return self._present(np.array([parts.score for parts in self.parts(sample)]))
+            return self.present(np.array([parts.score for parts in self.parts(sample)]))
         factor = {"raw": 1.0, "loss": sample.size}.get(scale) or np.array(self.at(sample).binning.counts, dtype=float)
-        return self._present(self.of(sample) * factor)
+        return self.present(self.of(sample) * factor)
 
     @builtins.property
     def ties(self) -> str:
@@ -274,7 +273,7 @@ class CalibrationError:
         counts = self.at(sample).binning.counts
 
         def each(values: list[float]) -> float | Array:
-            return self._present(np.array(values))
+            return self.present(np.array(values))
 
         return Decomposition(
             loss=parts[0].loss,
@@ -287,7 +286,8 @@ class CalibrationError:
             name=self.symbol,
         )
 
-    def _present(self, values: Array) -> float | Array:
+    def present(self, values: Array) -> float | Array:
+        """One value, or an array of them where the rule has a sequence of bin counts."""
         return values if self.binning.several else float(values[0])
 
 

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .types import Array
+
 Bounds = tuple[float, float]
 _LEAST_WEIGHT = 2.0**-100
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
 from ..core.data import as_array, check_multiclass, check_weights, shown
@@ -16,11 +15,11 @@ from ..core.errors import ERRORS
 from ..core.losses import LOSSES
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
+from ..core.types import Array
 
 if TYPE_CHECKING:
     from ..inference.mean_losses import Values
 
-Array = NDArray[Any]
 Kind = Literal["multiclass", "binary", "top_label"]
 
 PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {
@@ -96,12 +95,14 @@ class Inputs:
 
     def loss_values(self) -> Iterator[tuple[str, Values]]:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
-        from ..inference.mean_losses import loss_values
+        from ..inference.mean_losses import loss_values, top_label_table
 
         y, proba = self.classes
         tables: dict[str, Any] = {name: name for name in LOSSES}
-        if self.kind == "top_label":
-            tables = {"classification_error": _right_or_wrong, "confidence_loss": _confidence_table}
+        if self.kind == "top_label":  # the columns are of a wrong and of a right top class
+            wrong = np.array([1.0, 0.0])
+            tables = {"classification_error": lambda p: np.tile(wrong, (len(p), 1))}
+            tables["confidence_loss"] = lambda p: top_label_table(p[:, 1])
         for name, table in tables.items():
             found = loss_values(y, proba, None, table)
             if self.soft:  # squared losses are distances from the distribution, not means over its labels
@@ -136,15 +137,6 @@ class Inputs:
         distinct = len(np.unique(both.view(np.dtype((np.void, both.itemsize * both.shape[1])))))
         copies = self.n_samples - distinct
         return copies if 50 * copies >= self.n_samples and 10 * distinct >= self.n_samples else 0
-
-
-def _right_or_wrong(p: Array) -> Array:
-    return np.column_stack([np.ones(len(p)), np.zeros(len(p))])
-
-
-def _confidence_table(p: Array) -> Array:
-    c = p[:, 1]
-    return np.column_stack([1 + c * c, np.square(1 - c)])
 
 
 def read_inputs(

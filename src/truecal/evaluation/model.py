@@ -8,32 +8,23 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import BinCounts, read_bins
+from ..core.types import Array
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, check_by, check_errors, read_inputs
-from .measuring import (
-    NOTIONS,
-    ErrorValue,
-    LossValue,
-    Measured,
-    Progress,
-    Reliability,
-    Settings,
-    bins_text,
-    measure,
-)
+from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Progress, Reliability, Settings, measure
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, Gap, MeanGap
+    from ..inference.calibration import CalibrationTest
+    from ..inference.direction import MeanGap
+    from ..inference.gaps import Gap
     from .verdict import Verdict
 
-Array = NDArray[Any]
 
 DIAGRAM_BINS = 15
 
@@ -383,6 +374,3 @@ def with_subgroups(
         own = None if clusters is None else clusters[rows]
         parts[str(value)] = evaluate_inputs(part, settings, str(value), own)[0]
     return replace(result, subgroups=parts)
-
-
-__all__ = ["Evaluation", "bins_text", "evaluate"]

@@ -9,18 +9,15 @@ V = 4 Σ (R_a − R̄)². Everything else, the slope c and how many surprises th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.cells import KernelCells
 from ..core.rules import AveragedRule, OnGrid
 from ..core.table import BinTable
+from ..core.types import Array
 from .spread import MORE, Spread, even_parts, over, pair_coefficients
-
-Array = NDArray[Any]
 
 
 def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) -> Spread:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -105,12 +106,9 @@ class Layout:
 
 def check_names(path: str, names: Sequence[str], what: str = "column") -> None:
     """Every name once: a repeated name leaves open which of the two is meant."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            times = list(names).count(name)
-            raise failure(path, f"expected every {what} name once, {quote(name)} appears {times} times")
-        seen.add(name)
+    twice = (name for name, times in Counter(names).items() if times > 1)
+    if (name := next(twice, None)) is not None:
+        raise failure(path, f"expected every {what} name once, {quote(name)} appears {names.count(name)} times")
 
 
 def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = False) -> tuple[str | None, str]:

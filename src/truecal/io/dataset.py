@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.columnar import Table, open_table, table_types
 from truecal.io.columns import Request, find_label, find_layout
 from truecal.io.failures import FileError, failure, need, parsing, quote, readable
@@ -20,7 +20,6 @@ from truecal.io.reading import FORMATS, file_format, judge
 from truecal.io.source import extract
 from truecal.io.streams import split_suffix
 
-Array = npt.NDArray[Any]
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
 BATCH_ROWS = 1 << 17

@@ -14,7 +14,7 @@ from truecal.backends.numpy import softmax
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import listing, parsing, quote
 from truecal.io.predictions import Indices, Predictions
-from truecal.io.streams import byte_stream
+from truecal.io.streams import bounded_lines, byte_stream
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000
@@ -76,15 +76,14 @@ def predictions_of(
     """Documents of any numbers of choices as padded rows, with the answers where no labels come from elsewhere."""
     counts = np.array([len(document.scores) for document in documents], dtype=np.intp)
     if len(documents) * int(counts.max()) > MOST_CELLS:
-        raise request.refuse(
-            f"expected rows of similar length, got {len(documents)} rows of up to {counts.max()} choices"
-        )
+        sizes = f"{len(documents)} rows of up to {counts.max()} choices"
+        raise request.refuse(f"expected rows of similar length, got {sizes}")
     logits = np.full((len(documents), counts.max()), -np.inf)
     for row, document in enumerate(documents):
         logits[row, : len(document.scores)] = document.scores
     answers, how = (None, "no labels in use from the log") if labels_elsewhere else _answers(request, documents)
     scope = f"{counts[0]} choices in every row"
-    if len(np.unique(counts)) > 1:
+    if counts.min() < counts.max():
         scope = f"{counts.min()} to {counts.max()} choices per row: classwise and full calibration do not apply"
     return Predictions(
         name=name,
@@ -136,11 +135,7 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
 def json_lines(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of every line that is not blank."""
     with byte_stream(request.path) as stream:
-        number = 0
-        while content := stream.readline(LONGEST_LINE):
-            number += 1
-            if len(content) == LONGEST_LINE:
-                raise request.refuse(f"expected lines of at most {LONGEST_LINE} bytes, line {number} is longer")
+        for number, content in bounded_lines(request.path, stream, LONGEST_LINE, "bytes"):
             if not content.strip():
                 continue
             with parsing(request.path, f"a JSON object on line {number}"):
@@ -172,9 +167,8 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
     choices = None if prompts is None else tuple(text.strip() for _, text in prompts)
     if request.length_normalized:  # as the harness does for acc_norm: log-likelihood per character of the choice
         if choices is None or "" in choices:
-            raise request.refuse(
-                f"expected the texts of the choices in 'arguments' on line {line}, to normalize by length"
-            )
+            wanted = f"the texts of the choices in 'arguments' on line {line}"
+            raise request.refuse(f"expected {wanted}, to normalize by length")
         scores = [score / len(choice) for score, choice in zip(scores, choices, strict=True)]
     target = record.get("target") if request.label_column is None else _at(request, record, request.label_column, line)
     acc = record.get(_accuracy(request))

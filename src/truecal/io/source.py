@@ -72,10 +72,8 @@ class FileParts:
 def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
     """Find labels and predictions by the rules, and read only those."""
     what, forms = source.what, source.forms
-    if source.named or request.label_column is not None:
-        label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere)
-    else:
-        label, rule = None, ""
+    searched = source.named or request.label_column is not None
+    label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere) if searched else (None, "")
     layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
     notes = [layout.note, *source.notes]
     labels, where = None, ""
@@ -120,20 +118,10 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     if gone.all():
         raise request.refuse(f"expected predictions, each of {len(gone)} rows lacks one")
     kept = np.flatnonzero(~gone)
-    labels, predicted, correct = (
-        part[kept] if part is not None and len(part) == len(gone) else part
-        for part in (parts.labels, parts.predicted, parts.correct)
-    )
+    each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct")}
+    left = {name: part[kept] for name, part in each.items() if part is not None and len(part) == len(gone)}
     note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped, which have no prediction"
-    return replace(
-        parts,
-        numbers=parts.numbers[kept],
-        labels=labels,
-        predicted=predicted,
-        correct=correct,
-        notes=(*parts.notes, note),
-        rows=kept,
-    )
+    return replace(parts, notes=(*parts.notes, note), rows=kept, **left)
 
 
 def only_column(request: Request, source: Source, numbers: bool = False) -> Values:

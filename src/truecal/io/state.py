@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.arrays import npz_entries
 from truecal.io.failures import failure, parsing, quote
 from truecal.io.writing import atomic_path
 
-Array = npt.NDArray[Any]
 ABOUT = "about"
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import check_weights
 from ..core.errors import ERRORS
 from ..core.rules import BinCounts
+from ..core.types import Array
 from ..evaluation.comparison import Comparison
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind
 from ..evaluation.model import Evaluation
@@ -23,7 +23,6 @@ from .plan import UNIFORM, at_rows, read_plan
 from .reading import compare_streams
 from .stream import BLOCKS, Stream
 
-Array = NDArray[Any]
 Progress = Callable[[float], None]
 Batch = tuple[tuple[Predictions, Array | None], ...]
 

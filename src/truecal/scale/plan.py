@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import shown
 from ..core.errors import ERRORS, CalibrationError, get_error
@@ -26,11 +25,11 @@ from ..core.rules import (
     TwoBin,
 )
 from ..core.table import BinTable
+from ..core.types import Array
 
 if TYPE_CHECKING:
     from .sketch import Sketch
 
-Array = NDArray[Any]
 UNIFORM = "uniform"
 
 

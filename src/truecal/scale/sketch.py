@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.extras import require
 from ..core.sample import Bounds
+from ..core.types import Array
 
-Array = NDArray[Any]
 ACCURACY = 1000
 """KLL's k: bins are as large as asked for to within about .3% of the rows, and up to 1000 rows exactly."""
 

@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import ERRORS
 from ..core.result import plain
@@ -23,6 +22,7 @@ from ..core.rules import (
     TwoBin,
 )
 from ..core.table import BinTable, Totals
+from ..core.types import Array
 from ..io.failures import failure, parsing
 from ..io.state import read_state, write_state
 from .plan import Entry
@@ -30,7 +30,6 @@ from .sketch import Sketch
 from .stream import Stream
 from .tally import SUMS, Blocks, Tally, edges_of
 
-Array = NDArray[Any]
 VERSION = 1
 _RULES: dict[str, Any] = {
     r.__name__: r for r in (ArgmaxEdges, ArgmaxQuantile, Edges, EqualWidth, OnGrid, Poisson, Quantile, TwoBin)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
 from ..core.data import (
@@ -24,13 +23,13 @@ from ..core.errors import ERRORS, CalibrationError
 from ..core.properties import TopLabel
 from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
+from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
 from .plan import Entry, at_rows, read_plan, sketched
 from .sketch import Sketch
 from .tally import Tally, tally
 
-Array = NDArray[Any]
 Key = tuple[str, Any]
 
 BLOCKS = 64

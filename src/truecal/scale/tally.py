@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import numpy as kernels
 from ..core.cells import refuse_misfit, refuse_outside_edges
@@ -21,8 +20,7 @@ from ..core.rules import ArgmaxEdges, BinningRule, FixedRule
 from ..core.sample import Bounds, Sample
 from ..core.table import BinTable, Totals
 from ..core.tabulate import in_unit, whole_tables
-
-Array = NDArray[Any]
+from ..core.types import Array
 
 SUMS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
 TOTALS = ("weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
