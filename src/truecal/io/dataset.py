@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from glob import escape, glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from truecal.io.failures import FileError, failure, need, parsing, quote, readab
 from truecal.io.predictions import Predictions
 from truecal.io.reading import FORMATS, file_format, judge
 from truecal.io.source import extract
-from truecal.io.streams import split_suffix
+from truecal.io.streams import arrow_file, split_suffix
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
@@ -39,11 +40,20 @@ class Dataset:
     _dataset: Any
     _types: dict[str, Any]
     _columns: tuple[str, ...]
+    _head: Any
     weight: str | None = None
 
     @property
     def path(self) -> str:
         return self.request.path
+
+    def head(self) -> Any:
+        """A few rows as they are stored."""
+        return next(self._checked(64))
+
+    def first(self) -> Predictions:
+        """The first rows, which say what kind of predictions these are."""
+        return self._judged(self._head)[0]
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
         """Checked predictions and weights of some rows after the other; `rows` asks for exactly so many at a time, so
@@ -66,18 +76,39 @@ class Dataset:
         return max(64, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
 
     def _record_batches(self, size: int) -> Iterator[Any]:
-        columns = [*self._columns, *([self.weight] if self.weight else [])]
-        ahead = {"batch_readahead": 4, "fragment_readahead": 1}
-        with parsing(self.path, "a table that can be read to its end"):
-            batches = self._dataset.to_batches(columns=list(dict.fromkeys(columns)), batch_size=size, **ahead)
-        while True:
-            with parsing(self.path, "a table that can be read to its end"):
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                batch.validate(full=True)
-            if len(batch):
+        """Rows as they are stored, one batch read while the last one is measured."""
+        batches = self._checked(size)
+        with ThreadPoolExecutor(1) as reader:
+            waiting = reader.submit(next, batches, None)
+            while (batch := waiting.result()) is not None:
+                waiting = reader.submit(next, batches, None)
                 yield batch
+
+    def _checked(self, size: int) -> Iterator[Any]:
+        for path, found in self._stored(size):
+            while True:
+                with parsing(path, "a table that can be read to its end"):
+                    batch = next(found, None)
+                    if batch is not None:
+                        batch.validate(full=True)
+                if batch is None:
+                    break
+                if len(batch):
+                    yield batch
+
+    def _stored(self, size: int) -> Iterator[tuple[str, Iterator[Any]]]:
+        """The batches of each file; of parquet by page, as its datasets hold whole groups of rows."""
+        columns = list(self._columns)
+        if FORMATS[split_suffix(self.files[0])[1]] != "parquet":
+            with parsing(self.path, "a table that can be read to its end"):
+                yield self.path, self._dataset.to_batches(columns=columns, batch_size=size, batch_readahead=2)
+            return
+        parquet = need("pyarrow.parquet", "cli", "parquet files")
+        for path in self.files:
+            with parsing(path, "a parquet file"):
+                file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 20)
+                found = file.iter_batches(batch_size=size, columns=columns, use_threads=True)
+            yield path, found
 
     def _judged(self, batch: Any) -> tuple[Predictions, Array | None]:
         def one(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
@@ -125,7 +156,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
             raise failure(other, f"expected a file like {files[0]}, it is of another format")
     arrow = need("pyarrow.dataset", "cli", "tables")
     with parsing(place, "tables of one form"):
-        dataset = arrow.dataset(list(files), format=_format(arrow, form))
+        dataset = arrow.dataset(list(files), format=STREAMED[form])
         n_rows = int(dataset.count_rows())
         types = table_types(place, dataset.schema)
     if not n_rows:
@@ -135,21 +166,13 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     label, _ = find_label(request, source.forms, "column")
     layout = find_layout(request, source.forms, label, "column")
     found = (label, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
-    columns = tuple(name for name in found if name is not None)
+    columns = tuple(dict.fromkeys(name for name in (*found, weight) if name is not None))
     if weight is not None and weight not in types:
         raise failure(place, f"expected a column of weights named {quote(weight)}, found none")
     name = readable(Path(place).stem if is_dataset(place) else split_suffix(place)[0])
-    with parsing(place, "a table that can be read"):
-        head = dataset.head(64, columns=list(columns), batch_size=64)
-    return Dataset(request, name, n_rows, max(1, head.nbytes // len(head)), files, dataset, types, columns, weight)
-
-
-def _format(arrow: Any, form: str) -> Any:
-    """How pyarrow reads a format; of parquet, pages are read when asked for, or all of a file would be held."""
-    if form != "parquet":
-        return STREAMED[form]
-    options = arrow.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
-    return arrow.ParquetFileFormat(default_fragment_scan_options=options)
+    opened = Dataset(request, name, n_rows, 1, files, dataset, types, columns, None, weight)
+    head = opened.head()
+    return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
 
 
 def _files(place: str) -> tuple[str, ...]:

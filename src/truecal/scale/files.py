@@ -43,7 +43,7 @@ def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float 
 
 def compare_datasets(datasets: Sequence[Dataset], *, level: float = 0.95, **options: Any) -> Comparison:
     """`compare` of tables of the same rows, read in step; what needs the rows is left out."""
-    first = [next(dataset.batches(rows=64))[0] for dataset in datasets]
+    first = [dataset.first() for dataset in datasets]
     streams, notes = run_streams(datasets, **options)
     return compare_streams(dict(zip(distinct_names(first), streams, strict=True)), level).with_notes(notes)
 
@@ -64,7 +64,7 @@ def run_streams(
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
         raise failure(other.path, f"expected {datasets[0].n_rows} rows as in {datasets[0].path}, got {other.n_rows}")
     run = _Run(tuple(datasets), progress, time.perf_counter())
-    head = [_inputs(read, weights) for read, weights in next(run.batches())]
+    head = [_inputs(dataset.first(), None) for dataset in datasets]
     streams = [_new_stream(inputs, run.n_rows, errors, n_bins, one_pass, blocks) for inputs in head]
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
