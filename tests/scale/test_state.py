@@ -30,7 +30,7 @@ def made(errors: Any = ("classwise", "confidence", "full", "classwise_two_bin"),
     return stream.freeze()
 
 
-@pytest.mark.parametrize("blocks", [0, 64])
+@pytest.mark.parametrize("blocks", [0, 8])
 def test_a_restored_stream_goes_on(tmp_path, blocks):
     y, p = arrays()
     path = tmp_path / "state.npz"

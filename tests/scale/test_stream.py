@@ -63,7 +63,7 @@ def assert_equal(stream: tc.Stream, y: Any, p: Any, w: Any = None) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(strategies.multiclass(max_n=30), st.data())
 def test_any_division_into_batches_gives_the_same_table(arrays, data):
     y, p, w = arrays
@@ -77,7 +77,8 @@ def test_any_division_into_batches_gives_the_same_table(arrays, data):
     assert_equal(fed(even, y, p, cuts, w), y, p, w)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**20), st.lists(st.integers(0, 90), min_size=2, max_size=2), st.booleans())
 def test_merged_in_any_order(seed, cuts, weighted):
     y, p = world(90, 3, seed)

@@ -31,7 +31,7 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
     "binary": ("binary", "confidence_l1"),
     "top_label": ("top_label", "top_label_l1"),
 }
-SKETCHED = 1 << 22
+SKETCHED = 1 << 20
 """About so many rows are sketched, spread evenly over the table: more would not move the edges visibly."""
 
 
@@ -58,7 +58,7 @@ def run_streams(
     progress: Progress | None = None,
 ) -> tuple[list[Stream], tuple[str, ...]]:
     """A stream of each table and notes on how they were read. `one_pass` takes bins of equal width; quantile bins cost
-    a first pass, over about four million rows of predictions spread evenly over the table."""
+    a first pass, over about a million rows of predictions spread evenly over the table."""
     rows = {dataset.n_rows for dataset in datasets}
     if len(rows) > 1:
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
@@ -165,6 +165,6 @@ class _Run:
         notes = [f"{what}, {speed:,.0f} rows a second"]
         if passes == 2:
             notes.append(
-                "quantile bins have edges sketched from the predictions: equal in size to about .3% of the rows"
+                "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
             )
         return tuple(notes)
