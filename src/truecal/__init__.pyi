@@ -1,6 +1,14 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
-from .core.errors import (
+from .auditing import (
+    AuditReport,
+    audit,
+)
+from .baselines import (
     ERRORS,
+    Baseline,
+    ece,
+)
+from .core.errors import (
     CalibrationError,
     Decomposition,
     decompose,
@@ -128,6 +136,8 @@ __all__ = [
     "LOSSES",
     "ArgmaxEdges",
     "ArgmaxQuantile",
+    "AuditReport",
+    "Baseline",
     "BinTable",
     "Binary",
     "CalibratedClassifier",
@@ -173,6 +183,7 @@ __all__ = [
     "TopPredictions",
     "TwoBin",
     "VectorScaling",
+    "audit",
     "binary_error",
     "brier",
     "calibrate",
@@ -187,6 +198,7 @@ __all__ = [
     "cross_entropy",
     "decompose",
     "dominance",
+    "ece",
     "evaluate",
     "full_error",
     "gap",

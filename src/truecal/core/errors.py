@@ -27,8 +27,8 @@ from .rules import (
     resolve_ties,
 )
 from .sample import Sample
-from .table import BinTable, Moments, Totals
-from .tabulate import map_tables, single_rules, whole_tables
+from .table import BinTable, Moments, PointSums, Totals
+from .tabulate import map_points, map_tables, single_rules, whole_tables
 from .types import Array
 
 Norm = Literal["l1", "l2"]
@@ -174,6 +174,10 @@ class CalibrationError:
     ) -> list[Moments]:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
+        if isinstance(rule, (AveragedRule, Halfspaces)):
+            of_points = PointSums.moments if squares else PointSums.squared_moments
+            found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
+            return [Moments(*np.sum(found, axis=0).tolist())]
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain
         pieces = map_tables(
@@ -345,7 +349,7 @@ def _named(rule: BinningRule, property: Property, norm: Norm, corrected: Correct
     return CalibrationError(property, rule, norm, corrected)
 
 
-ERRORS: dict[str, CalibrationError] = {
+COMPOSED: dict[str, CalibrationError] = {
     "classwise": _named(Quantile(), Classwise(), "l2"),
     "classwise_l1": _named(Quantile(), Classwise(), "l1"),
     "classwise_two_bin": _named(TwoBin(), Classwise(), "l2"),
@@ -364,18 +368,18 @@ ERRORS: dict[str, CalibrationError] = {
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(), Outcomes(), "l1"),
 }
-"""Every named error: each knows its property, whether it is truthful and why. The command line, the report, the
-documentation and the law tests all read this list. Change the bins with `ERRORS[name].with_bins(m)`."""
+"""Every named error that is composed of a property, a rule and a norm: it knows whether it is truthful and why. What
+is measured without being named is in this list, and `tc.ERRORS` begins with it. Change the bins with `with_bins(m)`."""
 
 
 def get_error(error: str | CalibrationError, n_bins: BinCounts | None = None) -> CalibrationError:
     """An error by name or as itself, at the given bin count(s) if any."""
     if isinstance(error, str):
-        if error not in ERRORS:
+        if error not in COMPOSED:
             raise ValueError(
-                f"error must be one of {', '.join(map(repr, ERRORS))} or a CalibrationError, got {shown(error)}"
+                f"error must be one of {', '.join(map(repr, COMPOSED))} or a CalibrationError, got {shown(error)}"
             )
-        error = ERRORS[error]
+        error = COMPOSED[error]
     if not isinstance(error, CalibrationError):
         raise TypeError(f"error must be a name in ERRORS or a CalibrationError, got {shown(error)}")
     return error if n_bins is None else error.with_bins(n_bins)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..baselines import ERRORS
 from ..core.data import shown
-from ..core.errors import ERRORS
+from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import ArgmaxQuantile, BinCounts
@@ -172,7 +173,12 @@ class Comparison(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; undefined and infinite numbers become None."""
         errors = {
-            name: {"symbol": e.symbol, "truthful": e.truthful, "reason": e.reason, "loss": e.associated_loss}
+            name: {
+                "symbol": e.symbol,
+                "truthful": e.truthful,
+                "reason": e.reason,
+                "loss": COMPOSED[name].associated_loss if name in COMPOSED else None,
+            }
             for name, e in ERRORS.items()
             if name in self.error_names
         }
@@ -346,9 +352,8 @@ def _read_models(
 ) -> tuple[dict[str, Inputs], list[str]]:
     """Validate every model, name the one that is wrong, and bring all to one kind."""
     if not isinstance(models, Mapping):
-        raise TypeError(
-            f"models must map names to predictions, for example {{'a': proba_a}}, got {type(models).__name__}"
-        )
+        example = "{'a': proba_a}"
+        raise TypeError(f"models must map names to predictions, for example {example}, got {type(models).__name__}")
     if not models:
         raise ValueError("models is empty: expected at least one name with its predictions")
     found: dict[str, Inputs] = {}
@@ -434,8 +439,9 @@ def assemble(
 
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
     """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
-    for error in next(iter(evaluations.values())).error_names:
-        ways: tuple[By, ...] = ("value", "score") if ERRORS[error].truthful else ("value",)
+    first = next(iter(evaluations.values()))
+    for error in first.error_names:
+        ways: tuple[By, ...] = ("value", "score") if first.row(error).ranks else ("value",)
         for by in ways:
             table, counts = _values(evaluations, error, by)
             yield error, by, counts, tied(table)
@@ -484,7 +490,7 @@ def _condition(gap: Part, first: ErrorValue, second: ErrorValue, about: Evaluati
     """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
     better, worse = (first, second) if gap.estimate <= 0 else (second, first)
     cells, n = first.n_bins, about.n_samples
-    if cells is not None and isinstance(ERRORS[first.error].binning, ArgmaxQuantile):
+    if cells is not None and isinstance(COMPOSED[first.error].binning, ArgmaxQuantile):
         cells *= about.n_classes or 1
     share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
 

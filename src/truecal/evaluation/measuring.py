@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import ERRORS, CalibrationError, signed_root
+from ..baselines import BASELINES, ERRORS
+from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, ArgmaxQuantile, bins_text
 from ..core.sample import Sample
@@ -73,6 +74,11 @@ class ErrorValue:
     null_high: float | None = None
     null_pvalue: float | None = None
     within: float | None = None
+
+    @property
+    def ranks(self) -> bool:
+        """Whether models may be ranked by its score: it is truthful and has one, which baselines have not."""
+        return self.truthful and self.score is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,12 +168,7 @@ class Measured:
 
 
 def measure(
-    inputs: Inputs,
-    settings: Settings,
-    groups: Array | None,
-    progress: Progress | None = None,
-    *,
-    keep: bool = False,
+    inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None, *, keep: bool = False
 ) -> Measured:
     """Measure one model; every sample is made once and every rule cuts it once.
 
@@ -189,8 +190,10 @@ def measure(
         if not keep:
             found.frozen.clear()
             found.spreads.clear()
-            if i + 1 == len(settings.names) or inputs.sample(settings.names[i + 1]) is not inputs.sample(name):
+            following = settings.names[i + 1 : i + 2]
+            if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
                 shared.clear()
+                inputs.forget(name)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
@@ -233,6 +236,10 @@ def _measure_error(
     from ..inference.frozen import Frozen
 
     sample = inputs.sample(name)
+    if name in BASELINES:
+        baseline = BASELINES[name]
+        found.errors.append(ErrorValue(name, baseline.symbol, baseline.truthful, None, baseline.of(sample)))
+        return
     metric, headline = _with_counts(name, sample, settings, found)
     key = (sample.kind, metric.binning, metric.ties)
     frozen = Frozen.of(metric, sample, shared.get(key))
@@ -259,7 +266,7 @@ def _asked(row: ErrorValue, settings: Settings) -> bool:
 
 def _with_counts(name: str, sample: Sample, settings: Settings, found: Measured) -> tuple[CalibrationError, int | None]:
     """The named error at every bin count that is measured, and the one that summaries speak of."""
-    metric = ERRORS[name]
+    metric = COMPOSED[name]
     if not metric.binning.has_counts:
         return metric, None
     automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
@@ -292,7 +299,9 @@ def _spreads(
     from ..inference.spread import spreads
 
     sample = frozen.sample
-    units = np.count_nonzero(sample.row_weights) if clusters is None else clusters[1]
+    units = sample.rows if sample.weights is None else np.count_nonzero(sample.weights)
+    if clusters is not None:
+        units = clusters[1]
     if units < 3:
         found.note("fewer than three rows or clusters with weight: no intervals")
         return {}
@@ -311,7 +320,7 @@ def _gap(name: str, spread: Spread, n_bins: int | None, inputs: Inputs, level: f
     assert found.direction is not None
     if spread.note:
         found.note(f"the interval of the {name} gap is {spread.note}")
-    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, ERRORS[name].symbol)
+    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, COMPOSED[name].symbol)
 
 
 def _squared(
@@ -406,10 +415,10 @@ def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measur
     from ..inference.mean_losses import INFINITE, mean_interval
 
     values = []
-    for name, rows in inputs.loss_values():
-        mean = mean_interval(rows, inputs.weights, clusters, level)
+    for name, losses in inputs.loss_values():
+        mean = mean_interval(losses, inputs.weights, clusters, level)
         if mean.note == INFINITE:
-            number = int(np.count_nonzero(np.isinf(rows.value)))
+            number = sum(int(np.count_nonzero(np.isinf(values.value))) for _, values in losses)
             found.note(f"{name} is infinite: the label that came had probability 0 in {number} rows")
         ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
         values.append(LossValue(name, mean.estimate, *ends))

@@ -65,7 +65,7 @@ class Evaluation(Result):
         """The truthful error that ranks models: classwise, binary, confidence or top_label."""
         names = self.error_names
         chosen = next((name for name in NOTIONS if name in names), None)
-        return chosen or next((row.error for row in self.errors if row.truthful), names[0])
+        return chosen or next((row.error for row in self.errors if row.ranks), names[0])
 
     @property
     def accuracy(self) -> float:
@@ -228,8 +228,9 @@ def evaluate(
     outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster:
     U and the gap then take pairs of rows from different clusters, and the calibration test and bands, which need
     independent rows, are withheld. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
-    20 and 2000 bins stand beside it. `errors` defaults to every member of ERRORS that applies, less the costliest ones
-    for very large inputs. `resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
+    20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
+    costliest ones for very large inputs. `resamples=None` plans up to 999 draws by size. `progress` is called with
+    the share done.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]

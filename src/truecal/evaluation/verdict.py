@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-from ..core.errors import ERRORS
 from ..core.rules import bins_text
 from ..core.types import Groups
 from .measuring import Measured
@@ -143,8 +142,8 @@ def give_verdict(
     error, level = first.headline, first.level
     found = standings(evaluations, level)
     ece = _ece_sentence(evaluations, rankings, flips)
-    if not ERRORS[error].truthful:
-        return Verdict("No truthful error was measured.", "", ece, error, (), (), (), found, {})
+    if not first.row(error).ranks:
+        return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
     facts = _Facts(evaluations, measured, error, level, clusters)
     predictive, best, behind = _predictive(facts)
     claims = tuple(claim for claim in _claims(facts) if found[claim.worse].state == "rejected")

@@ -17,7 +17,7 @@ from ..core.cells import KernelCells
 from ..core.rules import AveragedRule, OnGrid
 from ..core.table import BinTable
 from ..core.types import Array
-from .spread import MORE, Spread, even_parts, over, pair_coefficients
+from .spread import MORE, Spread, Units, even_parts, over, pair_coefficients
 
 
 def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) -> Spread:
@@ -29,11 +29,12 @@ def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) 
     blocks = len(H)
     grow = blocks / (blocks - 1) if blocks > 1 else 1.0  # pairs inside blocks are missing
     each = H.sum(axis=1) * grow
+    each += (theta - each.sum()) / max(blocks, 1)
     return Spread(
         theta=theta,
-        h=each + (theta - each.sum()) / max(blocks, 1),
+        influence=each.__getitem__,
         H=H,
-        unit_weight=weight[used],
+        by=Units(blocks, weight[used]),
         c0=cells.c0,
         pairs=cells.pairs,
         even=cells.even,
@@ -86,7 +87,7 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
     norm, plain_norm = float((a * bias * bias * mass).sum()), float((a * mass).sum())
     even = np.sum(
         [
-            even_parts(a[v], weight[v], float(own[v].sum()), averaged, several, table.totals.largest)
+            even_parts(a[v], weight[v], float(own[v].sum()), averaged, several, table.totals.largest**2)
             for v in range(table.views)
         ],
         axis=0,
@@ -103,8 +104,9 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
 
 def _kernel_sums(table: BinTable, residual: Array) -> _Sums:
     """The same through the kernel of an average over cuts between the cells of a grid."""
-    assert isinstance(table.rule, OnGrid) and table.points is not None and table.residual_sq is not None
-    cells = KernelCells(table.rule.rule, np.arange(len(table.points)), table.points, table.bounds)
+    assert isinstance(table.rule, OnGrid) and table.residual_sq is not None
+    points = table.rule.midpoints(table.bounds)
+    cells = KernelCells(table.rule.rule, np.arange(len(points)), points, table.bounds)
     largest, several = table.totals.largest, table.views > 1
     H = np.zeros((len(residual),) * 2)
     slope = norm = plain_norm = pairs = even_v = even_c = pair_weight = 0.0

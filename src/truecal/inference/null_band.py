@@ -93,8 +93,9 @@ def null_band_of(frozen: Frozen, level: float, draws: int, seed: int, sampler: S
     low, high = null_quantiles(simulated.drawn, level)
     each = [draws_pvalue(o, d) for o, d in zip(simulated.observed, simulated.drawn.T, strict=True)]
     estimate, lowest, highest, chance = map(error.present, (simulated.observed, low, high, np.array(each)))
-    what, bins, name = "error" if error.norm == "l1" else "U", shown_bins(error), error.symbol
-    return NullBand(estimate, lowest, highest, chance, level, what, bins, draws, world.null, sample.rows, name)
+    what = "error" if error.norm == "l1" else "U"
+    about = (level, what, shown_bins(error), draws, world.null, sample.rows, error.symbol)
+    return NullBand(estimate, lowest, highest, chance, *about)
 
 
 def null_quantiles(drawn: Array, level: float) -> tuple[Array, Array]:

@@ -58,12 +58,12 @@ def refinement(
     y_proba = as_array(y_proba, "y_proba")
     property = Binary(pos_label) if y_proba.ndim == 1 else Classwise()
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    loss, calibrated, base = np.mean([_split(sample, j) for j in range(sample.views)], axis=0).tolist()
+    loss, calibrated, base = np.mean([squared_errors(sample, j) for j in range(sample.views)], axis=0).tolist()
     (about,) = gaps_of(CalibrationError(property, Quantile("auto")), sample, check_level(level), None)
     return Refinement(loss, loss - calibrated, base - calibrated, base, about, sample.rows)
 
 
-def _split(sample: Sample, j: int) -> list[float]:
+def squared_errors(sample: Sample, j: int) -> list[float]:
     """Mean squared errors of the predictions of one view, of their isotonic regression, and of the base rate."""
     from scipy.optimize import isotonic_regression
 

@@ -132,6 +132,15 @@ def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = F
     return None, ""
 
 
+def label_family(forms: Forms, classes: Sequence[str] | None) -> tuple[str, ...]:
+    """Columns of numbers such as label_cat and label_dog, one per class in the order of the classes: soft labels."""
+    for prefix in LABEL_NAMES if classes else ():
+        named = {match[1]: n for n in forms if (match := re.fullmatch(rf"{prefix}[_.:](.+)", n, re.I | re.S))}
+        if set(named) == set(classes or ()) and all(forms[name] in (NUMBER, WHOLE) for name in named.values()):
+            return tuple(named[name] for name in classes or ())
+    return ()
+
+
 def find_layout(request: Request, forms: Forms, label: str | None, what: str) -> Layout:
     """Find the predictions among the columns or keys."""
     search = _Search(request, {name: form for name, form in forms.items() if name != label}, what)
@@ -261,9 +270,8 @@ class _Search:
         prediction = None if correct is not None else self._one_of(PREDICTION_NAMES)
         if correct is None and prediction is None:
             wanted = f"{' or '.join(CORRECT_NAMES)}, or {', '.join(PREDICTION_NAMES)} with a label"
-            raise self.request.refuse(
-                f"expected beside {quote(confidence)} a {self.what} {wanted}, found {listing(self.forms)}"
-            )
+            found = listing(self.forms)
+            raise self.request.refuse(f"expected beside {quote(confidence)} a {self.what} {wanted}, found {found}")
         source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
         shown = _shown([confidence], self.what)
         note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
@@ -283,10 +291,8 @@ class _Search:
         """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
         for name in _called(self.forms, {*PROBA_NAMES, *LOGIT_NAMES} - {WEAK_PROBA}):
             if self.forms[name] not in (NUMBER, VECTOR):
-                wanted = "numbers, one per row or of shape (rows, classes),"
-                raise self.request.refuse(
-                    f"expected {wanted} in the {self.what} {quote(name)}, it holds {self.forms[name]}"
-                )
+                wanted = f"numbers, one per row or of shape (rows, classes), in the {self.what} {quote(name)}"
+                raise self.request.refuse(f"expected {wanted}, it holds {self.forms[name]}")
         return None
 
     def only_vector(self) -> Layout | None:

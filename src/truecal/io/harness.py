@@ -61,9 +61,8 @@ class Document:
 def read_sample_log(request: Request, name: str, labels_elsewhere: bool) -> Predictions:
     """Lines with doc_id, target and resps (or filtered_resps), in the order of doc_id."""
     if request.told is not None or request.kind == "top_label":
-        raise request.refuse(
-            f"expected no kind= and no {LOGITS_OPTION} for a sample log: it holds log-likelihoods of choices"
-        )
+        unwanted = f"no kind= and no {LOGITS_OPTION}"
+        raise request.refuse(f"expected {unwanted} for a sample log: it holds log-likelihoods of choices")
     if request.proba_columns is not None and len(request.proba_columns) != 1:
         shown = listing(request.proba_columns)
         raise request.refuse(f"expected one key of responses in {COLUMNS_OPTION}, got {shown}")
@@ -244,20 +243,16 @@ def _answers(request: Request, documents: Sequence[Document]) -> tuple[Indices |
             f"expected an index or the text of one of {len(document.scores)} choices in {quote(key)} on line "
             f"{document.line}, got {quote(document.target)}: name the key with {LABEL_OPTION}, or give {LABELS_OPTION}"
         )
-    conflicts = {
-        how: next((d for d, answer in zip(documents, indices, strict=True) if d.contradicts(answer)), None)
-        for how, indices in whole.items()
-    }
-    fits = {how: indices for how, indices in whole.items() if conflicts[how] is None}
+    odd = {how: [d for d, i in zip(documents, found[how], strict=True) if d.contradicts(i)] for how in whole}
+    fits = {how: indices for how, indices in whole.items() if not odd[how]}
     if len({tuple(indices) for indices in (fits or whole).values()}) > 1:
-        raise request.refuse(
-            f"expected one meaning of {quote(key)}, it fits as index and as text of a choice: give {LABELS_OPTION}"
-        )
-    odd = next(iter(conflicts.values()))
-    if not fits and odd is not None and request.label_column is None:
-        raise request.refuse(
-            f"expected 'target' to agree with {quote(_accuracy(request))} of the log, line {odd.line} has target "
-            f"{quote(odd.target)} and {_accuracy(request)} {odd.acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}"
-        )
+        twice = "it fits as index and as text of a choice"
+        raise request.refuse(f"expected one meaning of {quote(key)}, {twice}: give {LABELS_OPTION}")
     how, indices = next(iter((fits or whole).items()))
+    if odd[how] and request.label_column is None:
+        line, acc = odd[how][0], _accuracy(request)
+        raise request.refuse(
+            f"expected 'target' to agree with {quote(acc)} of the log, line {line.line} has target "
+            f"{quote(line.target)} and {acc} {line.acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}"
+        )
     return np.array(indices, dtype=np.intp), f"labels: {how}"

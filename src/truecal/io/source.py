@@ -24,6 +24,7 @@ from truecal.io.columns import (
     find_label,
     find_layout,
     is_pandas_index,
+    label_family,
     unnamed_layout,
 )
 from truecal.io.failures import failure, listing, quote
@@ -77,9 +78,13 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
     layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
     notes = [layout.note, *source.notes]
     labels, where = None, ""
+    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
     if label is not None:
         labels, where = source.values(label), f"{what} {quote(label)}"
         notes.append(f"labels from the {where} ({rule})")
+    elif family:
+        labels, where = source.numbers(family, False).astype(np.float64), f"{what}s {listing(family)}"
+        notes.append(f"labels from the {where} (one per class, by their prefix)")
     columns = layout.columns or (layout.confidence or "",)
     numbers = source.numbers(columns, request.drop_incomplete)
     if request.percent:
@@ -94,7 +99,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
         notes.append(f"class names from the key {quote(key)}")
-    used = {label, key, *columns, layout.correct, layout.prediction}
+    used = {label, key, *columns, *family, layout.correct, layout.prediction}
     parts = FileParts(
         layout,
         numbers,
@@ -153,10 +158,8 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
         values = np.array([words.get(v.strip().lower(), -1) for v in values])
     bad = ~((values == 0) | (values == 1))
     if bad.any():
-        where = f"{source.what} {quote(name)}"
-        raise failure(
-            source.path, f"expected true or false (1 or 0) in {where}, row {int(np.argmax(bad))} has something else"
-        )
+        where, row = f"{source.what} {quote(name)}", int(np.argmax(bad))
+        raise failure(source.path, f"expected true or false (1 or 0) in {where}, row {row} has something else")
     return values.astype(np.bool_)
 
 
@@ -217,10 +220,8 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     if layout.kind == "probabilities":
         _check_probabilities(path, numbers, layout)
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
-        raise failure(
-            path,
-            f"expected logits, every row lies in [0, 1] and sums to 1: these are probabilities, drop {LOGITS_OPTION}",
-        )
+        found = "every row lies in [0, 1] and sums to 1: these are probabilities"
+        raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
 
 
 def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:

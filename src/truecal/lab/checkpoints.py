@@ -214,6 +214,12 @@ def associated_loss(row: Any, family: Family) -> Any:
     return row["brier"] / row["n_classes"] if family.loss == "brier_per_class" else row[family.loss]
 
 
+def by_bins(table: pd.DataFrame, family: str) -> dict[int, NDArray[np.float64]]:
+    """An error of a table of checkpoints at every bin count, over the bins it has in the paper's table."""
+    binning = TABLE_BINNING[family]
+    return {bins: table[error_column(family, binning, bins)].to_numpy(dtype=np.float64) for bins in BINS}
+
+
 def with_scores(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the scores of the twins, and with scores and gaps of older tables, which did not hold them.
 

@@ -25,6 +25,7 @@ from truecal.lab.checkpoints import (
     TABLE_BINNING,
     TRUTHFUL,
     associated_loss,
+    by_bins,
     error_column,
 )
 from truecal.lab.correlations import REFERENCE
@@ -143,7 +144,7 @@ def assumption(table: pd.DataFrame, experiment: str) -> Figure:
     losses = ("confidence loss", "Brier loss / number of classes")
     for axis, family, title, words in zip(axes[0], TRUTHFUL, ("confidence", "classwise"), losses, strict=True):
         loss = associated_loss(table, FAMILIES[family])
-        scaled = {bins: table["n_test"] * values for bins, values in _by_bins(table, family).items()}
+        scaled = {bins: table["n_test"] * values for bins, values in by_bins(table, family).items()}
         for bins, values in scaled.items():
             _cloud(axis, loss, values, BIN_COLOURS[bins], s=7, alpha=0.5, label=f"{bins} bins")
         _spread_out(axis, scaled.values())
@@ -160,16 +161,15 @@ def dominance(table: pd.DataFrame, experiment: str) -> Figure:
     figure, axes = _grid(1, 2, SMALL)
     chain = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64)).chain
     places = np.arange(1, len(chain) + 1)
-    box = {"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"}
     for axis, family in zip(axes[0], TRUTHFUL, strict=True):
-        notes, label = [], FAMILIES[family].label
-        along = {bins: values[list(chain)] for bins, values in _by_bins(table, family).items()}
+        label = FAMILIES[family].label
+        along = {bins: values[list(chain)] for bins, values in by_bins(table, family).items()}
         for bins, values in along.items():
             axis.plot(places, values, "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
-            notes.append(f"{bins} bins: r = {chain_correlation(values, range(len(chain)))[1]:.3f}")
+        r = " / ".join(f"{chain_correlation(values, range(len(chain)))[1]:.3f}" for values in along.values())
         _spread_out(axis, along.values())
-        axis.set(title=f"{label} along the chain", xlabel="place in the dominance order (1 = best)", ylabel=label)
-        axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8, bbox=box)
+        title = f"{label} along the chain\nr = {r} at {' / '.join(map(str, along))} bins"
+        axis.set(title=title, xlabel="place in the dominance order (1 = best)", ylabel=label)
     _finish(figure, f"{heading(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain")
     return figure
 
@@ -179,7 +179,7 @@ def trends(table: pd.DataFrame, experiment: str) -> Figure:
     figure, axes = _grid(2, 3, (12.0, 6.8))
     x = table[REFERENCE].to_numpy(dtype=np.float64)
     for axis, family in zip(axes.flat, TRENDS, strict=True):
-        measured = _by_bins(table, family)
+        measured = by_bins(table, family)
         for bins, y in measured.items():
             _cloud(axis, x, y, BIN_COLOURS[bins], s=6, alpha=0.35)
             curve = kernel_regression(x, y)
@@ -189,11 +189,6 @@ def trends(table: pd.DataFrame, experiment: str) -> Figure:
         axis.set(title=words, xlabel="classification error", ylabel=EVERY_FAMILY[family].label)
     _finish(figure, f"{heading(experiment)}: trends by kernel regression")
     return figure
-
-
-def _by_bins(table: pd.DataFrame, family: str) -> dict[int, Any]:
-    """An error's column at every bin count."""
-    return {bins: table[error_column(family, TABLE_BINNING[family], bins)].to_numpy(dtype=np.float64) for bins in BINS}
 
 
 def _cloud(axis: Axes, x: Any, y: Any, colour: Any, **options: Any) -> None:

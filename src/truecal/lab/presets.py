@@ -281,7 +281,8 @@ def _notes(preset: str) -> tuple[str, ...]:
 def _traces(
     models: Iterable[str], fractions: Iterable[float], epochs: int, cost: Callable[[str, float], float]
 ) -> tuple[Trace, ...]:
-    return tuple(Trace(*one, epochs, cost=cost(*one)) for one in product(models, fractions))
+    pairs = product(models, fractions)
+    return tuple(Trace(model, fraction, epochs, cost=cost(model, fraction)) for model, fraction in pairs)
 
 
 def _open_letter(seed: int) -> MLPTrainer:

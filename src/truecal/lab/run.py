@@ -49,7 +49,8 @@ def reproduce(
     (`truecal.lab.presets`).
     """
     deadline = math.inf if time_limit is None else time.time() + time_limit
-    running = {key: options.pop(key) for key in inspect.signature(run_preset).parameters if key in options}
+    own = inspect.signature(run_preset).parameters.keys() - {"deadline"}
+    running = {key: options.pop(key) for key in own & options.keys()}
     if from_dir is None:
         chosen = make_preset(preset or "letter", seed=seed, quick=quick, **options)
     elif preset is None and not options:

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from truecal.core.errors import ERRORS, CalibrationError
+from truecal.baselines import ERRORS, Baseline
+from truecal.core.errors import CalibrationError
 from truecal.core.properties import Binary, Classwise, Confidence, Full
 from truecal.core.rules import Halfspaces, TwoBin
 from truecal.evaluation.ranking import ECE_NAMES
@@ -19,7 +20,7 @@ class Measure:
     """One error, explained: what it is called in words, what it asks, its bins, and its formula (MathML)."""
 
     name: str
-    error: CalibrationError
+    error: CalibrationError | Baseline
     symbol: str
     rule: str
     label: str
@@ -27,11 +28,18 @@ class Measure:
     bins: str
     formula: str
     letters: str
-    """What the letters of the formula stand for."""
+    """What the letters of the formula stand for, or where a baseline, which has no formula here, comes from."""
 
     @property
     def truthful(self) -> bool:
         return self.error.truthful
+
+    @property
+    def loss(self) -> str | None:
+        """What n times a squared error is on average for a calibrated model, in words."""
+        if isinstance(self.error, CalibrationError) and self.error.norm == "l2":
+            return self.error.associated_loss
+        return None
 
 
 @cache
@@ -43,6 +51,8 @@ def measure(name: str) -> Measure:
     ('ECE', 'per class, quantile bins')
     """
     error = ERRORS[name]
+    if isinstance(error, Baseline):
+        return Measure(name, error, error.title, "as published", error.title, error.definition, "", "", error.reference)
     rule, said = _words()["rules"][type(error.binning).__name__], _words()["properties"][type(error.property).__name__]
     label, formula = _label(name, error, said["what"], rule["name"]), _formula(error, said["residual"])
     symbol = pretty(error.symbol)

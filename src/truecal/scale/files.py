@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.data import check_weights
-from ..core.errors import ERRORS
+from ..core.errors import COMPOSED
 from ..core.rules import BinCounts
 from ..core.types import Array
 from ..evaluation.comparison import Comparison
@@ -90,7 +90,7 @@ def _new_stream(
     edges = UNIFORM if one_pass else None
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
-        automatic = isinstance(n_bins, str) and ERRORS[name].norm == "l1"
+        automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"
         entries += read_plan(name, None if automatic else n_bins, edges)
     views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
     return Stream(at_rows(entries, n_rows, views), blocks, None, 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.data import shown
-from ..core.errors import ERRORS, CalibrationError, get_error
+from ..core.errors import COMPOSED, CalibrationError, get_error
 from ..core.properties import Linear, Outcomes, Property
 from ..core.rules import (
     ArgmaxEdges,
@@ -43,7 +43,7 @@ class Entry:
 
     @property
     def error(self) -> CalibrationError:
-        return replace(ERRORS[self.name], binning=self.rule)
+        return replace(COMPOSED[self.name], binning=self.rule)
 
     @property
     def open(self) -> bool:
@@ -58,7 +58,7 @@ class Entry:
     @property
     def key(self) -> tuple[str, BinningRule]:
         """Errors of one property over the same cells share a table."""
-        return ERRORS[self.name].property.kind, self.cells
+        return COMPOSED[self.name].property.kind, self.cells
 
     def freeze(self, sketch: Sketch) -> Entry:
         """The same error over edges between bins of about equal numbers of rows."""
@@ -70,7 +70,7 @@ class Entry:
         """The counted cells as a table of the rule."""
         if not isinstance(self.rule, OnGrid):
             return table
-        return replace(table, rule=self.rule, points=self.rule.midpoints(table.bounds))
+        return replace(table, rule=self.rule)
 
 
 def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[Entry, ...]:
@@ -113,7 +113,7 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
 
 def _name_of(metric: CalibrationError) -> str:
     """The named error of the same property, norm and correction."""
-    for name, known in ERRORS.items():
+    for name, known in COMPOSED.items():
         same = type(known.property) is type(metric.property) and known.norm == metric.norm
         if same and known.corrected == metric.corrected:
             return name
@@ -165,7 +165,7 @@ def at_rows(entries: Sequence[Entry], rows: int, views: Mapping[str, int]) -> tu
     """ "auto" as the count for so many rows and the views of each property."""
     out = []
     for entry in entries:
-        rule = entry.rule.at(rows, views[ERRORS[entry.name].property.kind])
+        rule = entry.rule.at(rows, views[COMPOSED[entry.name].property.kind])
         out.append(entry if rule is entry.rule else Entry(entry.name, rule, (rule.counts or (None,))[0]))
     return tuple(dict.fromkeys(out))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import ERRORS, Parts, signed_root
+from ..core.errors import COMPOSED, Parts, signed_root
 from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
 from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, spread_ends
@@ -67,7 +67,7 @@ def _headlines(stream: Stream) -> dict[str, Entry]:
     best: dict[str, Entry] = {}
     for entry in stream.entries:
         views = 1 if entry.n_bins is None else stream.table_of(entry).views
-        auto = ERRORS[entry.name].binning.auto(stream.rows, views)
+        auto = COMPOSED[entry.name].binning.auto(stream.rows, views)
         old = best.get(entry.name)
         if old is None or abs(np.log((entry.n_bins or 1) / auto)) < abs(np.log((old.n_bins or 1) / auto)):
             best[entry.name] = entry
@@ -114,7 +114,7 @@ def _direction(stream: Stream) -> MeanGap:
 
 def _any_tally(stream: Stream, name: str) -> Tally:
     """Some table of the property of an error: sums over its cells do not depend on the cells."""
-    kind = ERRORS[name].property.kind
+    kind = COMPOSED[name].property.kind
     return next(tally for key, tally in stream.tallies.items() if key[0] == kind)
 
 

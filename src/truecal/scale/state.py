@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ERRORS
+from ..core.errors import COMPOSED
 from ..core.result import plain
 from ..core.rules import (
     ArgmaxEdges,
@@ -82,7 +82,7 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
 
 
 def _tally(i: int, name: str, rule: BinningRule, totals: Totals, stream: Stream, arrays: dict[str, Array]) -> Tally:
-    property = ERRORS[name].property
+    property = COMPOSED[name].property
     sums: dict[str, Any] = {name: arrays.get(f"{i}.{name}") for name in SUMS}
     edges = edges_of(rule, property.bounds, np.dtype(stream.dtype))
     about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}

@@ -19,7 +19,7 @@ from ..core.data import (
     shown,
     working_dtype,
 )
-from ..core.errors import ERRORS, CalibrationError
+from ..core.errors import COMPOSED, CalibrationError
 from ..core.properties import TopLabel
 from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
@@ -122,7 +122,7 @@ class Stream:
 
     def _open(self) -> dict[Key, Entry]:
         """An entry for every kind of sketch."""
-        return {(ERRORS[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
+        return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
 
     def freeze(self, rows: int | None = None) -> Stream:
         """Make the edges of quantile bins from the predictions observed, for good; n_bins="auto" takes the number of
@@ -135,7 +135,7 @@ class Stream:
         views = {kind.kind: (self._shape[0] or 1) for kind in PROPERTIES[self._kind]} | {"confidence": 1}
         entries = []
         for entry in at_rows(self._entries, n, views):
-            key = (ERRORS[entry.name].property.kind, type(entry.rule).__name__)
+            key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
             entries.append(entry.freeze(self._sketches[key]) if entry.open else entry)
         self._entries = tuple(dict.fromkeys(entries))
         self._sketches = {}
@@ -207,7 +207,7 @@ class Stream:
         """Every table that is counted: its key, an error of its property, and its cells."""
         wanted = {entry.key: (entry.name, entry.cells) for entry in self._entries}
         for name in BASICS[self._kind]:
-            kind = ERRORS[name].property.kind
+            kind = COMPOSED[name].property.kind
             if not any(key[0] == kind for key in wanted):
                 wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
         return wanted
@@ -353,7 +353,7 @@ class Stream:
 
 def _kind_of(entries: Sequence[Entry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
-    properties = [ERRORS[entry.name].property for entry in entries]
+    properties = [COMPOSED[entry.name].property for entry in entries]
     for kind in ("top_label", "multiclass", "binary"):
         if all(isinstance(p, PROPERTIES[kind]) for p in properties):
             return kind
