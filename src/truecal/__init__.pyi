@@ -41,6 +41,7 @@ from .core.properties import (
     TopLabel,
 )
 from .core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     Edges,
     EqualWidth,
@@ -48,6 +49,7 @@ from .core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
     Poisson,
     Quantile,
     TwoBin,
@@ -122,12 +124,17 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
+from .scale.stream import (
+    Stream,
+    stream,
+)
 
 __version__: str
 
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "ArgmaxEdges",
     "ArgmaxQuantile",
     "AuditReport",
     "Baseline",
@@ -162,6 +169,7 @@ __all__ = [
     "MeanGap",
     "Noise",
     "NullBand",
+    "OnGrid",
     "Outcomes",
     "PairedDifference",
     "Poisson",
@@ -169,6 +177,7 @@ __all__ = [
     "Refinement",
     "ScalingBinning",
     "Selection",
+    "Stream",
     "TemperatureScaling",
     "TopLabel",
     "TopPredictions",
@@ -203,6 +212,7 @@ __all__ = [
     "score",
     "select_recalibration",
     "spherical",
+    "stream",
     "tabulate",
     "top_label_error",
 ]
