@@ -89,6 +89,11 @@ from .inference.intervals import (
     Interval,
     confidence_interval,
 )
+from .inference.monitoring import (
+    Monitor,
+    MonitorUpdate,
+    monitor,
+)
 from .inference.null_band import (
     Noise,
     NullBand,
@@ -155,6 +160,8 @@ __all__ = [
     "Linear",
     "MatrixScaling",
     "MeanGap",
+    "Monitor",
+    "MonitorUpdate",
     "Noise",
     "NullBand",
     "Outcomes",
@@ -190,6 +197,7 @@ __all__ = [
     "linear_error",
     "linear_loss",
     "mean_gap",
+    "monitor",
     "noise_of_U",
     "null_band",
     "paired_difference",
