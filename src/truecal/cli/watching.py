@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
+from truecal.core.extras import require
 from truecal.evaluation.inputs import Inputs, read_inputs
 from truecal.io import atomic_path
 from truecal.io.failures import failure, path_text
@@ -87,6 +88,7 @@ def draw(watched: Monitor, path: Path) -> None:
     """The evidence over the rows as a picture."""
     from truecal.plots import evidence
 
-    figure = evidence(watched).figure
+    figure = require("matplotlib.figure", "plots").Figure(figsize=(8, 4), layout="constrained")
+    evidence(watched, ax=figure.subplots())
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)
