@@ -1,6 +1,7 @@
 """How often a monitor is wrong, and how soon it is right; the tables of docs/monitoring.md.
 
-    python -m benchmarks.monitor false peeking --streams 400        # the tables of the page, some minutes each
+    python -m benchmarks.monitor false --streams 400                # the tables of the page, some minutes each
+    python -m benchmarks.monitor peeking --streams 400 --picture docs/monitoring.png
     python -m benchmarks.monitor references delays --streams 100
 
 Worlds have known chances (tests/calibration_worlds.py), seeds are fixed, and everything goes through public functions.
@@ -11,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.special import expit, logit
 from tests.calibration_worlds import binary, classes, labels, tempered
 
 import truecal as tc
+from truecal.plots.draw import COLORS
 
 from .calibration import table
 
@@ -88,7 +92,20 @@ def test_alarms(stream: Stream, level: float) -> float:
     return np.inf
 
 
-def peeking(streams: int) -> None:
+def draw_alarms(alarms: dict[str, np.ndarray], path: Path) -> None:
+    """The share of streams with an alarm so far, over the rows."""
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    ax = figure.subplots()
+    rows = np.arange(ROWS + 1)
+    for (name, found), color in zip(alarms.items(), (COLORS[1], COLORS[4], COLORS[0]), strict=True):
+        ax.plot(rows, [np.mean(found <= n) for n in rows], color=color, label=name, linewidth=2)
+    ax.axhline(ALPHA, color="#666666", linestyle="--", linewidth=1, label="alpha")
+    ax.set(xlabel="rows", ylabel="share of calibrated models with an alarm", ylim=(0, None), xlim=(0, ROWS))
+    ax.legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=110)
+
+
+def peeking(streams: int, picture: Path | None = None) -> None:
     print(f"### False alarms, calibrated, one probability a row, {streams} streams\n")
     rng = np.random.default_rng(12)
     found = []
@@ -98,6 +115,8 @@ def peeking(streams: int) -> None:
         found.append([*tests, first_alarm(stream)])
     alarms = np.array(found).T
     names = ("test at .05, every 200 rows", "test at .05/10, every 200 rows", "monitor, every row")
+    if picture is not None:
+        draw_alarms(dict(zip(names, alarms, strict=True)), picture)
     looks = (200, 600, 1000, ROWS)
     table(
         ("within rows", *map(str, looks)),
@@ -162,7 +181,12 @@ def delays(streams: int) -> None:
     table(("change", "calibrated rows before", "monitor, every row", "test at .05/10, every 200 rows"), rows)
 
 
-TABLES = {"false": false_alarms, "peeking": peeking, "references": references, "delays": delays}
+TABLES: dict[str, Callable[[int], None]] = {
+    "false": false_alarms,
+    "peeking": peeking,
+    "references": references,
+    "delays": delays,
+}
 
 
 def main() -> None:
@@ -170,9 +194,14 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which tables; all unless named")
     parser.add_argument("--streams", type=int, default=50, help="streams in each row of a table")
     parser.add_argument("--small", action="store_true", help="10 streams")
+    parser.add_argument("--picture", type=Path, help="where to draw the table of peeking")
     options = parser.parse_args()
+    streams = 10 if options.small else options.streams
     for name in options.tables or TABLES:
-        TABLES[name](10 if options.small else options.streams)
+        if name == "peeking":
+            peeking(streams, options.picture)
+        else:
+            TABLES[name](streams)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
 
 _BAND = "#999999"
+_PAST_ALARM = 4  # powers of ten above an alarm that are shown
 _FEW = 6  # series up to which intervals are shaded and the legend fits inside
 
 
@@ -252,6 +253,8 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
 def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
     """The e-value of a monitor over its rows, with those of its processes, the height of an alarm, and when it came.
 
+    Lines end at ten thousand times that height: what is beyond is as sure.
+
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
     >>> from truecal import plots
@@ -265,14 +268,14 @@ def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
     ax = _axes(ax, figsize=(7.0, 3.8))
     history, now = monitor.history, monitor.result()
     height = -np.log10(monitor.alpha)
-    every = np.concatenate([history.log_evalues, *history.log_processes.values()]) / np.log(10)
-    seen = every[np.isfinite(every)]
-    top = max(height, float(seen.max(initial=0.0))) + 1  # where infinite evidence is drawn
+    top = height + _PAST_ALARM  # infinite evidence is drawn there
+
+    def draw(log_evalues: Array, **line: Any) -> None:
+        ax.plot(history.rows, np.minimum(log_evalues / np.log(10), top), **line)
+
     for i, (name, values) in enumerate(history.log_processes.items()):
-        line = {**_style(i), "marker": None, "linewidth": 1, "alpha": 0.8}
-        ax.plot(history.rows, np.minimum(values / np.log(10), top), label=_plain(name), **line)
-    whole = np.minimum(history.log_evalues / np.log(10), top)
-    ax.plot(history.rows, whole, color="#000000", linewidth=2, label="all together")
+        draw(values, label=_plain(name), **{**_style(i), "marker": None, "linewidth": 1, "alpha": 0.8})
+    draw(history.log_evalues, color="#000000", linewidth=2, label="all together")
     ax.axhline(height, color="#666666", linewidth=1, linestyle="--", label=f"alarm at {1 / monitor.alpha:.4g}")
     if now.since is not None:
         ax.axvline(now.since, color="#666666", linewidth=1, linestyle=":")
@@ -280,7 +283,7 @@ def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
         ax.annotate(
             _plain(when), (now.since, top), xytext=(3, -3), textcoords="offset points", va="top", fontsize="small"
         )
-    ax.set(xlabel="rows", ylabel="e-value", ylim=(min(-1.5, float(seen.min(initial=0.0))), top + 0.1))
+    ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
     ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
     ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:.0f}}}$")
     ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
