@@ -1,4 +1,8 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from .auditing import (
+    AuditReport,
+    audit,
+)
 from .baselines import (
     ERRORS,
     Baseline,
@@ -130,6 +134,7 @@ __all__ = [
     "ERRORS",
     "LOSSES",
     "ArgmaxQuantile",
+    "AuditReport",
     "Baseline",
     "BinTable",
     "Binary",
@@ -176,6 +181,7 @@ __all__ = [
     "TopPredictions",
     "TwoBin",
     "VectorScaling",
+    "audit",
     "binary_error",
     "brier",
     "calibrate",

@@ -1,4 +1,4 @@
-"""The commands and their exit codes: 0 done, 1 bad input, 2 usage, 3 rejected or alarm, 4 time limit, 130 Ctrl-C."""
+"""The commands; exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 time limit, 130 Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -21,8 +22,9 @@ from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
 
 from . import render, watching
+from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
-from .options import Measuring, Outputs, Reading, fraction, with_options
+from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
 
 REJECTED = 3
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
@@ -62,15 +64,19 @@ def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
 
 def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
     """Before any work: every output can be written, none is an input, no two are the same file."""
+    _check_paths(inputs, outputs.wanted)
+    if outputs.html is not None:
+        need_extra("--html", "report")
+
+
+def _check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path]) -> None:
     taken = {os.path.realpath(path): "an input" for path in inputs if path is not None}
-    for option, path in outputs.wanted.items():
+    for option, path in wanted.items():
         place = os.path.realpath(path)
         if place in taken:
             raise typer.BadParameter(f"{path} is {taken[place]} already", param_hint=option)
         check_writable(path)
         taken[place] = f"the output of {option}"
-    if outputs.html is not None:
-        need_extra("--html", "report")
 
 
 def _show_version(wanted: bool) -> None:
@@ -103,7 +109,7 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
     """Everything is made first and written last, and each file appears whole or not at all."""
     made: dict[Path, str] = {}
     if outputs.json is not None:
-        made[outputs.json] = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+        made[outputs.json] = as_json(result)
     if outputs.csv is not None:
         made[outputs.csv] = render.to_csv(result)
     if outputs.html is not None:
@@ -111,8 +117,17 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
 
         made[outputs.html] = render_report(result, classes=classes, **words)
     for path, text in made.items():
-        write_atomic(path, text)
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
+        _put(path, text)
+
+
+def as_json(result: Any) -> str:
+    """Plain JSON of a result."""
+    return json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+
+
+def _put(path: Path, text: str) -> None:
+    write_atomic(path, text)
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
 @app.command()
@@ -237,13 +252,12 @@ def run_monitor(
 
     - `truecal monitor today.csv --state monitor.npz --reference accepted.csv --plot monitor.png || notify`
     """
-    files = expand(files, [*reading.files, reference, state, json, plot])
-    outputs = Outputs(json=json)
-    _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, reference, state], outputs)
-    check_writable(state)
+    wanted = {"--state": state, "--json": json, "--plot": plot}
+    outputs = {option: path for option, path in wanted.items() if path is not None}
+    files = expand(files, [*reading.files, reference, *outputs.values()])
+    _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
     if plot is not None:
         require("matplotlib", "plots")
-        check_writable(plot)
     if reading.labels is not None and len(files) > 1:
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
     watched = watching.opened(state, reference, alpha, reading, _read)
@@ -251,10 +265,75 @@ def run_monitor(
     result = watched.result()
     watched.save(state)
     render.monitoring(result, notes)
-    _write(result, outputs)
+    if json is not None:
+        _put(json, as_json(result))
     if plot is not None:
         watching.draw(watched, plot)
     if result.alarm:
+        raise typer.Exit(REJECTED)
+
+
+@app.command()
+def audit(
+    metric: Annotated[
+        str, typer.Argument(help="A member of tc.ERRORS or tc.LOSSES, or module:callable.", show_default=False)
+    ],
+    option: Annotated[list[str] | None, typer.Option("-k", help="An option of the metric, name=value.")] = None,
+    classes: Annotated[str, typer.Option("--classes", help="Numbers of classes, comma-separated.")] = "2,3",
+    convention: Annotated[str, typer.Option("--convention", help="y_true_first or preds_first.")] = "y_true_first",
+    higher_is_better: Annotated[
+        bool, typer.Option("--higher-is-better", help="As for accuracy: the metric is to be large.")
+    ] = False,
+    logits: Annotated[bool, typer.Option("--logits", help="The metric takes log-probabilities.")] = False,
+    budget: Annotated[
+        str, typer.Option("--budget", help="quick, default, thorough, or a number of calls.")
+    ] = "default",
+    seconds: Annotated[float, typer.Option("--seconds", help="Stop searching after so long.", min=1)] = 100.0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of drawn worlds and outcomes.", min=0)] = 0,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None,
+    script: Annotated[Path | None, typer.Option("--script", help="Write a script that checks the proof.")] = None,
+) -> None:
+    """Does a metric reward lying? Search for a lie that scores better than the truth; exit code 3 when one is found.
+
+    The metric is imported and called: that runs its code, as Python would. Examples:
+
+    - `truecal audit confidence_l1`
+
+    - `truecal audit sklearn.metrics:brier_score_loss --classes 2`
+
+    - `truecal audit torchmetrics.functional.classification:multiclass_calibration_error --convention preds_first
+    -k num_classes=3`
+
+    - `truecal audit netcal.metrics:ECE.measure -k bins=10 --convention preds_first`
+    """
+    import truecal as tc
+
+    wanted = {"--html": html, "--json": json, "--script": script}
+    _check_paths([], {option: path for option, path in wanted.items() if path is not None})
+    call, options = find_metric(metric, read_options(option or []))
+    with _waiting("looking for a lie that pays") as progress:
+        result = tc.audit(
+            call,
+            classes=whole_numbers(classes, "--classes"),
+            convention=cast(Any, convention),
+            higher_is_better=higher_is_better,
+            metric_options=options,
+            input="logits" if logits else "probabilities",
+            budget=int(budget) if budget.isdecimal() else cast(Any, budget),
+            seconds=seconds,
+            seed=seed,
+            progress=progress,
+        )
+    result = replace(result, metric=metric)
+    render.audit(result)
+    if html is not None:
+        _put(html, result.to_html())
+    if json is not None:
+        _put(json, as_json(result))
+    if script is not None and result.proof is not None:
+        _put(script, result.snippet() + "\n")
+    if result.verdict == "gamed":
         raise typer.Exit(REJECTED)
 
 

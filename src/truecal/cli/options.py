@@ -70,17 +70,7 @@ class Measuring:
 
     @property
     def counts(self) -> tuple[int, ...] | None:
-        if self.bins is None:
-            return None
-        try:
-            counts = tuple(int(part) for part in self.bins.split(","))
-        except ValueError:
-            counts = ()
-        if not counts or min(counts) < 1:
-            raise typer.BadParameter(
-                f"expected whole numbers such as 5,20,2000, got {self.bins!r}", param_hint="--bins"
-            )
-        return counts
+        return None if self.bins is None else whole_numbers(self.bins, "--bins", "5,20,2000")
 
     def settings(self) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
@@ -107,6 +97,17 @@ class Outputs:
         """Option and path of each file to write."""
         paths = {"--html": self.html, "--json": self.json, "--csv": self.csv}
         return {option: path for option, path in paths.items() if path is not None}
+
+
+def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ...]:
+    """Comma-separated numbers of at least 1, or a usage error."""
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise typer.BadParameter(f"expected whole numbers such as {example}, got {text!r}", param_hint=option)
+    return counts
 
 
 def split(text: str | None) -> tuple[str, ...] | None:

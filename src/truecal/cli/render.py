@@ -19,6 +19,7 @@ from truecal.evaluation.model import gap_interval, points_text
 from truecal.evaluation.verdict import merged_notes
 
 if TYPE_CHECKING:
+    from truecal.auditing import AuditReport
     from truecal.evaluation.comparison import Comparison
     from truecal.evaluation.measuring import ErrorValue
     from truecal.evaluation.model import Evaluation
@@ -225,6 +226,11 @@ def monitoring(result: MonitorUpdate, notes: Sequence[str]) -> None:
     console = _console()
     _say(console, repr(result))
     _notes(console, notes)
+
+
+def audit(result: AuditReport) -> None:
+    """The verdict, its proof and what else was found."""
+    _say(_console(), *repr(result).split("\n"))
 
 
 def to_csv(result: Any) -> str:

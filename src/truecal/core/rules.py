@@ -28,6 +28,7 @@ BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
 
 DEFAULT_BINS = 15
+FORM_BLOCK = 1 << 16  # points of an average over cuts that are looked at together
 _MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
 MOST_DIRECTIONS = 10**4  # each costs a pass over the rows, and the average has long settled
@@ -180,8 +181,29 @@ class AveragedRule(BinningRule):
     """An average over random partitions of the line, through its closed form."""
 
     @abstractmethod
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+        """The form of so many views before its first point."""
+
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
         """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
+        running = self.running(len(sums), bounds)
+        for start in range(0, len(points), FORM_BLOCK):
+            block = slice(start, start + FORM_BLOCK)
+            running.add(points[block], sums[:, block])
+        return running.value
+
+
+class RunningForm(ABC):
+    """A quadratic form of sums at sorted points, added up block by block: no more than a block of them is held."""
+
+    @abstractmethod
+    def add(self, points: Array, sums: Array) -> None:
+        """The next points, none smaller than the last, and (views, points) sums at them."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Array:
+        """S'GS of each view."""
 
 
 class VectorRule(BinningRule):
@@ -345,20 +367,46 @@ class TwoBin(AveragedRule):
     With prefix sums L_j of the sorted residuals and gaps w_j, n²·error = Σ_j w_j (L_j² + (T − L_j)²).
     """
 
-    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
         if bounds is None:
             raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
-        low, high = bounds
-        gaps = np.diff(points, prepend=low, append=high) / (high - low)
-        centred = np.cumsum(sums, axis=1)
-        half = centred[:, -1:] / 2
-        total_sq = 4 * half[:, 0] ** 2
-        centred -= half  # L − T/2 keeps the sum free of cancellation
-        inner = np.einsum("j,vj,vj->v", gaps[1:], centred, centred)
-        return np.asarray(2 * (gaps[0] * total_sq / 4 + inner) + total_sq / 2)
+        return _RunningTwoBin(bounds, np.zeros(views))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)
+
+
+@final
+class _RunningTwoBin(RunningForm):
+    """Σ_j w_j (L_j² + (T − L_j)²) = 2 Σ w L² − 2T Σ w L + T², since the gaps w add up to 1.
+
+    No digits are lost: Σ w L² is at most the value itself, and |T Σ w L| at most √2 times it.
+    """
+
+    def __init__(self, bounds: Bounds, zero: Array) -> None:
+        self._low, self._high = bounds
+        self._last = self._low
+        self._prefix, self._first, self._second = zero, zero, zero
+
+    def add(self, points: Array, sums: Array) -> None:
+        gaps = np.diff(points, prepend=self._last) / (self._high - self._low)
+        prefix = np.cumsum(sums, axis=1)  # after each point
+        prefix += self._prefix[:, None]
+        self._add_gap(gaps[0])
+        before = prefix[:, :-1] * gaps[1:]
+        self._first = self._first + before.sum(axis=1)
+        self._second = self._second + np.einsum("vj,vj->v", prefix[:, :-1], before)
+        self._prefix, self._last = prefix[:, -1].copy(), float(points[-1])
+
+    def _add_gap(self, gap: float) -> None:
+        """The gap after the last point so far."""
+        self._first = self._first + gap * self._prefix
+        self._second = self._second + gap * self._prefix**2
+
+    @property
+    def value(self) -> Array:
+        gap, total = (self._high - self._last) / (self._high - self._low), self._prefix
+        return np.asarray(2 * (self._second + gap * total**2) - 2 * total * (self._first + gap * total) + total**2)
 
 
 @final
@@ -375,16 +423,34 @@ class Poisson(AveragedRule):
             raise ValueError(f"theta must be a positive number, got {shown(self.theta)}")
         object.__setattr__(self, "theta", float(self.theta))
 
-    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
-            decay = np.exp(-np.diff(points, prepend=points[0]) / self.theta)
-        carried = decayed_prefix(decay, sums)
-        return np.asarray(np.einsum("vj,vj->v", sums, sums + 2 * carried))
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+        return _RunningPoisson(self.theta, np.zeros(views))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         if bounds is None:
             raise ValueError("the number of Poisson cuts needs range=(low, high), since reports are not probabilities")
         return (max(1.0, (bounds[1] - bounds[0]) / self.theta),)
+
+
+@final
+class _RunningPoisson(RunningForm):
+    """Σ_j S_j (S_j + 2A_j), A_j = (A_{j−1} + S_{j−1}) exp(−(u_j − u_{j−1})/θ)."""
+
+    def __init__(self, theta: float, zero: Array) -> None:
+        self._theta, self._last = theta, 0.0
+        self._carried, self._value = zero, zero  # A + S at the last point
+
+    def add(self, points: Array, sums: Array) -> None:
+        with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
+            decay = np.exp(-np.diff(points, prepend=points[0]) / self._theta)
+            since = np.exp(-(points - self._last) / self._theta) if self._carried.any() else np.zeros(len(points))
+        carried = decayed_prefix(decay, sums) + self._carried[:, None] * since
+        self._value = self._value + np.einsum("vj,vj->v", sums, sums + 2 * carried)
+        self._carried, self._last = carried[:, -1] + sums[:, -1], float(points[-1])
+
+    @property
+    def value(self) -> Array:
+        return self._value
 
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:

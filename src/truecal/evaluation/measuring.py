@@ -152,12 +152,7 @@ class Measured:
 
 
 def measure(
-    inputs: Inputs,
-    settings: Settings,
-    groups: Array | None,
-    progress: Progress | None = None,
-    *,
-    keep: bool = False,
+    inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None, *, keep: bool = False
 ) -> Measured:
     """Measure one model; every sample is made once and every rule cuts it once.
 
@@ -179,8 +174,10 @@ def measure(
         if not keep:
             found.frozen.clear()
             found.spreads.clear()
-            if i + 1 == len(settings.names) or inputs.sample(settings.names[i + 1]) is not inputs.sample(name):
+            following = settings.names[i + 1 : i + 2]
+            if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
                 shared.clear()
+                inputs.forget(name)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
@@ -286,7 +283,9 @@ def _spreads(
     from ..inference.spread import spreads
 
     sample = frozen.sample
-    units = np.count_nonzero(sample.row_weights) if clusters is None else clusters[1]
+    units = sample.rows if sample.weights is None else np.count_nonzero(sample.weights)
+    if clusters is not None:
+        units = clusters[1]
     if units < 3:
         found.note("fewer than three rows or clusters with weight: no intervals")
         return {}
@@ -400,10 +399,10 @@ def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measur
     from ..inference.mean_losses import INFINITE, mean_interval
 
     values = []
-    for name, rows in inputs.loss_values():
-        mean = mean_interval(rows, inputs.weights, clusters, level)
+    for name, losses in inputs.loss_values():
+        mean = mean_interval(losses, inputs.weights, clusters, level)
         if mean.note == INFINITE:
-            number = int(np.count_nonzero(np.isinf(rows.value)))
+            number = sum(int(np.count_nonzero(np.isinf(values.value))) for _, values in losses)
             found.note(f"{name} is infinite: the label that came had probability 0 in {number} rows")
         ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
         values.append(LossValue(name, mean.estimate, *ends))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
+from ..core.functions import ScoreOptions
 from ..core.rules import BinCounts, BinningRule, Edges
 from ..core.types import Array, Groups
 
@@ -25,14 +26,11 @@ def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> Calib
     return metric
 
 
-class Options(TypedDict, total=False):
+class Options(ScoreOptions, total=False):
     """What intervals take beside the number of bins."""
 
-    error: str | CalibrationError
     level: float
     groups: Any
-    sample_weight: Any
-    labels: Any
 
 
 MOST_DRAWS = 10**6
