@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends import device_backend, is_tensor
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
 from .data import shown
@@ -154,8 +155,8 @@ class CalibrationError:
 
     def of(self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None) -> Array:
         """Raw values of a validated sample, one per bin count; cells that are made already are read."""
-        found = self._moments(sample, False, cells, dispatch)
-        return np.array([self._error(sums, Totals.of(sample), sample.averaged) for sums in found])
+        found, totals = self._moments(sample, False, cells, dispatch), Totals.of(sample)
+        return np.array([self._error(sums, totals, sample.averaged) for sums in found])
 
     def parts(
         self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
@@ -186,6 +187,8 @@ class CalibrationError:
             cells=cells,
             dispatch=dispatch,
         )
+        if is_tensor(sample.reports):
+            pieces = device_backend().as_numbers(pieces)
         return [Moments(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]
 
     def of_table(self, table: BinTable) -> float:
@@ -229,9 +232,9 @@ class CalibrationError:
     def _error(self, sums: Moments, totals: Totals, averaged: int) -> float:
         """n⁻¹ or n⁻² times the sum over bins, with the correction."""
         if self.norm == "l1":
-            return sums.absolute / averaged / totals.weight
+            return float(sums.absolute / averaged / totals.weight)
         squared = sums.squared / (averaged * self._directions)
-        return (squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2
+        return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
 
     @builtins.property
     def _directions(self) -> int:

@@ -20,6 +20,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends import device_backend, is_tensor, namespace
 from .data import as_array, check_positive_int, check_seed, shown
 from .sample import Bounds
 
@@ -165,7 +166,7 @@ class AveragedRule(BinningRule):
 
     @abstractmethod
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
+        """S'GS for each row S of `sums`, whose columns sit at the sorted `points` (the same for all, or a row each)."""
 
 
 class VectorRule(BinningRule):
@@ -344,14 +345,17 @@ class TwoBin(AveragedRule):
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
         if bounds is None:
             raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
+        xp = namespace(points)
         low, high = bounds
-        gaps = np.diff(points, prepend=low, append=high) / (high - low)
-        centred = np.cumsum(sums, axis=1)
+        first, last = points[..., 0] - low, high - points[..., -1:]
+        gaps = xp.concatenate([xp.diff(points), last], -1) / (high - low)
+        centred = xp.cumsum(sums, 1)
         half = centred[:, -1:] / 2
         total_sq = 4 * half[:, 0] ** 2
         centred -= half  # L − T/2 keeps the sum free of cancellation
-        inner = np.einsum("j,vj,vj->v", gaps[1:], centred, centred)
-        return np.asarray(2 * (gaps[0] * total_sq / 4 + inner) + total_sq / 2)
+        inner = xp.einsum("...j,...j,...j->...", gaps, centred, centred)
+        whole: Array = 2 * (first / (high - low) * total_sq / 4 + inner) + total_sq / 2
+        return whole
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)
@@ -372,10 +376,12 @@ class Poisson(AveragedRule):
         object.__setattr__(self, "theta", float(self.theta))
 
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+        xp = namespace(points)
         with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
-            decay = np.exp(-np.diff(points, prepend=points[0]) / self.theta)
+            decay = xp.exp(-xp.diff(points, prepend=points[..., :1]) / self.theta)
         carried = decayed_prefix(decay, sums)
-        return np.asarray(np.einsum("vj,vj->v", sums, sums + 2 * carried))
+        whole: Array = xp.einsum("vj,vj->v", sums, sums + 2 * carried)
+        return whole
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         if bounds is None:
@@ -385,15 +391,15 @@ class Poisson(AveragedRule):
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:
     """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
-    factor = decay.copy()
-    carried = np.zeros_like(sums)
-    carried[:, 1:] = sums[:, :-1] * decay[1:]
-    factor[:1] = 0.0
+    factor = 1.0 * decay
+    carried: Array = namespace(sums).zeros_like(sums)
+    carried[:, 1:] = sums[:, :-1] * decay[..., 1:]
+    factor[..., :1] = 0.0
     step = 1
-    while step < factor.size and factor[step:].any():
-        carried[:, step:] += carried[:, :-step] * factor[step:]
-        factor[step:] *= factor[:-step].copy()
-        factor[:step] = 0.0
+    while step < factor.shape[-1] and factor[..., step:].any():
+        carried[:, step:] += carried[:, :-step] * factor[..., step:]
+        factor[..., step:] = factor[..., step:] * factor[..., :-step]
+        factor[..., :step] = 0.0
         step *= 2
     return carried
 
@@ -519,7 +525,8 @@ class Halfspaces(BinningRule):
         for _ in range(self.n_directions):
             direction = rng.standard_normal((reports.shape[1],))
             low, high = direction.min(), direction.max()
-            yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
+            along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
+            yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..backends import device_backend, is_tensor
 
 Array = NDArray[Any]
 Bounds = tuple[float, float]
@@ -20,7 +24,8 @@ class Sample:
 
     reports is (n,) or (n, d). Outcomes are either `marks` (bools for one view; class indices for d views, where view j
     is 1 in the rows with index j) or `values`, real numbers of the shape of reports. `joint` views are the coordinates
-    of one vector and share their cells; other views have cells of their own and are averaged.
+    of one vector and share their cells; other views have cells of their own and are averaged. All arrays are of numpy,
+    or all are torch tensors on one device.
     """
 
     kind: str
@@ -63,7 +68,7 @@ class Sample:
 
     @property
     def total_weight_sq(self) -> float:
-        return float(self.rows if self.weights is None else np.square(self.weights).sum())
+        return float(self.rows if self.weights is None else (self.weights**2).sum())
 
     @property
     def size(self) -> float:
@@ -75,14 +80,14 @@ class Sample:
         """Σ w(1 − z)."""
         if self.wrong is None:
             return 0.0
-        return float(self.wrong.sum() if self.weights is None else self.weights @ self.wrong)
+        return float(self.wrong.sum() if self.weights is None else (self.weights * self.wrong).sum())
 
     @property
     def wrong_weight_sq(self) -> float:
         """Σ w²(1 − z): what the confidence correction adds to n²·error."""
         if self.wrong is None:
             return 0.0
-        return float(self.wrong.sum() if self.weights is None else np.square(self.weights) @ self.wrong)
+        return float(self.wrong.sum() if self.weights is None else (self.weights**2 * self.wrong).sum())
 
     def view(self, j: int) -> Array:
         """The reports of view j."""
@@ -106,6 +111,8 @@ class Sample:
     @cached_property
     def residual_sq(self) -> Array:
         """Per row, |u − φ(y)|², summed over the views."""
+        if is_tensor(self.reports):
+            return device_backend().residual_sq(self)  # type: ignore[no-any-return]
         total = np.zeros(self.rows)
         width = max(1, (1 << 18) // max(1, self.views))
         for start in range(0, self.rows, width):
@@ -136,10 +143,21 @@ class Sample:
 
     def take(self, rows: Array) -> Sample:
         """Some of the rows."""
+        return self._each(lambda part: part[rows])
+
+    def on_host(self) -> Sample:
+        """The sample in numpy's arrays, for what is not computed on a GPU; confidences travel without their matrix."""
+        if not is_tensor(self.reports):
+            return self
+        light = replace(self, distributions=None, labels=None) if self.kind == "confidence" else self
+        return light._each(lambda part: part.cpu().numpy())
+
+    def _each(self, change: Callable[[Any], Array]) -> Sample:
         names = ("reports", "marks", "values", "weights", "wrong", "distributions", "labels")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
-        kept: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
-        return replace(self, **kept)
+        same = {id(part): None if part is None else change(part) for part in parts.values()}  # what is shared stays so
+        changed: dict[str, Any] = {name: same[id(part)] for name, part in parts.items()}
+        return replace(self, **changed)
 
 
 def unit_weights(weights: Array | None) -> dict[str, Any]:
@@ -149,7 +167,8 @@ def unit_weights(weights: Array | None) -> dict[str, Any]:
     """
     if weights is None:
         return {}
-    exponent = int(np.frexp(weights.max())[1])
-    scaled = np.ldexp(weights, -exponent)
+    exponent = math.frexp(float(weights.max()))[1]
+    half = exponent // 2  # a power of two below 2^-1022 is no number
+    scaled = weights * 2.0**-half * 2.0 ** (half - exponent)
     scaled[scaled < _LEAST_WEIGHT] = 0.0
     return {"weights": scaled, "weight_exponent": exponent}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends import is_tensor, namespace
 from .data import shown
 from .properties import Property
 from .rules import AveragedRule, BinningRule, FixedRule, Halfspaces, TwoBin
@@ -66,13 +67,16 @@ class Totals:
 
 
 class Moments(NamedTuple):
-    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights."""
+    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights.
 
-    squared: float = 0.0
-    absolute: float = 0.0
-    own: float = 0.0
-    gap_sq: float = 0.0
-    pair_weight: float = 0.0
+    Those of a table on a GPU stay there until they are added up.
+    """
+
+    squared: Any = 0.0
+    absolute: Any = 0.0
+    own: Any = 0.0
+    gap_sq: Any = 0.0
+    pair_weight: Any = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +210,8 @@ class BinTable:
     def form(self, sums: Array, variance: Array | float = 0.0) -> Array:
         """Per view, the rule's quadratic form S'GS of cell sums; cells that are bins add what tie orders leave open."""
         if self._averaged is None:
-            return np.asarray(np.einsum("vj,vj->v", sums, sums) + np.sum(variance, axis=-1))
+            squares: Array = namespace(sums).einsum("vj,vj->v", sums, sums)
+            return squares if isinstance(variance, float) else squares + variance.sum(-1)
         assert self.points is not None
         bounds = (0.0, 1.0) if isinstance(self.rule, Halfspaces) else self.bounds
         return self._averaged.form(self.points, sums, bounds)
@@ -223,40 +228,46 @@ class BinTable:
         """
         assert self.residual_sq is not None
         if self._averaged is not None:
-            pairs = self.squared() - self.residual_sq.sum(axis=1)
+            pairs = self.squared() - self.residual_sq.sum(1)
             return _ratio(pairs, self._pair_weight())
-        pairs = np.square(self.residual) + self.tie_variance - self.residual_sq
-        weight = np.square(self.count) - self.cell_weight_sq
+        xp = namespace(self.count)
+        pairs = xp.square(self.residual) + self.tie_variance - self.residual_sq
+        weight = xp.square(self.count) - self.cell_weight_sq
         if self.weight_variance is not None:
             weight = weight + self.weight_variance
-        met = weight > 1e-9 * np.square(self.count)  # two rows or more; a single row leaves only rounding
-        gaps = np.where(met, pairs, 0.0) / np.where(met, weight, 1.0)
-        return _ratio((self.count * gaps).sum(axis=1), np.where(met, self.count, 0.0).sum(axis=1))
+        met = weight > 1e-9 * xp.square(self.count)  # two rows or more; a single row leaves only rounding
+        gaps = xp.where(met, pairs, 0.0) / xp.where(met, weight, 1.0)
+        return _ratio((self.count * gaps).sum(1), xp.where(met, self.count, 0.0).sum(1))
 
     def _pair_weight(self) -> Array:
         """Per view, Σ_{i≠j} G_ij w_i w_j, for averages over cuts."""
-        return np.asarray(self.form(self.count) - self.cell_weight_sq.sum(axis=1))
+        return self.form(self.count) - self.cell_weight_sq.sum(1)  # type: ignore[no-any-return]
 
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
         return Moments(
-            squared=float(self.squared().sum()),
+            squared=_number(self.squared().sum()),
             absolute=0.0 if self._averaged is not None else self.absolute_moments().absolute,
-            own=float(self.residual_sq.sum()),
-            gap_sq=float(self.gap_sq().sum()),
-            pair_weight=float(self._pair_weight().sum()) if isinstance(self.rule, Halfspaces) else 0.0,
+            own=_number(self.residual_sq.sum()),
+            gap_sq=_number(self.gap_sq().sum()),
+            pair_weight=_number(self._pair_weight().sum()) if isinstance(self.rule, Halfspaces) else 0.0,
         )
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
-        return Moments(squared=float(self.squared().sum()))
+        return Moments(squared=_number(self.squared().sum()))
 
     def absolute_moments(self) -> Moments:
         """What an absolute error needs, and no more."""
-        return Moments(absolute=float(np.abs(self.residual).sum()))
+        return Moments(absolute=_number(abs(self.residual).sum()))
+
+
+def _number(x: Any) -> Any:
+    return x if is_tensor(x) else float(x)
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(denominator > 0, numerator / denominator, np.nan))
+        ratio: Array = namespace(numerator).where(denominator > 0, numerator / denominator, np.nan)
+    return ratio

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends import device_backend, is_tensor
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
@@ -62,6 +63,8 @@ def whole_tables(
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
+    if is_tensor(sample.reports):
+        parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
     return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
 
 
@@ -123,11 +126,13 @@ def map_tables(
     """
     refuse_misfit(sample, rule)
     build = _Builder(sample, rule, ties, squares, dispatch)
+    if is_tensor(sample.reports):
+        return [reduce(tables) for tables in device_backend().tables(build)]
     if cells is not None:
         return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
-    make = build.general_tables if needs_cells(sample, ties) else build.plain_tables
+    make = build.general_tables if build.needs_cells else build.plain_tables
     tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, dispatch))
     if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
         return [reduce(tables) for tile in tiles for tables in make(tile)]
@@ -185,20 +190,25 @@ class _Builder:
     @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
-        if needs_cells(self.sample, self.ties) or not isinstance(self.rule, FixedRule) or not self.few_edges:
+        if self.needs_cells or not isinstance(self.rule, FixedRule) or not self.few_edges:
             return False
-        edges, views = sum(len(e) for e in self._edges()), self.sample.views
+        edges, views = sum(len(e) for e in self.edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
         return self.sample.reports.ndim == 1 or few
 
-    def _edges(self) -> tuple[Array, ...]:
+    @property
+    def needs_cells(self) -> bool:
+        return needs_cells(self.sample, self.ties)
+
+    def edges(self) -> tuple[Array, ...]:
+        """For each bin count, all edges of fixed intervals."""
         assert isinstance(self.rule, FixedRule)
         return self.rule.edges(self.sample.bounds, working_dtype(self.sample.reports))
 
     def _union(self) -> Array:
         assert isinstance(self.rule, FixedRule)
         refuse_outside_edges(self.sample, self.rule, self.sample.reports)
-        every = self._edges()
+        every = self.edges()
         return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
 
     def unsorted_tables(self) -> Tables:
@@ -220,7 +230,7 @@ class _Builder:
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
         """The tables of each bin count, from sums over the intervals between the union of all edges."""
         tables = []
-        for c, edges in enumerate(self._edges()):
+        for c, edges in enumerate(self.edges()):
             starts = np.searchsorted(union, edges[:-1])
             sums = whole if len(edges) == len(union) else [kernels.run_sums(x, starts) for x in whole]
             tables.append(self.table(c, sums, np.zeros_like(sums[0]), edges=edges))
@@ -394,7 +404,7 @@ class _Builder:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges = self._edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
+        edges = self.edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)

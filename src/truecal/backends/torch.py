@@ -1,0 +1,708 @@
+"""Cell sums with torch, where the tensors lie: samples are validated, ordered and summed there, and numbers return.
+
+The same tables as numpy's, made of tensors: `core.table` reads both. Vocabulary as in `backends.numpy`: a *view* is one
+scalar report per row, a *cut* a position between two neighbours of the sorted reports; the *block* of a cut holds the
+reports that equal the one just before it. Sums over runs are differences of cumulative sums in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.cells import refuse_outside_edges
+from ..core.data import (
+    HALF_ROW_SUM_TOLERANCE,
+    LARGEST,
+    ROW_SUM_TOLERANCE,
+    SMALLEST,
+    as_array,
+    check_class_outcomes,
+    check_weights,
+)
+from ..core.properties import Binary, Linear, Outcomes, Property, TopLabel
+from ..core.rules import (
+    ArgmaxQuantile,
+    AveragedRule,
+    Exact,
+    FixedRule,
+    Halfspaces,
+    KdTree,
+    KMeans,
+    Quantile,
+    VectorRule,
+    _cuts_within,
+)
+from ..core.sample import Sample
+from ..core.table import BinTable, Moments
+from . import on_device
+from .numpy import DISPATCH
+
+Tables = tuple[BinTable, ...]
+
+_LANES = 64  # copies of a row of cells among which sums are spread, so that few additions meet in one place
+_HALVES = (torch.float16, torch.bfloat16)
+
+# -- what the user hands in -------------------------------------------------------------------------------------------
+
+
+class _UnusualError(Exception):
+    """Input that is not in the plain form which is checked on the device; the checks of the CPU decide."""
+
+
+def tensor(x: Any) -> Tensor:
+    """A tensor over the memory of x, which lies on a device already: torch's own, or anything with DLPack."""
+    found: Tensor = x.detach() if hasattr(x, "detach") else torch.from_dlpack(x)
+    return found
+
+
+def like(array: Any, other: Tensor) -> Tensor:
+    """A numpy array as a tensor beside another."""
+    return torch.as_tensor(np.ascontiguousarray(array), device=other.device)
+
+
+def _on_host(x: Any) -> Any:
+    return tensor(x).cpu() if _is_here(x) else x
+
+
+def _is_here(x: Any) -> bool:
+    return isinstance(x, Tensor) or on_device(x)
+
+
+def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None) -> Sample:
+    """A validated sample of tensors beside the predictions; labels and weights from elsewhere are moved there.
+
+    All conditions are tested on the device and read at once. Where one fails the arrays go to the CPU, whose checks
+    name the row; labels to be translated (names, fractions) always do.
+    """
+    reports = tensor(y_proba)
+    flags: list[Tensor] = []
+    try:
+        y, reports = _checked(property, y_true, reports, labels, flags)
+        weights = _checked_weights(sample_weight, reports, flags)
+        if bool(torch.stack(flags).all()):
+            return property.sample(y, reports, weights)  # type: ignore[arg-type]  # tensors in place of arrays
+    except _UnusualError:
+        pass
+    found, host = property.check(_on_host(y_true), _on_host(y_proba), labels)
+    weight = check_weights(_on_host(sample_weight), len(host))
+    y, reports = like(found, reports), like(host, reports)
+    moved = None if weight is None else like(weight, reports)
+    return property.sample(y, reports, moved)  # type: ignore[arg-type]  # as above
+
+
+def _checked(
+    property: Property, y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Outcomes and reports in the plain form, with the conditions on their values added to `flags`."""
+    if isinstance(property, (Binary, TopLabel, Outcomes)):
+        if labels is not None:
+            raise _UnusualError
+        y, u = _moved(y_true, "outcomes", reports), _floating(reports)
+        if isinstance(property, Outcomes):
+            y, u = _checked_pair(y, u, property, flags)
+        else:
+            y, u = _checked_marks(y, getattr(property, "pos_label", 1), flags), _checked_scalars(u, flags)
+    else:
+        u = _checked_distributions(reports, flags)
+        y = _checked_classes(y_true, u, labels, flags)
+        if isinstance(property, Linear) and u.shape[1] != len(property.phi):
+            raise _UnusualError
+    if len(y) != len(u):
+        raise _UnusualError
+    return y, u
+
+
+def _floating(x: Tensor) -> Tensor:
+    """Half precision as float32, whole numbers as float64."""
+    if x.is_complex() or x.numel() == 0:
+        raise _UnusualError
+    if x.dtype in _HALVES:
+        return x.float()
+    return x if x.dtype in (torch.float32, torch.float64) else x.double()
+
+
+def _moved(x: Any, name: str, other: Tensor) -> Tensor:
+    """Numbers, from wherever they are, beside another tensor."""
+    if _is_here(x):
+        return tensor(x).to(other.device)
+    array = np.asarray(as_array(x, name))
+    if array.dtype.kind not in "biuf":
+        raise _UnusualError
+    return like(array.astype(np.int64) if array.dtype.kind == "u" else array, other)
+
+
+def _slack(x: Tensor) -> float:
+    return 8 * torch.finfo(x.dtype).eps
+
+
+def _within(x: Tensor, low: float, high: float) -> Tensor:
+    """Whether all of x lies in [low, high]; false with a NaN."""
+    least, most = torch.aminmax(x)
+    return (least >= low) & (most <= high)
+
+
+def _checked_distributions(x: Tensor, flags: list[Tensor]) -> Tensor:
+    if x.ndim != 2 or x.shape[1] < 2:
+        raise _UnusualError
+    tolerance = HALF_ROW_SUM_TOLERANCE if x.dtype in _HALVES else ROW_SUM_TOLERANCE
+    x = _floating(x)
+    flags += [_within(x, -_slack(x), 1 + _slack(x)), _within(x.sum(1), 1 - tolerance, 1 + tolerance)]
+    return x
+
+
+def _checked_classes(y_true: Any, p: Tensor, labels: Any, flags: list[Tensor]) -> Tensor:
+    y = tensor(y_true).to(p.device) if _is_here(y_true) else None
+    if y is None or labels is not None or y.ndim > 2 or (y.is_floating_point() and y.ndim < 2) or y.dtype == torch.bool:
+        return like(check_class_outcomes(_on_host(y_true), p.shape[1], labels), p)
+    if y.ndim == 2 and y.shape[1] > 1:
+        if y.shape[1] != p.shape[1]:
+            raise _UnusualError
+        return _checked_distributions(y, flags).double()
+    y = y.reshape(-1).long()
+    if len(y) == 0:
+        raise _UnusualError
+    flags.append(_within(y, 0, p.shape[1] - 1))
+    return y
+
+
+def _checked_scalars(u: Tensor, flags: list[Tensor]) -> Tensor:
+    if u.ndim != 1:
+        raise _UnusualError
+    flags.append(_within(u, -_slack(u), 1 + _slack(u)))
+    return u
+
+
+def _checked_marks(y: Tensor, positive: Any, flags: list[Tensor]) -> Tensor:
+    if y.ndim != 1 or len(y) == 0 or (positive is not True and positive != 1):
+        raise _UnusualError
+    if y.dtype != torch.bool:
+        flags.append(((y == 0) | (y == 1)).all())
+    return y == 1
+
+
+def _checked_pair(phi: Tensor, u: Tensor, property: Outcomes, flags: list[Tensor]) -> tuple[Tensor, Tensor]:
+    phi = _floating(phi).double()
+    if phi.shape != u.shape or u.ndim not in (1, 2):
+        raise _UnusualError
+    for x in (phi, u):
+        size = x.abs().amax().double()
+        flags.append((size <= LARGEST) & ((size == 0) | (size >= SMALLEST)))
+    if (bounds := property.bounds) is not None:
+        slack = _slack(u) * max(map(abs, bounds))
+        flags.append(_within(u, bounds[0] - slack, bounds[1] + slack))
+    return (phi[:, 0], u[:, 0]) if u.ndim == 2 and u.shape[1] == 1 else (phi, u)
+
+
+def _checked_weights(sample_weight: Any, reports: Tensor, flags: list[Tensor]) -> Tensor | None:
+    if sample_weight is None:
+        return None
+    w = _floating(_moved(sample_weight, "sample_weight", reports)).double()
+    if w.shape != reports.shape[:1]:
+        raise _UnusualError
+    flags += [_within(w, 0.0, torch.finfo(w.dtype).max), w.any()]
+    return w
+
+
+# -- rows of a sample --------------------------------------------------------------------------------------------------
+
+
+def _views(sample: Sample, columns: slice) -> Tensor:
+    """The reports of some views, (views, n)."""
+    reports: Any = sample.reports
+    return reports[None, :] if reports.ndim == 1 else reports[:, columns].T  # type: ignore[no-any-return]
+
+
+def _outcome(sample: Sample, columns: slice) -> Tensor:
+    """Outcomes of some views, (views, n) in float64."""
+    values: Any = sample.values
+    marks: Any = sample.marks
+    if values is not None:
+        return values[None, :].double() if values.ndim == 1 else values[:, columns].T.double()  # type: ignore[no-any-return]
+    if marks.dtype == torch.bool:
+        return marks[None, :].double()  # type: ignore[no-any-return]
+    return (marks == torch.arange(columns.start, columns.stop, device=marks.device)[:, None]).double()  # type: ignore[no-any-return]
+
+
+def _row_sums(sample: Sample, columns: slice) -> list[Tensor]:
+    """weight·outcome, weight·residual, (weight·residual)² and, with weights, weight and weight²: each (views, n)."""
+    outcome = _outcome(sample, columns)
+    residual = _views(sample, columns).double() - outcome
+    w: Any = sample.weights
+    if w is None:
+        return [outcome, residual, residual.square()]
+    residual = w * residual
+    return [w * outcome, residual, residual.square(), w.expand_as(residual), (w * w).expand_as(residual)]
+
+
+def residual_sq(sample: Sample) -> Tensor:
+    """Per row, |u − φ(y)|², summed over the views."""
+    plain = replace(sample, weights=None)
+    return sum(_row_sums(plain, tile)[2].sum(0) for tile in _tiles(sample))  # type: ignore[return-value]
+
+
+def _tiles(sample: Sample, budget: int = DISPATCH.device_numbers) -> list[slice]:
+    """Runs of views that hold about `budget` reports."""
+    width = max(1, budget // sample.rows)
+    return [slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width)]
+
+
+def times(reports: Tensor, direction: np.ndarray[Any, Any]) -> Tensor:
+    """reports @ direction in float64, a block of rows at a time."""
+    vector = like(direction, reports)
+    step = max(1, DISPATCH.device_numbers // reports.shape[1])
+    return torch.cat([reports[i : i + step].double() @ vector for i in range(0, len(reports), step)])
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def tables(build: Any) -> Iterator[Tables]:
+    """The tables of a sample, a few views at a time; `build` knows the sample, the rule, ties and what is asked for."""
+    sample, rule = build.sample, build.rule
+    if isinstance(rule, Halfspaces):
+        yield from _direction_tables(build)
+    elif sample.joint:
+        yield from _vector_tables(build)
+    elif isinstance(rule, FixedRule) and _listed(build):
+        yield _interval_tables(build)
+    elif isinstance(rule, Quantile) and not (build.squares or build.needs_cells):
+        for tile in _tiles(sample, build.dispatch.device_numbers):
+            yield _quantile_tables(build, tile)
+    else:
+        for tile in _tiles(sample, build.dispatch.device_numbers >> 2):
+            yield _sorted_tables(build, tile)
+
+
+def on_host(table: BinTable) -> BinTable:
+    """The same table in numpy's arrays."""
+    arrays: dict[str, Any] = {
+        name: value.cpu().numpy() for name, value in vars(table).items() if isinstance(value, Tensor)
+    }
+    return replace(table, **arrays)
+
+
+def as_numbers(pieces: Sequence[Sequence[Moments]]) -> list[list[Moments]]:
+    """Moments as plain numbers, all of them in one transfer."""
+    found = [x for piece in pieces for moments in piece for x in moments if isinstance(x, Tensor)]
+    numbers = iter(torch.stack(found).tolist())
+    return [[Moments(*(next(numbers) if isinstance(x, Tensor) else x for x in m)) for m in piece] for piece in pieces]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Where bins end, (views or 1, bins) positions, and the block at each end: first, last (both the end: no block)."""
+
+    end: Tensor
+    first: Tensor
+    last: Tensor
+
+    @property
+    def share(self) -> Tensor:
+        """The share of the block that lies before the end; of an empty block, none."""
+        return (self.end - self.first).double() / (self.last - self.first).clamp(min=1)
+
+    @staticmethod
+    def plain(end: Tensor) -> _Cut:
+        """Ends that divide no block, or whose rows keep their order."""
+        return _Cut(end, end, end)
+
+
+def _table(build: Any, c: int, rows: Sequence[Tensor], cut: _Cut) -> BinTable:
+    """The bins between the ends, from cumulative sums of the rows in order, (views, n + 1) each."""
+    views = len(rows[0])
+    end, first, last = (x.expand(views, -1) for x in (cut.end, cut.first, cut.last))
+    blocks = [(x.gather(1, first), x.gather(1, last)) for x in rows]
+    upto = [low + (high - low) * cut.share for low, high in blocks]
+    sums = [_steps(x) for x in upto]
+    outcome, residual, own, *weight = sums
+    count = weight[0] if weight else _steps(end.double())
+    if cut.first is cut.last:
+        return build.table(c, (count, outcome, residual, own), _zeros(count), **_weight_sq(weight))  # type: ignore[no-any-return]
+    parts = [high - low for low, high in blocks]
+    variance = _tie_variance(end, first, last, parts[1], parts[2])
+    of_weight = _tie_variance(end, first, last, parts[3], parts[4]) if weight else None
+    more = _weight_sq(weight) | {"weight_variance": of_weight}
+    return build.table(c, (count, outcome, residual, own), variance, **more)  # type: ignore[no-any-return]
+
+
+def _weight_sq(weight: Sequence[Tensor]) -> dict[str, Any]:
+    return {"weight_sq": weight[1] if weight else None}
+
+
+def _zeros(other: Tensor) -> Tensor:
+    return other.new_zeros(()).expand_as(other)
+
+
+def _steps(x: Tensor) -> Tensor:
+    """Differences of neighbours along the last axis, the first from 0."""
+    return torch.diff(x, prepend=x.new_zeros(()).expand(*x.shape[:-1], 1))
+
+
+def _summed(rows: Sequence[Tensor], order: Tensor) -> list[Tensor]:
+    """Cumulative sums of the rows in an order, from 0: (views, n + 1)."""
+    return [torch.nn.functional.pad(x.gather(1, order.expand_as(x)).cumsum(1), (1, 0)) for x in rows]
+
+
+def _tie_variance(end: Tensor, first: Tensor, last: Tensor, total: Tensor, squares: Tensor) -> Tensor:
+    """Variance of each bin's sum over the orders of the blocks at its two ends.
+
+    A block of t rows with sum R and sum of squares Q that gives s rows to the bin adds s(t − s)/(t²(t − 1))·(tQ − R²);
+    a block that covers the whole bin counts once.
+    """
+    size = (last - first).double()
+    spread = (size * squares - total.square()).clamp(min=0) / (size.square() * (size - 1)).clamp(min=1)
+    start, (old_first, old_last, old_size, old_spread) = (
+        _before(end),
+        (_before(x) for x in (first, last, size, spread)),
+    )
+    from_left = torch.minimum(old_last, end) - start
+    from_right = end - torch.maximum(first, start)
+    same = (old_first == first) & (old_last > start)
+    left = from_left * (old_size - from_left) * old_spread
+    right = from_right * (size - from_right) * spread
+    return left + right.masked_fill(same, 0.0)
+
+
+def _before(x: Tensor) -> Tensor:
+    """What the bin before has, 0 for the first."""
+    return torch.nn.functional.pad(x[..., :-1], (1, 0))
+
+
+# -- one number per row ------------------------------------------------------------------------------------------------
+
+
+def _sorted_tables(build: Any, columns: slice) -> Tables:
+    """Views in the order of their reports, whatever the rule, weights and outcomes."""
+    sample, rule = build.sample, build.rule
+    x, order = _views(sample, columns).contiguous().sort(dim=1, stable=True)
+    rows = _row_sums(sample, columns)
+    if isinstance(rule, AveragedRule):
+        return (_points_table(build, x.double(), order, rows),)
+    if isinstance(rule, Quantile):
+        summed = _summed(rows, order)
+        cuts = [_rank_cut(x, end, build.ties) for end in _ends(build, x)]
+        return tuple(_table(build, c, summed, cut) for c, cut in enumerate(cuts))
+    assert isinstance(rule, (Exact, FixedRule))
+    cells = [x] if isinstance(rule, Exact) else [_intervals(x, edges) for edges in build.edges()]
+    return tuple(_cells_table(build, c, cell, order, rows) for c, cell in enumerate(cells))
+
+
+def _ends(build: Any, other: Tensor) -> list[Tensor]:
+    """For each bin count, the positions at which quantile bins end, (1, bins)."""
+    n = build.sample.rows
+    return [like(np.append(cuts, n)[None], other) for cuts in build.rule.shared_cuts(n)]
+
+
+def _rank_cut(x: Tensor, end: Tensor, ties: str) -> _Cut:
+    """Ends among sorted reports with their blocks, under a treatment of ties."""
+    if ties == "row":
+        return _Cut.plain(end)
+    value = x[:, end[0] - 1]
+    last = torch.searchsorted(x, value, right=True)
+    return _Cut.plain(last) if ties == "together" else _Cut(end, torch.searchsorted(x, value), last)
+
+
+def _points_table(build: Any, points: Tensor, order: Tensor, rows: Sequence[Tensor]) -> BinTable:
+    """Every row is a cell of its own, at its report."""
+    outcome, residual, own, *weight = (x.gather(1, order.expand_as(x)) for x in rows)
+    count = weight[0] if weight else torch.ones_like(outcome)
+    sums = (count, outcome, residual, own)
+    return build.table(0, sums, _zeros(count), points=points, **_weight_sq(weight))  # type: ignore[no-any-return]
+
+
+def _cells_table(build: Any, c: int, cell: Tensor, order: Tensor, rows: Sequence[Tensor]) -> BinTable:
+    """Runs of equal numbers `cell` (views, n), in order, are the cells; empty ones are left out."""
+    place = torch.nn.functional.pad((cell[:, 1:] != cell[:, :-1]).cumsum(1), (1, 0))
+    width = int(place.max()) + 1
+    ones = torch.ones_like(rows[0])
+    every = [x.gather(1, order) for x in rows] if len(rows) > 3 else [ones, *(x.gather(1, order) for x in rows)]
+    sums = [x.new_zeros(len(x), width).scatter_add_(1, place, x) for x in every]
+    if len(rows) > 3:
+        sums = [sums[3], *sums[:3], sums[4]]
+    return build.table(c, sums[:4], _zeros(sums[0]), **_weight_sq([sums[0], *sums[4:]][: len(rows) - 3]))  # type: ignore[no-any-return]
+
+
+# -- quantile bins from sorted values alone ----------------------------------------------------------------------------
+
+
+def _quantile_tables(build: Any, columns: slice) -> Tables:
+    """0/1 outcomes without weights: of the rows only the reports are sorted, and outcomes are counted by their values.
+
+    With L the report before a cut at place c, and its block from `first` to `last`, a row with outcome 1 lies before
+    the cut if its report is below L, and with chance (c − first)/(last − first) if it equals L.
+    """
+    sample = build.sample
+    n = sample.rows
+    x = _views(sample, columns).contiguous().sort(dim=1).values
+    every = [np.append(cuts, n) for cuts in build.rule.shared_cuts(n)]
+    union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+    end = like(union, x)[None]
+    place = end[0] - 1
+    value = x[:, place]
+    total = x.cumsum(1, dtype=torch.float64)[:, place]
+    below, upto = _counted(sample, columns, value)
+    cut = _Cut(end, torch.searchsorted(x, value), torch.searchsorted(x, value, right=True))
+    if build.ties == "together":
+        total = total + (cut.last - end) * value.double()
+        cut, hits, marked = _Cut.plain(cut.last), upto, None
+    else:
+        marked = upto - below
+        hits = below + marked * cut.share
+    count = cut.end.expand_as(hits).double()
+    return _coarse_tables(build, every, union, torch.stack([count, hits, total - hits]), cut, marked)
+
+
+def _coarse_tables(
+    build: Any, every: Sequence[Any], union: Any, upto: Tensor, cut: _Cut, marked: Tensor | None
+) -> Tables:
+    """The tables of every bin count, side by side, from sums up to the union of all their cuts."""
+    if len(every) > 1:
+        index = like(np.concatenate([np.searchsorted(union, ends) for ends in every]), upto)
+        upto, marked = upto[..., index], None if marked is None else marked[:, index]
+        cut = _Cut(*(x[:, index] for x in (cut.end, cut.first, cut.last)))
+    starts = np.cumsum([0, *(len(ends) for ends in every)])
+    sums = _steps(upto)
+    variance = None if marked is None else _tie_variance(cut.end, cut.first, cut.last, marked, marked)
+    found = []
+    for c, (start, stop) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
+        here = sums[..., start:stop]
+        ties = _zeros(here[0]) if variance is None else variance[:, start:stop]
+        if start:  # the first bin begins at 0, where the one before it in line belongs to another count
+            here = torch.cat([upto[..., start : start + 1], here[..., 1:]], -1)
+        if start and variance is not None:
+            assert marked is not None
+            one = slice(start, start + 1)
+            ends = (x[:, one] for x in (cut.end, cut.first, cut.last, marked, marked))
+            ties = torch.cat([_tie_variance(*ends), ties[:, 1:]], -1)
+        found.append(build.table(c, here, ties))
+    return tuple(found)
+
+
+def _counted(sample: Sample, columns: slice, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Per view and cut, how many rows with outcome 1 have a report below, and at most, the value at the cut."""
+    reports: Any = sample.reports
+    marks: Any = sample.marks
+    views, cuts = value.shape
+    if reports.ndim == 1:
+        row, own, weight = torch.zeros_like(marks, dtype=torch.long), reports.contiguous(), marks.double()
+        at_most = torch.searchsorted(value[0], own)
+        below = torch.searchsorted(value[0], own, right=True)
+    else:
+        own = reports.gather(1, marks[:, None])[:, 0]
+        weight = ((marks >= columns.start) & (marks < columns.stop)).double()
+        row = (marks - columns.start).clamp(0, views - 1)
+        at_most, below = _search_rows(value, row, own)
+    width = cuts + 1
+    counts = value.new_zeros(2, views * width, dtype=torch.float64)
+    counts[0].index_add_(0, row * width + below, weight)
+    counts[1].index_add_(0, row * width + at_most, weight)
+    found = counts.view(2, views, width)[..., :-1].cumsum(-1)
+    return found[0], found[1]
+
+
+def _search_rows(table: Tensor, row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Where values[i] would go in the sorted table[row[i]]: before its equals, and after them."""
+    width = table.shape[1]
+    flat = table.reshape(-1)
+    begin = torch.cat([row, row]) * width
+    wanted = torch.cat([value, value])
+    after = torch.zeros_like(begin, dtype=torch.bool)
+    after[len(row) :] = True
+    low, high = begin, begin + width
+    for _ in range(width.bit_length()):
+        middle = (low + high) // 2
+        found = flat[middle.clamp(max=len(flat) - 1)]
+        right = ((found < wanted) | (after & (found == wanted))) & (middle < high)
+        low, high = torch.where(right, middle + 1, low), torch.where(right, high, middle)
+    place = low - begin
+    return place[: len(row)], place[len(row) :]
+
+
+# -- fixed intervals ---------------------------------------------------------------------------------------------------
+
+
+def _listed(build: Any) -> bool:
+    """Whether all cells of all views can be held at once; else each report looks for its own, in order."""
+    if max(build.rule.counts or (1,)) > 1 << 20:
+        return False
+    edges = sum(len(e) for e in build.edges())
+    return bool(edges * build.sample.views <= max(1 << 22, build.sample.reports.numel()))
+
+
+def _intervals(x: Tensor, edges: Any) -> Tensor:
+    """The interval (e_{j−1}, e_j] of each report."""
+    return torch.bucketize(x.contiguous(), like(edges[1:-1], x))
+
+
+def _interval_tables(build: Any) -> Tables:
+    """All views over fixed intervals, without a sort, over the union of all edges."""
+    sample = build.sample
+    _refuse_outside(build)
+    every = build.edges()
+    union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+    sums = _interval_sums(sample, union, build.dispatch.device_numbers >> 2)
+    found = []
+    for c, edges in enumerate(every):
+        here = sums
+        if len(edges) != len(union):
+            index = like(np.searchsorted(edges[1:-1], union[1:], side="left"), sums)
+            here = sums.new_zeros(*sums.shape[:-1], len(edges) - 1).index_add_(2, index, sums)
+        count, outcome, residual, own, *weight = here
+        more = _weight_sq([count, *weight] if weight else ())
+        found.append(build.table(c, (count, outcome, residual, own), _zeros(count), edges=edges, **more))
+    return tuple(found)
+
+
+def _refuse_outside(build: Any) -> None:
+    sample = build.sample
+    low, high = (float(e[i]) for e in build.edges()[:1] for i in (0, -1))
+    if hasattr(build.rule, "values") and not bool(_within(sample.reports, low, high)):
+        host = sample.on_host()
+        refuse_outside_edges(host, build.rule, host.reports)
+
+
+def _interval_sums(sample: Sample, edges: Any, budget: int) -> Tensor:
+    """count, outcome, residual and residual² sums (with weights, those of weight² too): (4 or 5, views, intervals)."""
+    m = len(edges) - 1
+    total: Any = 0.0
+    for start in range(0, sample.rows, step := max(1, budget // sample.views)):
+        rows = slice(start, start + step)
+        part = sample.take(rows)  # type: ignore[arg-type]  # a slice of rows
+        outcome, residual, own, *weight = _row_sums(part, slice(0, sample.views))
+        count = weight[0] if weight else torch.ones_like(outcome)
+        every = [count, outcome, residual, own, *weight[1:]]
+        total = total + _added(every, _intervals(_views(part, slice(0, sample.views)), edges), m)
+    return total  # type: ignore[no-any-return]
+
+
+def _added(rows: Sequence[Tensor], cell: Tensor, m: int) -> Tensor:
+    """Sums of rows (views, n) by cell: those of the first cell, where most are, as what the others leave."""
+    views, n = cell.shape
+    lanes = _LANES if views == 1 else 1
+    rest = (cell > 0).reshape(-1).nonzero()[:, 0] if views > 1 else torch.arange(n, device=cell.device)
+    place = rest // n * m + cell.reshape(-1)[rest]
+    place += torch.arange(len(rest), device=cell.device) % lanes * (views * m)
+    found = []
+    for x in rows:
+        flat = x.reshape(-1)[rest]
+        sums = x.new_zeros(lanes * views * m).index_add_(0, place, flat).view(lanes, views, m).sum(0)
+        if views > 1:
+            sums[:, 0] += x.sum(1) - sums.sum(1)
+        found.append(sums)
+    return torch.stack(found)
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Rows in an order in which each cell is a run, as `core.rules.Partition`, in tensors."""
+
+    order: Tensor
+    cuts: tuple[Tensor, ...]
+    tied: Tensor | None = None
+
+    @staticmethod
+    def from_cells(cell: Tensor) -> _Order:
+        order = cell.argsort(stable=True)
+        ordered = cell[order]
+        return _Order(order, ((ordered[1:] != ordered[:-1]).nonzero()[:, 0] + 1,))
+
+    def cut(self, cuts: Tensor, ties: str) -> _Cut:
+        """The ends of the bins of one count, with their blocks."""
+        n = len(self.order)
+        end = torch.cat([cuts, cuts.new_tensor([n])])
+        if self.tied is None or ties == "row":
+            return _Cut.plain(end[None])
+        place = torch.arange(n, device=end.device)
+        first = torch.where(self.tied, 0, place).cummax(0).values[end - 1]
+        begins = torch.cat([torch.where(self.tied, n, place), end[-1:]])
+        last = begins.flip(0).cummin(0).values.flip(0)[end]
+        return _Cut.plain(last[None]) if ties == "together" else _Cut(end[None], first[None], last[None])
+
+
+def _vector_tables(build: Any) -> Iterator[Tables]:
+    sample = build.sample
+    found = _partition(build.rule, sample.reports)
+    cuts = [found.cut(cuts, build.ties) for cuts in found.cuts]
+    for tile in _tiles(sample, build.dispatch.device_numbers >> 2):
+        rows = _summed(_row_sums(sample, tile), found.order[None])
+        yield tuple(_table(build, c, rows, cut) for c, cut in enumerate(cuts))
+
+
+def _direction_tables(build: Any) -> Iterator[Tables]:
+    sample = build.sample
+    for key in build.rule.keys(sample.reports):
+        points, order = key.sort(stable=True)
+        for tile in _tiles(sample, build.dispatch.device_numbers >> 2):
+            yield (_points_table(build, points, order[None], _row_sums(sample, tile)),)
+
+
+def _partition(rule: VectorRule, reports: Tensor) -> _Order:
+    if isinstance(rule, ArgmaxQuantile):
+        return _argmax_quantiles(rule, reports)
+    if isinstance(rule, KdTree):
+        return _kd_tree(rule, reports)
+    if isinstance(rule, KMeans):
+        return _Order.from_cells(_k_means(rule, reports.double()))
+    assert isinstance(rule, Exact)
+    return _Order.from_cells(torch.unique(reports, dim=0, return_inverse=True)[1])
+
+
+def _argmax_quantiles(rule: ArgmaxQuantile, reports: Tensor) -> _Order:
+    confidence, top = reports.max(1)
+    order = confidence.argsort(stable=True)
+    order = order[top[order].argsort(stable=True)]
+    sizes = torch.bincount(top, minlength=reports.shape[1]).cpu().numpy()
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    cuts = tuple(like(_cuts_within(starts, sizes, m), reports) for m in rule.counts or ())
+    value, group = confidence[order], top[order]
+    same = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
+    return _Order(order, cuts, torch.nn.functional.pad(same, (1, 0)))
+
+
+def _kd_tree(rule: KdTree, reports: Tensor) -> _Order:
+    """As `core.rules._kd_levels`: median splits of the widest coordinate."""
+    depths = [int(m - 1).bit_length() for m in rule.counts or ()]
+    runs = [torch.arange(len(reports), device=reports.device)]
+    levels = [runs[0][:0]]
+    for _ in range(max(depths)):
+        runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
+        levels.append(like(np.cumsum([len(run) for run in runs])[:-1], reports))
+    return _Order(torch.cat(runs), tuple(levels[depth] for depth in depths))
+
+
+def _split_at_median(reports: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    here = reports[rows]
+    least, most = torch.aminmax(here, dim=0)
+    column = here[:, (most - least).argmax()]
+    ordered = column.sort().values
+    middle = (ordered[(len(rows) - 1) // 2] + ordered[len(rows) // 2]) / 2
+    left = column <= middle
+    return rows[left], rows[~left]
+
+
+def _k_means(rule: KMeans, points: Tensor) -> Tensor:
+    """The cluster of each row: scipy's iteration from the same rows, until the mean distance settles."""
+    distinct = torch.unique(points, dim=0)
+    clusters = min(int(rule.n_bins), len(distinct))  # type: ignore[arg-type]  # one count
+    chosen = np.random.default_rng(rule.seed).choice(len(distinct), clusters, replace=False)
+    centres = distinct[like(chosen, points)]
+    last = float("inf")
+    while True:
+        distance, cell = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").min(1)
+        mean = float(distance.mean())
+        size = torch.bincount(cell, minlength=len(centres))
+        sums = torch.zeros_like(centres).index_add_(0, cell, points)
+        centres = (sums / size[:, None])[size > 0]
+        if last - mean <= 1e-5:
+            break
+        last = mean
+    return torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)
