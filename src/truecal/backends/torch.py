@@ -7,6 +7,7 @@ reports that equal the one just before it. Sums over runs are differences of cum
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -281,10 +282,8 @@ def tables(build: Any) -> Iterator[Tables]:
 
 def on_host(table: BinTable) -> BinTable:
     """The same table in numpy's arrays."""
-    arrays: dict[str, Any] = {
-        name: value.cpu().numpy() for name, value in vars(table).items() if isinstance(value, Tensor)
-    }
-    return replace(table, **arrays)
+    parts: dict[str, Any] = {name: part for name, part in vars(table).items() if isinstance(part, Tensor)}
+    return replace(table, **{name: part.cpu().numpy() for name, part in parts.items()})
 
 
 def as_numbers(pieces: Sequence[Sequence[Moments]]) -> list[list[Moments]]:
@@ -546,16 +545,18 @@ def _interval_tables(build: Any) -> Tables:
     _refuse_outside(build)
     every = build.edges()
     union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
-    sums = _interval_sums(sample, union, build.dispatch.device_numbers >> 2)
+    if build.squares or build.needs_cells or sample.views == 1 or (fused := _fused(sample.reports)) is None:
+        sums = _interval_sums(sample, union, build.dispatch.device_numbers >> 2)
+    else:
+        sums = _plain_interval_sums(sample, union, fused)
     found = []
     for c, edges in enumerate(every):
         here = sums
         if len(edges) != len(union):
             index = like(np.searchsorted(edges[1:-1], union[1:], side="left"), sums)
             here = sums.new_zeros(*sums.shape[:-1], len(edges) - 1).index_add_(2, index, sums)
-        count, outcome, residual, own, *weight = here
-        more = _weight_sq([count, *weight] if weight else ())
-        found.append(build.table(c, (count, outcome, residual, own), _zeros(count), edges=edges, **more))
+        more = _weight_sq([here[0], here[4]] if len(here) > 4 else ())
+        found.append(build.table(c, here[:4], _zeros(here[0]), edges=edges, **more))
     return tuple(found)
 
 
@@ -565,6 +566,28 @@ def _refuse_outside(build: Any) -> None:
     if hasattr(build.rule, "values") and not bool(_within(sample.reports, low, high)):
         host = sample.on_host()
         refuse_outside_edges(host, build.rule, host.reports)
+
+
+def _fused(reports: Tensor) -> Any:
+    """The kernels in Triton, where there are any and the tensor is on their device."""
+    if not reports.is_cuda:
+        return None
+    try:
+        return importlib.import_module("truecal.backends.fused")
+    except ImportError:
+        return None
+
+
+def _plain_interval_sums(sample: Sample, edges: Any, fused: Any) -> Tensor:
+    """count, outcome and residual sums of 0/1 outcomes without weights: (3, views, intervals)."""
+    reports: Any = sample.reports
+    marks: Any = sample.marks
+    inner = like(edges[1:-1], reports)
+    count, total = fused.interval_sums(reports, inner)
+    place = marks * count.shape[1] + torch.bucketize(reports.gather(1, marks[:, None])[:, 0], inner)
+    one = count.new_ones(()).expand(len(marks))
+    outcome = torch.zeros_like(count).view(-1).index_add_(0, place, one).view_as(count)
+    return torch.stack([count, outcome, total - outcome])
 
 
 def _interval_sums(sample: Sample, edges: Any, budget: int) -> Tensor:
