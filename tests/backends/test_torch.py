@@ -256,3 +256,46 @@ def test_weights_in_any_unit():
         there = tc.decompose(OnDevice(y), OnDevice(p), error="confidence", sample_weight=OnDevice(unit * w))
         here = tc.decompose(y, p, error="confidence", sample_weight=unit * w)
         assert numbers(there) == pytest.approx(numbers(here), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", list(tc.LOSSES))
+def test_losses_of_arrays_on_a_gpu(name):
+    loss = tc.LOSSES[name]
+    y, p = predictions(tc.ERRORS["classwise"], 60, ties=True)
+    p[y == 0] = 0.25  # a tie for the top class, and no label of probability 0
+    p = np.where(p[np.arange(60), y, None] == 0, 0.25, p)
+    w = np.linspace(0, 3, 60)
+    votes = np.random.default_rng(0).dirichlet([1] * 4, 60)
+    soft = np.where(p > 0, votes, 0) / np.where(p > 0, votes, 0).sum(1, keepdims=True)
+    for labels in (y, soft):
+        assert loss(OnDevice(labels), OnDevice(p)) == pytest.approx(loss(labels, p), rel=1e-12)
+        weighted = loss(OnDevice(labels), OnDevice(p), sample_weight=OnDevice(w))
+        assert weighted == pytest.approx(loss(labels, p, sample_weight=w), rel=1e-12)
+    each = loss(OnDevice(y), OnDevice(p), per_example=True)
+    assert isinstance(each, torch.Tensor) and each.tolist() == pytest.approx(loss(y, p, per_example=True).tolist())
+    with pytest.raises(ValueError, match="sample_weight cannot apply"):
+        loss(OnDevice(y), OnDevice(p), sample_weight=w, per_example=True)
+
+
+def test_every_loss_is_there():
+    assert set(backend._LOSSES) == set(tc.LOSSES)
+    v = np.arange(6.0).reshape(3, 2)
+    assert tc.linear_loss(OnDevice(v), OnDevice(v[::-1].copy())) == tc.linear_loss(v, v[::-1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        tc.gap,
+        tc.mean_gap,
+        tc.confidence_interval,
+        tc.noise_of_U,
+        tc.calibration_test,
+        tc.consistency_bands,
+        lambda y, p: tc.gap(y, p, error="classwise"),
+        lambda y, p: tc.calibration_test(y, p, error="full", n_bins=2, resamples=99),
+    ],
+)
+def test_what_is_not_computed_on_a_gpu_moves_to_the_cpu_by_itself(call):
+    y, p = predictions(tc.ERRORS["classwise"], 60, ties=False)
+    assert call(OnDevice(y), OnDevice(p)) == call(y, p)

@@ -129,13 +129,15 @@ def calibration_test(
     draws, seed = check_draws(resamples, seed)
     if error is None and n_bins is None and sampler is None:
         property = Binary() if np.ndim(y_proba) == 1 else Classwise()
-        return omnibus_test(property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels), draws, seed)
+        return omnibus_test(
+            property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host(), draws, seed
+        )
     if error is None:
         error = "binary" if np.ndim(y_proba) == 1 else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
     if metric.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return u_test(Frozen.of(metric, sample), draws, seed, sampler)
 
 

@@ -70,7 +70,7 @@ def noise_of_U(
     metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     frozen = Frozen.of(metric, sample)
     world = calibrated_world(frozen, sampler)
     exact = closed_form_sd(world)

@@ -82,7 +82,7 @@ def null_band(
     draws, seed = check_draws(resamples, seed)
     level = check_level(level)
     metric = read_error(error, n_bins)
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return null_band_of(Frozen.of(metric, sample), level, draws, seed, sampler)
 
 

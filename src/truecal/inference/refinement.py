@@ -61,7 +61,7 @@ def refinement(
     y_proba = as_array(y_proba, "y_proba")
     binary = y_proba.ndim == 1
     property = Binary(pos_label) if binary else Classwise()
-    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     means = np.mean([_split(sample, j) for j in range(sample.views)], axis=0)
     loss, calibrated, base = means.tolist()
     error = CalibrationError(property, Quantile("auto"))
