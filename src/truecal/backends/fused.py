@@ -1,4 +1,4 @@
-"""One pass over a matrix of probabilities on a GPU, in Triton: sums of every class over fixed intervals."""
+"""Whole steps of a raw error in one pass each, in Triton: what torch would do in dozens of small ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,69 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_ROWS, _COLUMNS, _ROWS_EACH = 16, 128, 256  # of a tile in registers, and rows that one program walks through
+_LANES = 32  # copies of the counts of a single view, so that few additions meet in one place
+_FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for each run
 
 
-@triton.jit  # type: ignore[misc]  # Triton is untyped
-def _walk(  # type: ignore[no-untyped-def]  # compiled by Triton, whose types these are
+@triton.jit  # type: ignore[untyped-decorator]  # Triton compiles what follows, and has no types
+def _check(  # type: ignore[no-untyped-def]
     matrix,
+    labels,
+    bad,
+    top,
+    right,
+    n,
+    k,
+    row_stride,
+    column_stride,
+    tolerance,
+    slack,
+    tile_rows: tl.constexpr,
+    tile_columns: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
+    inside = row < n
+    total = tl.zeros((tile_rows, tile_columns), matrix.dtype.element_ty)
+    least, best = total, total - 1
+    place = tl.zeros((tile_rows, tile_columns), tl.int32)
+    for start in range(0, k, tile_columns):
+        column = start + tl.arange(0, tile_columns)
+        here = inside[:, None] & (column[None, :] < k)
+        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=here, other=0.0)
+        total += u
+        least = tl.minimum(least, u)
+        place = tl.where(u > best, column[None, :], place)
+        best = tl.maximum(best, u)
+    most = tl.max(best, 1)
+    y = tl.load(labels + row, mask=inside, other=0)
+    fine = (tl.abs(tl.sum(total, 1) - 1) <= tolerance) & (tl.min(least, 1) >= -slack) & (most - 1 <= slack)
+    fine = fine & (y >= 0) & (y < k)
+    tl.store(bad, 1, mask=tl.sum((inside & (fine == 0)).to(tl.int32), 0) > 0)
+    first = tl.min(tl.where(best == most[:, None], place, k), 1)
+    tl.store(top + row, most, mask=inside)
+    tl.store(right + row, (first == y).to(tl.uint8), mask=inside)
+
+
+def check(matrix: Tensor, labels: Tensor, tolerance: float, slack: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Whether anything is wrong with distributions and class indices (1 or 0), top probabilities, whether they hit."""
+    n, k = matrix.shape
+    bad = torch.zeros(1, dtype=torch.int32, device=matrix.device)
+    top = torch.empty(n, dtype=matrix.dtype, device=matrix.device)
+    right = torch.empty(n, dtype=torch.uint8, device=matrix.device)
+    columns = min(1024, max(16, triton.next_power_of_2(k)))
+    rows = max(1, 2048 // columns)
+    _check[(triton.cdiv(n, rows),)](
+        matrix, labels, bad, top, right, n, k, *matrix.stride(), tolerance, slack, rows, columns, num_warps=4
+    )
+    return bad[0], top, right.view(torch.bool)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _walk(  # type: ignore[no-untyped-def]
+    matrix,
+    labels,
     upper,
-    count,
-    total,
+    residual,
     n,
     k,
     m,
@@ -35,33 +89,189 @@ def _walk(  # type: ignore[no-untyped-def]  # compiled by Triton, whose types th
         row = tl.program_id(0).to(tl.int64) * rows_each + offset + tl.arange(0, tile_rows)
         inside = (row[:, None] < n) & (column[None, :] < k)
         u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=inside, other=0.0)
+        y = tl.load(labels + row, mask=row < n, other=-1)
+        r = u.to(tl.float64) - (column[None, :] == y[:, None]).to(tl.float64)
         high = inside & (u > first)
-        low += tl.where(high, 0.0, u).to(tl.float64)
-        left = tl.zeros((tile_rows, tile_columns), tl.int32)
-        right = left + (m - 1)
-        for _ in range(steps):
-            middle = (left + right) // 2
-            beyond = u > tl.load(upper + middle, mask=high, other=0.0)
-            left = tl.where(beyond, middle + 1, left)
-            right = tl.where(beyond, right, middle)
-        place = column[None, :] * m + left
-        tl.atomic_add(total + place, u.to(tl.float64), mask=high, sem="relaxed")
-        tl.atomic_add(count + place, tl.full((tile_rows, tile_columns), 1.0, tl.float64), mask=high, sem="relaxed")
-    tl.atomic_add(total + column * m, tl.sum(low, 0), mask=column < k, sem="relaxed")
+        low += tl.where(high | (inside == 0), 0.0, r)
+        if tl.max(tl.max(high.to(tl.int32), 1), 0) > 0:
+            left = tl.zeros((tile_rows, tile_columns), tl.int32)
+            right = left + (m - 1)
+            for _ in range(steps):
+                middle = (left + right) // 2
+                beyond = u > tl.load(upper + middle, mask=high, other=0.0)
+                left = tl.where(beyond, middle + 1, left)
+                right = tl.where(beyond, right, middle)
+            tl.atomic_add(residual + column[None, :] * m + left, r, mask=high, sem="relaxed")
+    tl.atomic_add(residual + column * m, tl.sum(low, 0), mask=column < k, sem="relaxed")
 
 
-def interval_sums(matrix: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
-    """Count and Σ u of every column of (n, k) probabilities over the intervals between inner edges: (k, m) float64.
+WALK: dict[str, Any] = {"rows_each": 256, "tile_rows": 4, "tile_columns": 64, "num_warps": 1}
 
-    Few entries of a row exceed the first inner edge: those find their interval and are added there; all others stay in
+
+def interval_residuals(matrix: Tensor, labels: Tensor, upper: Tensor) -> Tensor:
+    """Σ (u − outcome) of every column of (n, k) probabilities over intervals with these upper ends: (k, m) float64.
+
+    Few entries of a row exceed the first end: those find their interval and are added there; all others stay in
     registers, as a sum for each column.
     """
-    (n, k), m = matrix.shape, len(inner) + 1
-    upper = torch.cat([inner, inner.new_full((1,), torch.inf)])
-    sums = torch.zeros(2, k, m, dtype=torch.float64, device=matrix.device)
-    grid = (triton.cdiv(n, _ROWS_EACH), triton.cdiv(k, _COLUMNS))
-    options: dict[str, Any] = {"rows_each": _ROWS_EACH, "tile_rows": _ROWS, "tile_columns": _COLUMNS}
-    count, total = sums[0], sums[1]
-    _walk[grid](matrix, upper, count, total, n, k, m, *matrix.stride(), steps=(m - 1).bit_length(), **options)
-    count[:, 0] = n - count.sum(1)
-    return count, total
+    (n, k), m = matrix.shape, len(upper)
+    residual = torch.zeros(k, m, dtype=torch.float64, device=matrix.device)
+    grid = (triton.cdiv(n, WALK["rows_each"]), triton.cdiv(k, WALK["tile_columns"]))
+    steps = (m - 1).bit_length()
+    _walk[grid](matrix, labels, upper, residual, n, k, m, *matrix.stride(), steps=steps, **WALK)
+    return residual
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _runs(ordered, ends, total, n, cuts, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    view, j = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    begin = tl.load(ends + j - 1, mask=j > 0, other=0)
+    end = tl.load(ends + j)
+    sums = tl.zeros((block,), tl.float64)
+    for start in range(begin, end, block):
+        place = start + tl.arange(0, block)
+        sums += tl.load(ordered + view * n + place, mask=place < end, other=0.0).to(tl.float64)
+    tl.store(total + view * cuts + j, tl.sum(sums, 0))
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _hits(  # type: ignore[no-untyped-def]
+    reports,
+    marks,
+    value,
+    counts,
+    n,
+    views,
+    cuts,
+    first_view,
+    row_stride,
+    column_stride,
+    lanes,
+    steps: tl.constexpr,
+    matrix: tl.constexpr,
+    block: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    mark = tl.load(marks + row, mask=row < n, other=-1).to(tl.int64)
+    if matrix:
+        view = mark - first_view
+        hit = (row < n) & (view >= 0) & (view < views)
+        own = tl.load(reports + row * row_stride + mark * column_stride, mask=hit, other=0.0)
+    else:
+        view = mark * 0
+        hit = (row < n) & (mark == 1)
+        own = tl.load(reports + row * row_stride, mask=hit, other=0.0)
+    low = tl.zeros((block,), tl.int32)
+    high = low + cuts
+    past_low, past_high = low, high
+    for _ in range(steps):
+        middle = (low + high) // 2
+        found = tl.load(value + view * cuts + middle, mask=hit & (low < high), other=0.0)
+        right = (low < high) & (found < own)
+        low, high = tl.where(right, middle + 1, low), tl.where(right, high, middle)
+        middle = (past_low + past_high) // 2
+        found = tl.load(value + view * cuts + middle, mask=hit & (past_low < past_high), other=0.0)
+        right = (past_low < past_high) & (found <= own)
+        past_low, past_high = tl.where(right, middle + 1, past_low), tl.where(right, past_high, middle)
+    lane = tl.program_id(0).to(tl.int64) % lanes * 2
+    one = tl.full((block,), 1.0, tl.float64)
+    tl.atomic_add(counts + (lane * views + view) * (cuts + 1) + past_low, one, mask=hit, sem="relaxed")
+    tl.atomic_add(counts + ((lane + 1) * views + view) * (cuts + 1) + low, one, mask=hit, sem="relaxed")
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _at_cut(index, view, cuts, ends, value, first, last, total, counts, views, together: tl.constexpr):  # type: ignore[no-untyped-def]
+    there = index >= 0
+    place = view * cuts + index
+    end = tl.load(ends + index, mask=there, other=0).to(tl.float64)
+    f = tl.load(first + place, mask=there, other=0).to(tl.float64)
+    t = tl.load(last + place, mask=there, other=0).to(tl.float64)
+    upto = tl.load(counts + (views + view) * (cuts + 1) + index, mask=there, other=0.0)
+    sums = tl.load(total + place, mask=there, other=0.0)
+    if together:
+        v = tl.load(value + place, mask=there, other=0.0).to(tl.float64)
+        return end, f, t, sums + (t - end) * v - upto, upto * 0
+    below = tl.load(counts + view * (cuts + 1) + index, mask=there, other=0.0)
+    size, marked = t - f, upto - below
+    spread = tl.maximum(size * marked - marked * marked, 0.0) / tl.maximum(size * size * (size - 1), 1.0)
+    return end, f, t, sums - (below + marked * (end - f) / tl.maximum(size, 1.0)), spread
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _bins(  # type: ignore[no-untyped-def]
+    upper,
+    lower,
+    ends,
+    value,
+    first,
+    last,
+    total,
+    counts,
+    out,
+    bins,
+    cuts,
+    views,
+    together: tl.constexpr,
+    absolute: tl.constexpr,
+    block: tl.constexpr,
+):
+    view = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * block + tl.arange(0, block)
+    here = tl.load(upper + j, mask=j < bins, other=0)
+    there = tl.load(lower + j, mask=j < bins, other=-1)
+    end, f, t, upto, spread = _at_cut(here, view, cuts, ends, value, first, last, total, counts, views, together)
+    start, f0, t0, before, spread0 = _at_cut(
+        there, view, cuts, ends, value, first, last, total, counts, views, together
+    )
+    s = upto - before
+    if absolute:
+        found = tl.abs(s)
+    else:
+        from_left = tl.minimum(t0, end) - start
+        from_right = end - tl.maximum(f, start)
+        same = (f0 == f) & (t0 > start)
+        ties = from_left * (t0 - f0 - from_left) * spread0
+        found = s * s + ties + tl.where(same, 0.0, from_right * (t - f - from_right) * spread)
+    tl.store(out + view * bins + j, found, mask=j < bins)
+
+
+def quantile_bins(
+    ordered: Tensor,
+    reports: Tensor,
+    marks: Tensor,
+    first_view: int,
+    ends: Tensor,
+    upper: Tensor,
+    lower: Tensor,
+    *,
+    together: bool,
+    absolute: bool,
+) -> Tensor:
+    """Per view and bin, the expected square of its sum over the orders of equal reports, or its size: (views, bins).
+
+    `ordered` are the sorted reports (views, n); bins lie between places `lower` (−1: the beginning) and `upper` among
+    the cuts at `ends`. The mathematics is that of `backends.torch._quantile_tables`.
+    """
+    (views, n), cuts = ordered.shape, len(ends)
+    place = ends - 1
+    value = ordered[:, place]
+    first, last = torch.searchsorted(ordered, value), torch.searchsorted(ordered, value, right=True)
+    if cuts <= _FEW_CUTS:
+        total = torch.empty(views, cuts, dtype=torch.float64, device=ordered.device)
+        _runs[(views, cuts)](ordered, ends, total, n, cuts, block=1024)
+        total = total.cumsum(1)
+    else:
+        total = ordered.cumsum(1, dtype=torch.float64)[:, place]
+    matrix = reports.ndim == 2
+    lanes = 1 if matrix else _LANES
+    counts = torch.zeros(lanes, 2, views, cuts + 1, dtype=torch.float64, device=ordered.device)
+    strides = reports.stride() if matrix else (*reports.stride(), 0)
+    of_rows: dict[str, Any] = {"steps": cuts.bit_length(), "matrix": matrix, "block": 256}
+    rows = marks if matrix else marks.view(torch.uint8)
+    _hits[(triton.cdiv(n, 256),)](reports, rows, value, counts, n, views, cuts, first_view, *strides, lanes, **of_rows)
+    counted = counts.sum(0).cumsum(2) if lanes > 1 else counts[0].cumsum(2)
+    out = torch.empty(views, len(upper), dtype=torch.float64, device=ordered.device)
+    grid = (views, triton.cdiv(len(upper), 128))
+    about = (upper, lower, ends, value, first, last, total, counted, out, len(upper), cuts, views)
+    _bins[grid](*about, together=together, absolute=absolute, block=128)
+    return out

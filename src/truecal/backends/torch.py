@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,14 @@ from ..core.data import (
     as_array,
     check_class_outcomes,
     check_weights,
+    working_dtype,
 )
-from ..core.properties import Binary, Linear, Outcomes, Property, TopLabel
+from ..core.properties import Binary, Confidence, Linear, Outcomes, Property, TopLabel
 from ..core.rules import (
     ArgmaxQuantile,
     AveragedRule,
+    BinningRule,
+    Edges,
     Exact,
     FixedRule,
     Halfspaces,
@@ -38,14 +42,16 @@ from ..core.rules import (
     Quantile,
     VectorRule,
     _cuts_within,
+    quantile_cuts,
 )
 from ..core.sample import Sample
 from ..core.table import BinTable, Moments
 from . import on_device
-from .numpy import DISPATCH
+from .numpy import DISPATCH, Dispatch
 
 Tables = tuple[BinTable, ...]
 
+_MOST_CELLS = 1 << 22  # numbers in one array of cells that a raw error may make
 _LANES = 64  # copies of a row of cells among which sums are spread, so that few additions meet in one place
 _HALVES = (torch.float16, torch.bfloat16)
 
@@ -84,23 +90,35 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
     reports = tensor(y_proba)
     flags: list[Tensor] = []
     try:
-        y, reports = _checked(property, y_true, reports, labels, flags)
+        y, reports, top = _checked(property, y_true, reports, labels, flags)
         weights = _checked_weights(sample_weight, reports, flags)
-        if bool(torch.stack(flags).all()):
-            return property.sample(y, reports, weights)  # type: ignore[arg-type]  # tensors in place of arrays
+        if bool(torch.stack(flags).all() if len(flags) > 1 else flags[0]):
+            return _sample(property, y, reports, weights, top)
     except _UnusualError:
         pass
     found, host = property.check(_on_host(y_true), _on_host(y_proba), labels)
     weight = check_weights(_on_host(sample_weight), len(host))
     y, reports = like(found, reports), like(host, reports)
     moved = None if weight is None else like(weight, reports)
-    return property.sample(y, reports, moved)  # type: ignore[arg-type]  # as above
+    return _sample(property, y, reports, moved, None)
+
+
+_Top = tuple[Tensor, Tensor] | None  # whether the top class came, and its probability, where they are known already
+
+
+def _sample(property: Property, y: Any, reports: Any, weights: Any, top: _Top) -> Sample:
+    if top is None or not isinstance(property, Confidence):
+        return property.sample(y, reports, weights)
+    right, confidence = top
+    known = TopLabel().sample(right, confidence, weights)  # type: ignore[arg-type]  # tensors in place of arrays
+    return replace(known, distributions=reports, labels=y)
 
 
 def _checked(
     property: Property, y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, _Top]:
     """Outcomes and reports in the plain form, with the conditions on their values added to `flags`."""
+    top: _Top = None
     if isinstance(property, (Binary, TopLabel, Outcomes)):
         if labels is not None:
             raise _UnusualError
@@ -110,13 +128,30 @@ def _checked(
         else:
             y, u = _checked_marks(y, getattr(property, "pos_label", 1), flags), _checked_scalars(u, flags)
     else:
-        u = _checked_distributions(reports, flags)
-        y = _checked_classes(y_true, u, labels, flags)
+        y, u, top = _checked_rows(y_true, reports, labels, flags)
         if isinstance(property, Linear) and u.shape[1] != len(property.phi):
             raise _UnusualError
     if len(y) != len(u):
         raise _UnusualError
-    return y, u
+    return y, u, top
+
+
+def _checked_rows(y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]) -> tuple[Tensor, Tensor, _Top]:
+    """Class labels and distributions: plain ones on a GPU in one pass over the matrix."""
+    fused = _fused(reports)
+    plain = fused is not None and _is_here(y_true) and labels is None and reports.ndim == 2 and reports.shape[1] > 1
+    y = tensor(y_true).to(reports.device) if plain else reports
+    if not plain or y.shape != reports.shape[:1] or y.dtype not in (torch.int64, torch.int32):
+        u = _checked_distributions(reports, flags)
+        return _checked_classes(y_true, u, labels, flags), u, None
+    u, y = _floating(reports), y.long().contiguous()
+    bad, top, right = fused.check(u, y, _tolerance(reports), _slack(u))
+    flags.append(bad == 0)
+    return y, u, (right, top)
+
+
+def _tolerance(x: Tensor) -> float:
+    return HALF_ROW_SUM_TOLERANCE if x.dtype in _HALVES else ROW_SUM_TOLERANCE
 
 
 def _floating(x: Tensor) -> Tensor:
@@ -151,7 +186,7 @@ def _within(x: Tensor, low: float, high: float) -> Tensor:
 def _checked_distributions(x: Tensor, flags: list[Tensor]) -> Tensor:
     if x.ndim != 2 or x.shape[1] < 2:
         raise _UnusualError
-    tolerance = HALF_ROW_SUM_TOLERANCE if x.dtype in _HALVES else ROW_SUM_TOLERANCE
+    tolerance = _tolerance(x)
     x = _floating(x)
     flags += [_within(x, -_slack(x), 1 + _slack(x)), _within(x.sum(1), 1 - tolerance, 1 + tolerance)]
     return x
@@ -542,13 +577,10 @@ def _intervals(x: Tensor, edges: Any) -> Tensor:
 def _interval_tables(build: Any) -> Tables:
     """All views over fixed intervals, without a sort, over the union of all edges."""
     sample = build.sample
-    _refuse_outside(build)
+    _refuse_outside(sample, build.rule)
     every = build.edges()
     union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
-    if build.squares or build.needs_cells or sample.views == 1 or (fused := _fused(sample.reports)) is None:
-        sums = _interval_sums(sample, union, build.dispatch.device_numbers >> 2)
-    else:
-        sums = _plain_interval_sums(sample, union, fused)
+    sums = _interval_sums(sample, union, build.dispatch.device_numbers >> 2)
     found = []
     for c, edges in enumerate(every):
         here = sums
@@ -560,34 +592,15 @@ def _interval_tables(build: Any) -> Tables:
     return tuple(found)
 
 
-def _refuse_outside(build: Any) -> None:
-    sample = build.sample
-    low, high = (float(e[i]) for e in build.edges()[:1] for i in (0, -1))
-    if hasattr(build.rule, "values") and not bool(_within(sample.reports, low, high)):
-        host = sample.on_host()
-        refuse_outside_edges(host, build.rule, host.reports)
-
-
-def _fused(reports: Tensor) -> Any:
-    """The kernels in Triton, where there are any and the tensor is on their device."""
-    if not reports.is_cuda:
-        return None
-    try:
-        return importlib.import_module("truecal.backends.fused")
-    except ImportError:
-        return None
-
-
-def _plain_interval_sums(sample: Sample, edges: Any, fused: Any) -> Tensor:
-    """count, outcome and residual sums of 0/1 outcomes without weights: (3, views, intervals)."""
+def _refuse_outside(sample: Sample, rule: FixedRule) -> None:
+    """Given edges must cover every report."""
+    if not isinstance(rule, Edges):
+        return
     reports: Any = sample.reports
-    marks: Any = sample.marks
-    inner = like(edges[1:-1], reports)
-    count, total = fused.interval_sums(reports, inner)
-    place = marks * count.shape[1] + torch.bucketize(reports.gather(1, marks[:, None])[:, 0], inner)
-    one = count.new_ones(()).expand(len(marks))
-    outcome = torch.zeros_like(count).view(-1).index_add_(0, place, one).view_as(count)
-    return torch.stack([count, outcome, total - outcome])
+    (edges,) = rule.edges(sample.bounds, working_dtype(reports))
+    if not bool(_within(reports, float(edges[0]), float(edges[-1]))):
+        host = sample.on_host()
+        refuse_outside_edges(host, rule, host.reports)
 
 
 def _interval_sums(sample: Sample, edges: Any, budget: int) -> Tensor:
@@ -619,6 +632,105 @@ def _added(rows: Sequence[Tensor], cell: Tensor, m: int) -> Tensor:
             sums[:, 0] += x.sum(1) - sums.sum(1)
         found.append(sums)
     return torch.stack(found)
+
+
+# -- raw errors in a few steps -----------------------------------------------------------------------------------------
+
+
+def _fused(reports: Tensor) -> Any:
+    """The kernels in Triton, where there are any and the tensor is on their device."""
+    if not reports.is_cuda:
+        return None
+    try:
+        return importlib.import_module("truecal.backends.fused")
+    except ImportError:
+        return None
+
+
+def raw_moments(
+    sample: Sample, rule: BinningRule, ties: str, norm: str, dispatch: Dispatch, fused: Any = None
+) -> list[Moments] | None:
+    """The squared, or absolute, sums of the bins at each count, where Triton has a short way to them; else None.
+
+    It has one for 0/1 outcomes without weights, over quantile bins and fixed intervals.
+    """
+    fused = fused or _fused(sample.reports)  # type: ignore[arg-type]  # a tensor
+    if fused is None or sample.joint or sample.marks is None or sample.weights is not None or ties == "row":
+        return None
+    if isinstance(rule, Quantile):
+        values, starts = _quantile_values(sample, rule, ties, norm, dispatch, fused)
+    elif isinstance(rule, FixedRule) and sum(rule.counts or (1,)) * sample.views <= _MOST_CELLS:
+        values, starts = _interval_values(sample, rule, norm, fused)
+    else:
+        return None
+    found = np.add.reduceat(values.cpu().numpy(), starts).tolist()
+    return [Moments(absolute=x) if norm == "l1" else Moments(squared=x) for x in found]
+
+
+def _quantile_values(
+    sample: Sample, rule: Quantile, ties: str, norm: str, dispatch: Dispatch, fused: Any
+) -> tuple[Tensor, Any]:
+    """The value of every bin of every count, side by side, summed over views; and where each count begins."""
+    reports: Any = sample.reports
+    ends, upper, lower, starts = _quantile_places(sample.rows, rule.counts or (), reports.device)
+    total: Any = 0.0
+    for tile in _tiles(sample, dispatch.device_numbers):
+        ordered = _views(sample, tile).contiguous().sort(dim=1).values
+        how: dict[str, Any] = {"together": ties == "together", "absolute": norm == "l1"}
+        about = (reports, sample.marks, tile.start, ends, upper, lower)
+        total = total + fused.quantile_bins(ordered, *about, **how).sum(0)
+    return total, starts
+
+
+@lru_cache(maxsize=16)
+def _quantile_places(n: int, counts: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """All cuts of all counts, and for each bin the places of its two ends among them (−1: the beginning)."""
+    every = [np.append(quantile_cuts(n, m), n) for m in counts]
+    union = np.unique(np.concatenate(every))
+    upper = [np.searchsorted(union, ends) for ends in every]
+    lower = [np.concatenate([[-1], places[:-1]]) for places in upper]
+    starts = np.cumsum([0, *(len(places) for places in upper[:-1])])
+    there = (torch.as_tensor(x, device=device) for x in (union, np.concatenate(upper), np.concatenate(lower)))
+    return (*there, starts)  # type: ignore[return-value]
+
+
+def _interval_values(sample: Sample, rule: FixedRule, norm: str, fused: Any) -> tuple[Tensor, Any]:
+    """As `_quantile_values`, over fixed intervals."""
+    _refuse_outside(sample, rule)
+    reports: Any = sample.reports
+    marks: Any = sample.marks
+    upper, places, starts = _interval_places(rule, sample.bounds, reports.dtype, reports.device)
+    if reports.ndim == 2:
+        residual = fused.interval_residuals(reports, marks, upper)
+    else:
+        place = torch.bucketize(reports.contiguous(), upper[:-1])
+        place += torch.arange(len(reports), device=reports.device) % _LANES * len(upper)
+        sums = torch.zeros(_LANES * len(upper), dtype=torch.float64, device=reports.device)
+        residual = sums.index_add_(0, place, reports.double() - marks.double()).view(_LANES, -1).sum(0, keepdim=True)
+    if places is not None:
+        upto = torch.nn.functional.pad(residual.cumsum(1), (1, 0))
+        residual = upto[:, places[1]] - upto[:, places[0]]
+    return (residual.abs() if norm == "l1" else residual.square()).sum(0), starts
+
+
+@lru_cache(maxsize=16)
+def _interval_places(
+    rule: FixedRule, bounds: Any, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, tuple[Tensor, Tensor] | None, Any]:
+    """The upper ends of the intervals between all edges of all counts, the last one open; for several counts the ends
+    of each of their bins among these; and where each count begins."""
+    every = rule.edges(bounds, np.dtype(f"f{dtype.itemsize}"))
+    union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+    upper = torch.as_tensor(np.append(union[1:-1], union.dtype.type(np.inf)), device=device)
+    starts = np.cumsum([0, *(len(edges) - 1 for edges in every[:-1])])
+    if len(every) == 1:
+        return upper, None, starts
+    sides = (
+        np.concatenate([np.searchsorted(union, side) for side in sides])
+        for sides in zip(*((edges[:-1], edges[1:]) for edges in every), strict=True)
+    )
+    low, high = (torch.as_tensor(x, device=device) for x in sides)
+    return upper, (low, high), starts
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------

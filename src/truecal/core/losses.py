@@ -20,8 +20,9 @@ Array = NDArray[Any]
 class Loss:
     """A named loss, called as loss(y_true, y_proba, *, sample_weight=None, per_example=False, labels=None).
 
-    Predictions on a GPU stay there, and so do the losses of single examples. y_true holds labels, or label distributions (n, k) such as shares of human votes: the loss is then its expectation
-    over them, and for squared losses the squared distance from them.
+    y_true holds labels, or label distributions (n, k) such as shares of human votes: the loss is then its expectation
+    over them, and for squared losses the squared distance from them. Predictions on a GPU stay there, and so do the
+    losses of single examples.
     """
 
     def __init__(self, formula: Callable[[Array, Array], Array]) -> None:

@@ -210,7 +210,7 @@ class BinTable:
     def form(self, sums: Array, variance: Array | float = 0.0) -> Array:
         """Per view, the rule's quadratic form S'GS of cell sums; cells that are bins add what tie orders leave open."""
         if self._averaged is None:
-            squares: Array = namespace(sums).einsum("vj,vj->v", sums, sums)
+            squares: Array = namespace(sums).linalg.vecdot(sums, sums)
             return squares if isinstance(variance, float) else squares + variance.sum(-1)
         assert self.points is not None
         bounds = (0.0, 1.0) if isinstance(self.rule, Halfspaces) else self.bounds
