@@ -17,7 +17,7 @@ _FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for 
 def _check(  # type: ignore[no-untyped-def]
     matrix,
     labels,
-    bad,
+    status,
     top,
     right,
     n,
@@ -26,6 +26,7 @@ def _check(  # type: ignore[no-untyped-def]
     column_stride,
     tolerance,
     slack,
+    lanes,
     tile_rows: tl.constexpr,
     tile_columns: tl.constexpr,
 ):
@@ -46,24 +47,30 @@ def _check(  # type: ignore[no-untyped-def]
     y = tl.load(labels + row, mask=inside, other=0)
     fine = (tl.abs(tl.sum(total, 1) - 1) <= tolerance) & (tl.min(least, 1) >= -slack) & (most - 1 <= slack)
     fine = fine & (y >= 0) & (y < k)
-    tl.store(bad, 1, mask=tl.sum((inside & (fine == 0)).to(tl.int32), 0) > 0)
+    tl.store(status, 1, mask=tl.sum((inside & (fine == 0)).to(tl.int32), 0) > 0)
     first = tl.min(tl.where(best == most[:, None], place, k), 1)
+    hit = inside & (first == y)
+    tl.atomic_add(status + 1 + tl.program_id(0) % lanes, tl.sum(hit.to(tl.int32), 0), sem="relaxed")
     tl.store(top + row, most, mask=inside)
-    tl.store(right + row, (first == y).to(tl.uint8), mask=inside)
+    tl.store(right + row, hit.to(tl.uint8), mask=inside)
 
 
-def check(matrix: Tensor, labels: Tensor, tolerance: float, slack: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Whether anything is wrong with distributions and class indices (1 or 0), top probabilities, whether they hit."""
+def check(matrix: Tensor, labels: Tensor, tolerance: float, slack: float) -> tuple[bool, int, Tensor, Tensor]:
+    """Whether distributions and class indices are fine, how often the top class came, its probability, and where.
+
+    One pass over the matrix, and one transfer of a few numbers.
+    """
     n, k = matrix.shape
-    bad = torch.zeros(1, dtype=torch.int32, device=matrix.device)
+    status = torch.zeros(1 + _LANES, dtype=torch.int32, device=matrix.device)
     top = torch.empty(n, dtype=matrix.dtype, device=matrix.device)
     right = torch.empty(n, dtype=torch.uint8, device=matrix.device)
-    columns = min(1024, max(16, triton.next_power_of_2(k)))
-    rows = max(1, 2048 // columns)
+    columns = min(512, max(16, triton.next_power_of_2(k)))
+    rows = 512 // columns
     _check[(triton.cdiv(n, rows),)](
-        matrix, labels, bad, top, right, n, k, *matrix.stride(), tolerance, slack, rows, columns, num_warps=4
+        matrix, labels, status, top, right, n, k, *matrix.stride(), tolerance, slack, _LANES, rows, columns, num_warps=2
     )
-    return bad[0], top, right.view(torch.bool)
+    bad, *hits = status.tolist()
+    return not bad, sum(hits), top, right.view(torch.bool)
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
@@ -105,7 +112,7 @@ def _walk(  # type: ignore[no-untyped-def]
     tl.atomic_add(residual + column * m, tl.sum(low, 0), mask=column < k, sem="relaxed")
 
 
-WALK: dict[str, Any] = {"rows_each": 256, "tile_rows": 4, "tile_columns": 64, "num_warps": 1}
+_WALK: dict[str, Any] = {"rows_each": 256, "tile_rows": 2, "tile_columns": 64, "num_warps": 1}
 
 
 def interval_residuals(matrix: Tensor, labels: Tensor, upper: Tensor) -> Tensor:
@@ -116,22 +123,63 @@ def interval_residuals(matrix: Tensor, labels: Tensor, upper: Tensor) -> Tensor:
     """
     (n, k), m = matrix.shape, len(upper)
     residual = torch.zeros(k, m, dtype=torch.float64, device=matrix.device)
-    grid = (triton.cdiv(n, WALK["rows_each"]), triton.cdiv(k, WALK["tile_columns"]))
+    grid = (triton.cdiv(n, _WALK["rows_each"]), triton.cdiv(k, _WALK["tile_columns"]))
     steps = (m - 1).bit_length()
-    _walk[grid](matrix, labels, upper, residual, n, k, m, *matrix.stride(), steps=steps, **WALK)
+    _walk[grid](matrix, labels, upper, residual, n, k, m, *matrix.stride(), steps=steps, **_WALK)
     return residual
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
-def _runs(ordered, ends, total, n, cuts, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _cells(  # type: ignore[no-untyped-def]
+    reports, marks, upper, residual, n, m, stride, lanes, steps: tl.constexpr, block: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = row < n
+    u = tl.load(reports + row * stride, mask=inside, other=0.0)
+    r = u.to(tl.float64) - tl.load(marks + row, mask=inside, other=0).to(tl.float64)
+    left = tl.zeros((block,), tl.int32)
+    right = left + (m - 1)
+    for _ in range(steps):
+        middle = (left + right) // 2
+        beyond = u > tl.load(upper + middle)
+        left, right = tl.where(beyond, middle + 1, left), tl.where(beyond, right, middle)
+    tl.atomic_add(residual + row % lanes * m + left, r, mask=inside, sem="relaxed")
+
+
+def view_residuals(reports: Tensor, marks: Tensor, upper: Tensor) -> Tensor:
+    """Σ (u − outcome) of one view over intervals with these upper ends: (1, m) float64."""
+    n, m = len(reports), len(upper)
+    residual = torch.zeros(_LANES, m, dtype=torch.float64, device=reports.device)
+    about = (reports, marks.view(torch.uint8), upper, residual, n, m, *reports.stride(), _LANES)
+    _cells[(triton.cdiv(n, 256),)](*about, steps=(m - 1).bit_length(), block=256)
+    return residual.sum(0, keepdim=True)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _runs(ordered, ends, value, first, last, total, n, cuts, steps, block: tl.constexpr):  # type: ignore[no-untyped-def]
     view, j = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    row = ordered + view * n
     begin = tl.load(ends + j - 1, mask=j > 0, other=0)
     end = tl.load(ends + j)
     sums = tl.zeros((block,), tl.float64)
     for start in range(begin, end, block):
         place = start + tl.arange(0, block)
-        sums += tl.load(ordered + view * n + place, mask=place < end, other=0.0).to(tl.float64)
-    tl.store(total + view * cuts + j, tl.sum(sums, 0))
+        sums += tl.load(row + place, mask=place < end, other=0.0).to(tl.float64)
+    v = tl.load(row + end - 1)
+    low, high = end * 0, end - 1
+    past_low, past_high = end, end * 0 + n
+    for _ in range(steps):
+        middle = (low + high) // 2
+        below = tl.load(row + middle) < v
+        low, high = tl.where(below, tl.minimum(middle + 1, high), low), tl.where(below, high, middle)
+        middle = (past_low + past_high) // 2
+        equal = (past_low < past_high) & (tl.load(row + tl.minimum(middle, n - 1)) <= v)
+        past_low, past_high = tl.where(equal, middle + 1, past_low), tl.where(equal, past_high, middle)
+    place = view * cuts + j
+    tl.store(value + place, v)
+    tl.store(first + place, low)
+    tl.store(last + place, past_low)
+    tl.store(total + place, tl.sum(sums, 0))
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
@@ -253,14 +301,15 @@ def quantile_bins(
     the cuts at `ends`. The mathematics is that of `backends.torch._quantile_tables`.
     """
     (views, n), cuts = ordered.shape, len(ends)
-    place = ends - 1
-    value = ordered[:, place]
-    first, last = torch.searchsorted(ordered, value), torch.searchsorted(ordered, value, right=True)
     if cuts <= _FEW_CUTS:
-        total = torch.empty(views, cuts, dtype=torch.float64, device=ordered.device)
-        _runs[(views, cuts)](ordered, ends, total, n, cuts, block=1024)
+        value, total = torch.empty_like(ordered[:, :cuts]), torch.empty_like(ordered[:, :cuts], dtype=torch.float64)
+        first, last = torch.empty_like(total, dtype=torch.int64), torch.empty_like(total, dtype=torch.int64)
+        _runs[(views, cuts)](ordered, ends, value, first, last, total, n, cuts, n.bit_length(), block=1024)
         total = total.cumsum(1)
     else:
+        place = ends - 1
+        value = ordered[:, place]
+        first, last = torch.searchsorted(ordered, value), torch.searchsorted(ordered, value, right=True)
         total = ordered.cumsum(1, dtype=torch.float64)[:, place]
     matrix = reports.ndim == 2
     lanes = 1 if matrix else _LANES

@@ -92,7 +92,7 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
     try:
         y, reports, top = _checked(property, y_true, reports, labels, flags)
         weights = _checked_weights(sample_weight, reports, flags)
-        if bool(torch.stack(flags).all() if len(flags) > 1 else flags[0]):
+        if not flags or bool(torch.stack(flags).all()):
             return _sample(property, y, reports, weights, top)
     except _UnusualError:
         pass
@@ -103,15 +103,19 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
     return _sample(property, y, reports, moved, None)
 
 
-_Top = tuple[Tensor, Tensor] | None  # whether the top class came, and its probability, where they are known already
+_Top = tuple[Tensor, Tensor, int] | None
+"""Where they are known already: whether the top class came, its probability, and how often it came."""
 
 
 def _sample(property: Property, y: Any, reports: Any, weights: Any, top: _Top) -> Sample:
     if top is None or not isinstance(property, Confidence):
         return property.sample(y, reports, weights)
-    right, confidence = top
+    right, confidence, hits = top
     known = TopLabel().sample(right, confidence, weights)  # type: ignore[arg-type]  # tensors in place of arrays
-    return replace(known, distributions=reports, labels=y)
+    sample = replace(known, distributions=reports, labels=y)
+    if weights is None:
+        vars(sample)["wrong_weight"] = float(len(reports) - hits)  # a cached property, known without another transfer
+    return sample
 
 
 def _checked(
@@ -145,9 +149,10 @@ def _checked_rows(y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]
         u = _checked_distributions(reports, flags)
         return _checked_classes(y_true, u, labels, flags), u, None
     u, y = _floating(reports), y.long().contiguous()
-    bad, top, right = fused.check(u, y, _tolerance(reports), _slack(u))
-    flags.append(bad == 0)
-    return y, u, (right, top)
+    fine, hits, top, right = fused.check(u, y, _tolerance(reports), _slack(u))
+    if not fine:
+        raise _UnusualError
+    return y, u, (right, top, hits)
 
 
 def _tolerance(x: Tensor) -> float:
@@ -639,8 +644,11 @@ def _added(rows: Sequence[Tensor], cell: Tensor, m: int) -> Tensor:
 
 def _fused(reports: Tensor) -> Any:
     """The kernels in Triton, where there are any and the tensor is on their device."""
-    if not reports.is_cuda:
-        return None
+    return _kernels() if reports.is_cuda else None
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> Any:
     try:
         return importlib.import_module("truecal.backends.fused")
     except ImportError:
@@ -703,14 +711,12 @@ def _interval_values(sample: Sample, rule: FixedRule, norm: str, fused: Any) -> 
     if reports.ndim == 2:
         residual = fused.interval_residuals(reports, marks, upper)
     else:
-        place = torch.bucketize(reports.contiguous(), upper[:-1])
-        place += torch.arange(len(reports), device=reports.device) % _LANES * len(upper)
-        sums = torch.zeros(_LANES * len(upper), dtype=torch.float64, device=reports.device)
-        residual = sums.index_add_(0, place, reports.double() - marks.double()).view(_LANES, -1).sum(0, keepdim=True)
+        residual = fused.view_residuals(reports, marks, upper)
     if places is not None:
         upto = torch.nn.functional.pad(residual.cumsum(1), (1, 0))
         residual = upto[:, places[1]] - upto[:, places[0]]
-    return (residual.abs() if norm == "l1" else residual.square()).sum(0), starts
+    values = residual.abs() if norm == "l1" else residual.square()
+    return values.sum(0) if sample.views > 1 else values[0], starts
 
 
 @lru_cache(maxsize=16)

@@ -75,7 +75,7 @@ class Sample:
         """W²/Σw², which is n for equal weights: what multiplies an error to put it on the scale of its loss."""
         return self.total_weight**2 / self.total_weight_sq
 
-    @property
+    @cached_property
     def wrong_weight(self) -> float:
         """Σ w(1 − z)."""
         if self.wrong is None:
@@ -85,9 +85,9 @@ class Sample:
     @property
     def wrong_weight_sq(self) -> float:
         """Σ w²(1 − z): what the confidence correction adds to n²·error."""
-        if self.wrong is None:
-            return 0.0
-        return float(self.wrong.sum() if self.weights is None else (self.weights**2 * self.wrong).sum())
+        if self.wrong is None or self.weights is None:
+            return self.wrong_weight
+        return float((self.weights**2 * self.wrong).sum())
 
     def view(self, j: int) -> Array:
         """The reports of view j."""
