@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 import truecal
+from on_device import OnDevice
 from truecal.backends import on_device
 from truecal.backends import torch as backend
 from truecal.backends.numpy import Dispatch
@@ -109,18 +109,6 @@ def test_so_many_intervals_that_none_can_be_listed():
 
 
 # -- what people hand in -----------------------------------------------------------------------------------------------
-
-
-class OnDevice:
-    """A tensor that says it lies on a GPU: public functions then go the way of GPU tensors, on the CPU."""
-
-    def __init__(self, array):
-        self._tensor = array if isinstance(array, torch.Tensor) else torch.as_tensor(np.asarray(array))
-        self.device = SimpleNamespace(type="cuda")
-        self.shape, self.ndim = self._tensor.shape, self._tensor.ndim
-
-    def detach(self):
-        return self._tensor
 
 
 def numbers(result):

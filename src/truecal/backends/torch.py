@@ -73,7 +73,8 @@ def like(array: Any, other: Tensor) -> Tensor:
     return torch.as_tensor(np.ascontiguousarray(array), device=other.device)
 
 
-def _on_host(x: Any) -> Any:
+def on_cpu(x: Any) -> Any:
+    """A tensor on the CPU; anything else as it is."""
     return tensor(x).cpu() if _is_here(x) else x
 
 
@@ -96,8 +97,8 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
             return _sample(property, y, reports, weights, top)
     except _UnusualError:
         pass
-    found, host = property.check(_on_host(y_true), _on_host(y_proba), labels)
-    weight = check_weights(_on_host(sample_weight), len(host))
+    found, host = property.check(on_cpu(y_true), on_cpu(y_proba), labels)
+    weight = check_weights(on_cpu(sample_weight), len(host))
     y, reports = like(found, reports), like(host, reports)
     moved = None if weight is None else like(weight, reports)
     return _sample(property, y, reports, moved, None)
@@ -200,7 +201,7 @@ def _checked_distributions(x: Tensor, flags: list[Tensor]) -> Tensor:
 def _checked_classes(y_true: Any, p: Tensor, labels: Any, flags: list[Tensor]) -> Tensor:
     y = tensor(y_true).to(p.device) if _is_here(y_true) else None
     if y is None or labels is not None or y.ndim > 2 or (y.is_floating_point() and y.ndim < 2) or y.dtype == torch.bool:
-        return like(check_class_outcomes(_on_host(y_true), p.shape[1], labels), p)
+        return like(check_class_outcomes(on_cpu(y_true), p.shape[1], labels), p)
     if y.ndim == 2 and y.shape[1] > 1:
         if y.shape[1] != p.shape[1]:
             raise _UnusualError
