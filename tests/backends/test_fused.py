@@ -65,15 +65,15 @@ def test_what_has_no_short_way():
 @pytest.mark.parametrize("k", [2, 5, 40])
 def test_one_pass_checks_the_rows_and_finds_the_top(k):
     y, p = matrix(70, k, ties=True)
-    fine, hits, top, right = fused.check(p, y, 1e-3, 1e-6)
-    assert fine and hits == int(right.sum())
+    status, top, right = fused.check(p, y, 1e-3, 1e-6)
+    assert fused.verdict(status) == (True, int(right.sum()))
     assert top.tolist() == p.max(1).values.tolist()
     assert right.tolist() == (torch.as_tensor(p.numpy().argmax(1)) == y).tolist()
     for place, value in [((69, 1), float("nan")), ((3, 0), 1.5), ((3, 0), -0.5), ((3, 0), float("inf"))]:
         q = p.clone()
         q[place] = value
-        assert not fused.check(q, y, 1e-3, 1e-6)[0]
+        assert not fused.verdict(fused.check(q, y, 1e-3, 1e-6)[0])[0]
     for wrong in (-1, k):
         z = y.clone()
         z[69] = wrong
-        assert not fused.check(p, z, 1e-3, 1e-6)[0]
+        assert not fused.verdict(fused.check(p, z, 1e-3, 1e-6)[0])[0]

@@ -55,22 +55,26 @@ def _check(  # type: ignore[no-untyped-def]
     tl.store(right + row, hit.to(tl.uint8), mask=inside)
 
 
-def check(matrix: Tensor, labels: Tensor, tolerance: float, slack: float) -> tuple[bool, int, Tensor, Tensor]:
-    """Whether distributions and class indices are fine, how often the top class came, its probability, and where.
+def check(matrix: Tensor, labels: Tensor, tolerance: float, slack: float) -> tuple[Tensor, Tensor, Tensor]:
+    """One pass over distributions and class indices: its status, the top probabilities, and whether their class came.
 
-    One pass over the matrix, and one transfer of a few numbers.
+    Nothing waits for the device here; `verdict` reads the status.
     """
     n, k = matrix.shape
     status = torch.zeros(1 + _LANES, dtype=torch.int32, device=matrix.device)
     top = torch.empty(n, dtype=matrix.dtype, device=matrix.device)
-    right = torch.empty(n, dtype=torch.uint8, device=matrix.device)
+    right = torch.empty(n, dtype=torch.bool, device=matrix.device)
     columns = min(512, max(16, triton.next_power_of_2(k)))
     rows = 512 // columns
-    _check[(triton.cdiv(n, rows),)](
-        matrix, labels, status, top, right, n, k, *matrix.stride(), tolerance, slack, _LANES, rows, columns, num_warps=2
-    )
+    about = (matrix, labels, status, top, right.view(torch.uint8), n, k, *matrix.stride(), tolerance, slack, _LANES)
+    _check[(triton.cdiv(n, rows),)](*about, rows, columns, num_warps=2)
+    return status, top, right
+
+
+def verdict(status: Tensor) -> tuple[bool, int]:
+    """Whether everything was fine, and how often the top class came."""
     bad, *hits = status.tolist()
-    return not bad, sum(hits), top, right.view(torch.bool)
+    return not bad, sum(hits)
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
@@ -156,7 +160,7 @@ def view_residuals(reports: Tensor, marks: Tensor, upper: Tensor) -> Tensor:
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
-def _runs(ordered, ends, value, first, last, total, n, cuts, steps, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _runs(ordered, ends, cut, n, views, cuts, steps, block: tl.constexpr):  # type: ignore[no-untyped-def]
     view, j = tl.program_id(0).to(tl.int64), tl.program_id(1)
     row = ordered + view * n
     begin = tl.load(ends + j - 1, mask=j > 0, other=0)
@@ -165,21 +169,21 @@ def _runs(ordered, ends, value, first, last, total, n, cuts, steps, block: tl.co
     for start in range(begin, end, block):
         place = start + tl.arange(0, block)
         sums += tl.load(row + place, mask=place < end, other=0.0).to(tl.float64)
-    v = tl.load(row + end - 1)
+    value = tl.load(row + end - 1)
     low, high = end * 0, end - 1
     past_low, past_high = end, end * 0 + n
     for _ in range(steps):
         middle = (low + high) // 2
-        below = tl.load(row + middle) < v
+        below = tl.load(row + middle) < value
         low, high = tl.where(below, tl.minimum(middle + 1, high), low), tl.where(below, high, middle)
         middle = (past_low + past_high) // 2
-        equal = (past_low < past_high) & (tl.load(row + tl.minimum(middle, n - 1)) <= v)
+        equal = (past_low < past_high) & (tl.load(row + tl.minimum(middle, n - 1)) <= value)
         past_low, past_high = tl.where(equal, middle + 1, past_low), tl.where(equal, past_high, middle)
-    place = view * cuts + j
-    tl.store(value + place, v)
-    tl.store(first + place, low)
-    tl.store(last + place, past_low)
-    tl.store(total + place, tl.sum(sums, 0))
+    here, plane = cut + view * cuts + j, views.to(tl.int64) * cuts
+    tl.store(here, value.to(tl.float64))
+    tl.store(here + plane, low.to(tl.float64))
+    tl.store(here + 2 * plane, past_low.to(tl.float64))
+    tl.store(here + 3 * plane, tl.sum(sums, 0))
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
@@ -204,11 +208,11 @@ def _hits(  # type: ignore[no-untyped-def]
     if matrix:
         view = mark - first_view
         hit = (row < n) & (view >= 0) & (view < views)
-        own = tl.load(reports + row * row_stride + mark * column_stride, mask=hit, other=0.0)
+        own = tl.load(reports + row * row_stride + mark * column_stride, mask=hit, other=0.0).to(tl.float64)
     else:
         view = mark * 0
         hit = (row < n) & (mark == 1)
-        own = tl.load(reports + row * row_stride, mask=hit, other=0.0)
+        own = tl.load(reports + row * row_stride, mask=hit, other=0.0).to(tl.float64)
     low = tl.zeros((block,), tl.int32)
     high = low + cuts
     past_low, past_high = low, high
@@ -221,28 +225,42 @@ def _hits(  # type: ignore[no-untyped-def]
         found = tl.load(value + view * cuts + middle, mask=hit & (past_low < past_high), other=0.0)
         right = (past_low < past_high) & (found <= own)
         past_low, past_high = tl.where(right, middle + 1, past_low), tl.where(right, past_high, middle)
-    lane = tl.program_id(0).to(tl.int64) % lanes * 2
+    lane = (
+        tl.program_id(0).to(tl.int64) % lanes * 2
+    )  # how many lie below the value at a cut, and how many at most there
     one = tl.full((block,), 1.0, tl.float64)
     tl.atomic_add(counts + (lane * views + view) * (cuts + 1) + past_low, one, mask=hit, sem="relaxed")
     tl.atomic_add(counts + ((lane + 1) * views + view) * (cuts + 1) + low, one, mask=hit, sem="relaxed")
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
-def _at_cut(index, view, cuts, ends, value, first, last, total, counts, views, together: tl.constexpr):  # type: ignore[no-untyped-def]
+def _upto(x, index, cuts, few: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Sums of x[0..index]; with many cuts x holds them already."""
+    if few == 0:
+        return tl.load(x + index, mask=index >= 0, other=0.0)
+    place = tl.arange(0, few)
+    every = tl.load(x + place, mask=place < cuts, other=0.0)
+    return tl.sum(tl.where(place[None, :] <= index[:, None], every[None, :], 0.0), 1)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # as above
+def _at_cut(index, view, views, cuts, ends, cut, counts, lanes, together: tl.constexpr, few: tl.constexpr):  # type: ignore[no-untyped-def]
     there = index >= 0
-    place = view * cuts + index
+    here, plane = cut + view * cuts, views.to(tl.int64) * cuts
     end = tl.load(ends + index, mask=there, other=0).to(tl.float64)
-    f = tl.load(first + place, mask=there, other=0).to(tl.float64)
-    t = tl.load(last + place, mask=there, other=0).to(tl.float64)
-    upto = tl.load(counts + (views + view) * (cuts + 1) + index, mask=there, other=0.0)
-    sums = tl.load(total + place, mask=there, other=0.0)
+    first = tl.load(here + plane + index, mask=there, other=0.0)
+    last = tl.load(here + 2 * plane + index, mask=there, other=0.0)
+    total = _upto(here + 3 * plane, index, cuts, few)
+    below, at_most = total * 0, total * 0
+    for lane in range(lanes):
+        below += _upto(counts + (2 * lane * views + view) * (cuts + 1), index, cuts, few)
+        at_most += _upto(counts + ((2 * lane + 1) * views + view) * (cuts + 1), index, cuts, few)
     if together:
-        v = tl.load(value + place, mask=there, other=0.0).to(tl.float64)
-        return end, f, t, sums + (t - end) * v - upto, upto * 0
-    below = tl.load(counts + view * (cuts + 1) + index, mask=there, other=0.0)
-    size, marked = t - f, upto - below
+        value = tl.load(here + index, mask=there, other=0.0)
+        return end, first, last, total + (last - end) * value - at_most, total * 0
+    size, marked = last - first, at_most - below
     spread = tl.maximum(size * marked - marked * marked, 0.0) / tl.maximum(size * size * (size - 1), 1.0)
-    return end, f, t, sums - (below + marked * (end - f) / tl.maximum(size, 1.0)), spread
+    return end, first, last, total - (below + marked * (end - first) / tl.maximum(size, 1.0)), spread
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
@@ -250,27 +268,24 @@ def _bins(  # type: ignore[no-untyped-def]
     upper,
     lower,
     ends,
-    value,
-    first,
-    last,
-    total,
+    cut,
     counts,
     out,
     bins,
-    cuts,
     views,
+    cuts,
+    lanes,
     together: tl.constexpr,
     absolute: tl.constexpr,
+    few: tl.constexpr,
     block: tl.constexpr,
 ):
     view = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * block + tl.arange(0, block)
     here = tl.load(upper + j, mask=j < bins, other=0)
     there = tl.load(lower + j, mask=j < bins, other=-1)
-    end, f, t, upto, spread = _at_cut(here, view, cuts, ends, value, first, last, total, counts, views, together)
-    start, f0, t0, before, spread0 = _at_cut(
-        there, view, cuts, ends, value, first, last, total, counts, views, together
-    )
+    end, f, t, upto, spread = _at_cut(here, view, views, cuts, ends, cut, counts, lanes, together, few)
+    start, f0, t0, before, spread0 = _at_cut(there, view, views, cuts, ends, cut, counts, lanes, together, few)
     s = upto - before
     if absolute:
         found = tl.abs(s)
@@ -301,26 +316,34 @@ def quantile_bins(
     the cuts at `ends`. The mathematics is that of `backends.torch._quantile_tables`.
     """
     (views, n), cuts = ordered.shape, len(ends)
-    if cuts <= _FEW_CUTS:
-        value, total = torch.empty_like(ordered[:, :cuts]), torch.empty_like(ordered[:, :cuts], dtype=torch.float64)
-        first, last = torch.empty_like(total, dtype=torch.int64), torch.empty_like(total, dtype=torch.int64)
-        _runs[(views, cuts)](ordered, ends, value, first, last, total, n, cuts, n.bit_length(), block=1024)
-        total = total.cumsum(1)
-    else:
-        place = ends - 1
-        value = ordered[:, place]
-        first, last = torch.searchsorted(ordered, value), torch.searchsorted(ordered, value, right=True)
-        total = ordered.cumsum(1, dtype=torch.float64)[:, place]
+    few = triton.next_power_of_2(cuts) if cuts <= _FEW_CUTS else 0
+    cut = _cuts(ordered, ends, bool(few))
     matrix = reports.ndim == 2
     lanes = 1 if matrix else _LANES
     counts = torch.zeros(lanes, 2, views, cuts + 1, dtype=torch.float64, device=ordered.device)
     strides = reports.stride() if matrix else (*reports.stride(), 0)
-    of_rows: dict[str, Any] = {"steps": cuts.bit_length(), "matrix": matrix, "block": 256}
     rows = marks if matrix else marks.view(torch.uint8)
-    _hits[(triton.cdiv(n, 256),)](reports, rows, value, counts, n, views, cuts, first_view, *strides, lanes, **of_rows)
-    counted = counts.sum(0).cumsum(2) if lanes > 1 else counts[0].cumsum(2)
-    out = torch.empty(views, len(upper), dtype=torch.float64, device=ordered.device)
-    grid = (views, triton.cdiv(len(upper), 128))
-    about = (upper, lower, ends, value, first, last, total, counted, out, len(upper), cuts, views)
-    _bins[grid](*about, together=together, absolute=absolute, block=128)
+    about = (reports, rows, cut, counts, n, views, cuts, first_view, *strides, lanes)
+    _hits[(triton.cdiv(n, 256),)](*about, steps=cuts.bit_length(), matrix=matrix, block=256)
+    if not few:
+        counts, lanes = counts.sum(0).cumsum(2), 1
+    bins, block = len(upper), 16 if few else 128
+    out = torch.empty(views, bins, dtype=torch.float64, device=ordered.device)
+    options: dict[str, Any] = {"together": together, "absolute": absolute, "few": few, "block": block}
+    grid = (views, triton.cdiv(bins, block))
+    _bins[grid](upper, lower, ends, cut, counts, out, bins, views, cuts, lanes, **options)
     return out
+
+
+def _cuts(ordered: Tensor, ends: Tensor, few: bool) -> Tensor:
+    """For every cut: the report before it, the first and last place of its equals, and the sum of its run (few cuts)
+    or of all reports before it, (4, views, cuts) in float64."""
+    (views, n), cuts = ordered.shape, len(ends)
+    if few:
+        cut = torch.empty(4, views, cuts, dtype=torch.float64, device=ordered.device)
+        _runs[(views, cuts)](ordered, ends, cut, n, views, cuts, n.bit_length(), block=1024)
+        return cut
+    value = ordered[:, ends - 1]
+    first, last = torch.searchsorted(ordered, value), torch.searchsorted(ordered, value, right=True)
+    total = ordered.cumsum(1, dtype=torch.float64)[:, ends - 1]
+    return torch.stack([value.double(), first.double(), last.double(), total])

@@ -28,12 +28,13 @@ from ..core.data import (
     check_weights,
     working_dtype,
 )
-from ..core.properties import Binary, Confidence, Linear, Outcomes, Property, TopLabel
+from ..core.properties import Binary, Classwise, Confidence, Linear, Outcomes, Property, TopLabel
 from ..core.rules import (
     ArgmaxQuantile,
     AveragedRule,
     BinningRule,
     Edges,
+    EqualWidth,
     Exact,
     FixedRule,
     Halfspaces,
@@ -114,9 +115,36 @@ def _sample(property: Property, y: Any, reports: Any, weights: Any, top: _Top) -
     right, confidence, hits = top
     known = TopLabel().sample(right, confidence, weights)  # type: ignore[arg-type]  # tensors in place of arrays
     sample = replace(known, distributions=reports, labels=y)
-    if weights is None:
-        vars(sample)["wrong_weight"] = float(len(reports) - hits)  # a cached property, known without another transfer
+    return sample if weights is not None else _with_hits(sample, hits)
+
+
+def _with_hits(sample: Sample, hits: int) -> Sample:
+    """A sample of confidences that knows how many of its top classes came, without another transfer."""
+    if sample.wrong is not None:
+        vars(sample)["wrong_weight"] = float(sample.rows - hits)  # a cached property
     return sample
+
+
+def read_and_measure(
+    error: Any, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any
+) -> tuple[Sample, list[Moments] | None]:
+    """A sample, and what its raw error is made of where Triton has a short way there (else None).
+
+    The check of the rows and the sums are under way together and read together: a number that comes from rows which
+    turn out to be wrong is thrown away, and the checks of the CPU say what is wrong.
+    """
+    property, rule = error.property, error.binning
+    plain = isinstance(property, (Classwise, Confidence)) and isinstance(rule, (Quantile, EqualWidth))
+    ahead = _walked(y_true, tensor(y_proba), labels) if plain and sample_weight is None else None
+    if ahead is not None:
+        y, u, (status, top, right), fused = ahead
+        sample = _sample(property, y, u, None, (right, top, 0))
+        rule = error.at(sample).binning
+        values = _raw_values(sample, rule, error.ties, error.norm, DISPATCH, fused)
+        fine, hits = fused.verdict(status)
+        if fine and values is not None:
+            return _with_hits(sample, hits), _moments(*values, error.norm)
+    return read(property, y_true, y_proba, sample_weight, labels), None
 
 
 def _checked(
@@ -143,17 +171,27 @@ def _checked(
 
 def _checked_rows(y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]) -> tuple[Tensor, Tensor, _Top]:
     """Class labels and distributions: plain ones on a GPU in one pass over the matrix."""
-    fused = _fused(reports)
-    plain = fused is not None and _is_here(y_true) and labels is None and reports.ndim == 2 and reports.shape[1] > 1
-    y = tensor(y_true).to(reports.device) if plain else reports
-    if not plain or y.shape != reports.shape[:1] or y.dtype not in (torch.int64, torch.int32):
+    ahead = _walked(y_true, reports, labels)
+    if ahead is None:
         u = _checked_distributions(reports, flags)
         return _checked_classes(y_true, u, labels, flags), u, None
-    u, y = _floating(reports), y.long().contiguous()
-    fine, hits, top, right = fused.check(u, y, _tolerance(reports), _slack(u))
+    y, u, (status, top, right), fused = ahead
+    fine, hits = fused.verdict(status)
     if not fine:
         raise _UnusualError
     return y, u, (right, top, hits)
+
+
+def _walked(y_true: Any, reports: Tensor, labels: Any) -> tuple[Tensor, Tensor, Any, Any] | None:
+    """Class indices and distributions whose check is under way, with its status; None where they are not plain."""
+    fused = _fused(reports)
+    if fused is None or labels is not None or not _is_here(y_true) or reports.ndim != 2 or reports.shape[1] < 2:
+        return None
+    y = tensor(y_true).to(reports.device)
+    if y.shape != reports.shape[:1] or y.dtype not in (torch.int64, torch.int32) or not len(y):
+        return None
+    u, y = _floating(reports), y.long().contiguous()
+    return y, u, fused.check(u, y, _tolerance(reports), _slack(u)), fused
 
 
 def _tolerance(x: Tensor) -> float:
@@ -664,22 +702,32 @@ def raw_moments(
     It has one for 0/1 outcomes without weights, over quantile bins and fixed intervals.
     """
     fused = fused or _fused(sample.reports)  # type: ignore[arg-type]  # a tensor
-    if fused is None or sample.joint or sample.marks is None or sample.weights is not None or ties == "row":
-        return None
-    if isinstance(rule, Quantile):
-        values, starts = _quantile_values(sample, rule, ties, norm, dispatch, fused)
-    elif isinstance(rule, FixedRule) and sum(rule.counts or (1,)) * sample.views <= _MOST_CELLS:
-        values, starts = _interval_values(sample, rule, norm, fused)
-    else:
-        return None
+    found = None if fused is None else _raw_values(sample, rule, ties, norm, dispatch, fused)
+    return None if found is None else _moments(*found, norm)
+
+
+def _moments(values: Tensor, starts: Any, norm: str) -> list[Moments]:
+    """One number for each bin count, from those of its bins."""
     found = np.add.reduceat(values.cpu().numpy(), starts).tolist()
     return [Moments(absolute=x) if norm == "l1" else Moments(squared=x) for x in found]
+
+
+def _raw_values(
+    sample: Sample, rule: BinningRule, ties: str, norm: str, dispatch: Dispatch, fused: Any
+) -> tuple[Tensor, Any] | None:
+    """The value of every bin of every count, side by side, summed over views; and where each count begins."""
+    if sample.joint or sample.marks is None or sample.weights is not None or ties == "row":
+        return None
+    if isinstance(rule, Quantile):
+        return _quantile_values(sample, rule, ties, norm, dispatch, fused)
+    if isinstance(rule, FixedRule) and sum(rule.counts or (1,)) * sample.views <= _MOST_CELLS:
+        return _interval_values(sample, rule, norm, fused)
+    return None
 
 
 def _quantile_values(
     sample: Sample, rule: Quantile, ties: str, norm: str, dispatch: Dispatch, fused: Any
 ) -> tuple[Tensor, Any]:
-    """The value of every bin of every count, side by side, summed over views; and where each count begins."""
     reports: Any = sample.reports
     ends, upper, lower, starts = _quantile_places(sample.rows, rule.counts or (), reports.device)
     total: Any = 0.0
@@ -687,7 +735,8 @@ def _quantile_values(
         ordered = _views(sample, tile).contiguous().sort(dim=1).values
         how: dict[str, Any] = {"together": ties == "together", "absolute": norm == "l1"}
         about = (reports, sample.marks, tile.start, ends, upper, lower)
-        total = total + fused.quantile_bins(ordered, *about, **how).sum(0)
+        found = fused.quantile_bins(ordered, *about, **how)
+        total = total + found.sum(0) if sample.views > 1 else found[0]
     return total, starts
 
 
@@ -704,7 +753,6 @@ def _quantile_places(n: int, counts: tuple[int, ...], device: torch.device) -> t
 
 
 def _interval_values(sample: Sample, rule: FixedRule, norm: str, fused: Any) -> tuple[Tensor, Any]:
-    """As `_quantile_values`, over fixed intervals."""
     _refuse_outside(sample, rule)
     reports: Any = sample.reports
     marks: Any = sample.marks

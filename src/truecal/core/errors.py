@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends import device_backend, is_tensor
+from ..backends import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
 from .data import shown
@@ -142,11 +142,15 @@ class CalibrationError:
             raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
         if scale == "bins" and not self.binning.has_counts:
             raise ValueError(f"scale='bins' cannot apply: {shown(self.binning)} has no requested bin count")
-        sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        found: list[Moments] | None = None
+        if on_device(y_proba) and scale != "score":
+            sample, found = device_backend().read_and_measure(self, y_true, y_proba, sample_weight, labels)
+        else:
+            sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         if scale == "score":
             return self._present(np.array([parts.score for parts in self.parts(sample)]))
         factor = {"raw": 1.0, "loss": sample.size}.get(scale) or np.array(self.at(sample).binning.counts, dtype=float)
-        return self._present(self.of(sample) * factor)
+        return self._present(self._raw(sample, found or self._moments(sample, False, None, DISPATCH)) * factor)
 
     @builtins.property
     def ties(self) -> str:
@@ -155,7 +159,10 @@ class CalibrationError:
 
     def of(self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None) -> Array:
         """Raw values of a validated sample, one per bin count; cells that are made already are read."""
-        found, totals = self._moments(sample, False, cells, dispatch), Totals.of(sample)
+        return self._raw(sample, self._moments(sample, False, cells, dispatch))
+
+    def _raw(self, sample: Sample, found: list[Moments]) -> Array:
+        totals = Totals.of(sample)
         return np.array([self._error(sums, totals, sample.averaged) for sums in found])
 
     def parts(
