@@ -101,9 +101,10 @@ def _walk(  # type: ignore[no-untyped-def]
         inside = (row[:, None] < n) & (column[None, :] < k)
         u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=inside, other=0.0)
         y = tl.load(labels + row, mask=row < n, other=-1)
-        r = u.to(tl.float64) - (column[None, :] == y[:, None]).to(tl.float64)
+        wide = u.to(tl.float64)
+        r = tl.where(column[None, :] == y[:, None], wide - 1.0, wide)
         high = inside & (u > first)
-        low += tl.where(high | (inside == 0), 0.0, r)
+        low += tl.where(high, 0.0, r)
         if tl.max(tl.max(high.to(tl.int32), 1), 0) > 0:
             left = tl.zeros((tile_rows, tile_columns), tl.int32)
             right = left + (m - 1)
@@ -116,7 +117,7 @@ def _walk(  # type: ignore[no-untyped-def]
     tl.atomic_add(residual + column * m, tl.sum(low, 0), mask=column < k, sem="relaxed")
 
 
-_WALK: dict[str, Any] = {"rows_each": 256, "tile_rows": 2, "tile_columns": 64, "num_warps": 1}
+_WALK: dict[str, Any] = {"rows_each": 64, "tile_rows": 4, "tile_columns": 32, "num_warps": 1}
 
 
 def interval_residuals(matrix: Tensor, labels: Tensor, upper: Tensor) -> Tensor:
@@ -179,7 +180,7 @@ def _runs(ordered, ends, cut, n, views, cuts, steps, block: tl.constexpr):  # ty
         middle = (past_low + past_high) // 2
         equal = (past_low < past_high) & (tl.load(row + tl.minimum(middle, n - 1)) <= value)
         past_low, past_high = tl.where(equal, middle + 1, past_low), tl.where(equal, past_high, middle)
-    here, plane = cut + view * cuts + j, views.to(tl.int64) * cuts
+    here, plane = cut + view * cuts + j, (view * 0 + views) * cuts
     tl.store(here, value.to(tl.float64))
     tl.store(here + plane, low.to(tl.float64))
     tl.store(here + 2 * plane, past_low.to(tl.float64))
@@ -237,16 +238,18 @@ def _hits(  # type: ignore[no-untyped-def]
 def _upto(x, index, cuts, few: tl.constexpr):  # type: ignore[no-untyped-def]
     """Sums of x[0..index]; with many cuts x holds them already."""
     if few == 0:
-        return tl.load(x + index, mask=index >= 0, other=0.0)
-    place = tl.arange(0, few)
-    every = tl.load(x + place, mask=place < cuts, other=0.0)
-    return tl.sum(tl.where(place[None, :] <= index[:, None], every[None, :], 0.0), 1)
+        found = tl.load(x + index, mask=index >= 0, other=0.0)
+    else:
+        place = tl.arange(0, few)
+        every = tl.load(x + place, mask=place < cuts, other=0.0)
+        found = tl.sum(tl.where(place[None, :] <= index[:, None], every[None, :], 0.0), 1)
+    return found
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above
 def _at_cut(index, view, views, cuts, ends, cut, counts, lanes, together: tl.constexpr, few: tl.constexpr):  # type: ignore[no-untyped-def]
     there = index >= 0
-    here, plane = cut + view * cuts, views.to(tl.int64) * cuts
+    here, plane = cut + view * cuts, (view * 0 + views) * cuts
     end = tl.load(ends + index, mask=there, other=0).to(tl.float64)
     first = tl.load(here + plane + index, mask=there, other=0.0)
     last = tl.load(here + 2 * plane + index, mask=there, other=0.0)
@@ -255,12 +258,14 @@ def _at_cut(index, view, views, cuts, ends, cut, counts, lanes, together: tl.con
     for lane in range(lanes):
         below += _upto(counts + (2 * lane * views + view) * (cuts + 1), index, cuts, few)
         at_most += _upto(counts + ((2 * lane + 1) * views + view) * (cuts + 1), index, cuts, few)
-    if together:
-        value = tl.load(here + index, mask=there, other=0.0)
-        return end, first, last, total + (last - end) * value - at_most, total * 0
     size, marked = last - first, at_most - below
-    spread = tl.maximum(size * marked - marked * marked, 0.0) / tl.maximum(size * size * (size - 1), 1.0)
-    return end, first, last, total - (below + marked * (end - first) / tl.maximum(size, 1.0)), spread
+    if together:
+        residual = total + (last - end) * tl.load(here + index, mask=there, other=0.0) - at_most
+        spread = total * 0
+    else:
+        residual = total - (below + marked * (end - first) / tl.maximum(size, 1.0))
+        spread = tl.maximum(size * marked - marked * marked, 0.0) / tl.maximum(size * size * (size - 1), 1.0)
+    return end, first, last, residual, spread
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # as above

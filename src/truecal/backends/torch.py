@@ -683,15 +683,20 @@ def _added(rows: Sequence[Tensor], cell: Tensor, m: int) -> Tensor:
 
 def _fused(reports: Tensor) -> Any:
     """The kernels in Triton, where there are any and the tensor is on their device."""
-    return _kernels() if reports.is_cuda else None
+    return _kernels(reports.device) if reports.is_cuda else None
 
 
-@lru_cache(maxsize=1)
-def _kernels() -> Any:
+@lru_cache(maxsize=16)
+def _kernels(device: torch.device) -> Any:
+    """The module of the kernels, if Triton is there and can compile: it also needs a C compiler, and a recent GPU."""
     try:
-        return importlib.import_module("truecal.backends.fused")
-    except ImportError:
+        fused = importlib.import_module("truecal.backends.fused")
+        fused.check(
+            torch.full((1, 2), 0.5, device=device), torch.zeros(1, dtype=torch.int64, device=device), 1e-3, 1e-6
+        )
+    except Exception:  # whatever Triton's tools raise; torch alone gives the same numbers
         return None
+    return fused
 
 
 def raw_moments(
