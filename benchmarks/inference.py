@@ -15,8 +15,8 @@ import time
 
 import numpy as np
 
+from truecal import calibration_test
 from truecal.core.errors import CalibrationError, get_error
-from truecal.inference import calibration_test
 
 RESAMPLES = 999
 LOOP_DRAWS = 5

@@ -35,7 +35,7 @@ SECONDS, MEGABYTES = 20, 700
 RESULTS = {
     *("CalibratedClassifier", "CalibrationTest", "Comparison", "ConsistencyBands", "Decomposition", "Dominance"),
     *("Evaluation", "Gap", "Interval", "MeanGap", "Noise", "NullBand", "PairedDifference", "Refinement", "Selection"),
-    *("ERRORS", "LOSSES", "BinTable", "TopPredictions", "Outcomes"),
+    *("ERRORS", "LOSSES", "BinTable", "Baseline", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
 MAPS = tuple(

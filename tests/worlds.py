@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import truecal
+from truecal.core.errors import COMPOSED
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
@@ -46,9 +47,9 @@ def kind(metric: tc.CalibrationError) -> tuple:
 
 
 def variants() -> list:
-    """(id, metric) for every kind of error in ERRORS, and for Linear(phi), under every rule that applies to it."""
+    """(id, metric) for every kind of composed error, and for Linear(phi), under every rule that applies to it."""
     out = {}
-    for metric in tc.ERRORS.values():
+    for metric in COMPOSED.values():
         for rule_name, rule in rules_for(metric).items():
             corrected = metric.corrected if isinstance(metric.property, (tc.Confidence, tc.TopLabel)) else "auto"
             name = f"{metric.symbol}[{kind(metric)[0]}]-{rule_name}"

@@ -1,6 +1,10 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
-from .core.errors import (
+from .baselines import (
     ERRORS,
+    Baseline,
+    ece,
+)
+from .core.errors import (
     CalibrationError,
     Decomposition,
     decompose,
@@ -65,24 +69,38 @@ from .evaluation.ranking import (
     Dominance,
     dominance,
 )
-from .inference import (
-    CalibrationTest,
+from .inference.bands import (
     ConsistencyBands,
-    Gap,
-    Interval,
+    consistency_bands,
+)
+from .inference.calibration import (
+    CalibrationTest,
+    calibration_test,
+)
+from .inference.direction import (
     MeanGap,
+    mean_gap,
+)
+from .inference.gaps import (
+    Gap,
+    gap,
+)
+from .inference.intervals import (
+    Interval,
+    confidence_interval,
+)
+from .inference.null_band import (
     Noise,
     NullBand,
-    PairedDifference,
-    Refinement,
-    calibration_test,
-    confidence_interval,
-    consistency_bands,
-    gap,
-    mean_gap,
     noise_of_U,
     null_band,
+)
+from .inference.paired import (
+    PairedDifference,
     paired_difference,
+)
+from .inference.refinement import (
+    Refinement,
     refinement,
 )
 from .recalibration import (
@@ -107,6 +125,7 @@ __all__ = [
     "ERRORS",
     "LOSSES",
     "ArgmaxQuantile",
+    "Baseline",
     "BinTable",
     "Binary",
     "CalibratedClassifier",
@@ -164,6 +183,7 @@ __all__ = [
     "cross_entropy",
     "decompose",
     "dominance",
+    "ece",
     "evaluate",
     "full_error",
     "gap",

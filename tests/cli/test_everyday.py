@@ -129,3 +129,11 @@ def test_what_was_read_is_one_line_a_file(folder: Path, truecal: Run) -> None:
         "note: good: 300 rows of 4 classes; probabilities from the key 'probs' (by its name); labels from the key "
         "'labels' (by its name); labels from y.npy"
     )
+
+
+def test_baselines_are_measured_where_they_are_named(folder: Path, truecal: Run) -> None:
+    code, out, _ = truecal("evaluate", "binary.csv", "--errors", "binary,ici,smooth_ece", "--details", *FAST)
+    assert code == 0
+    assert "smooth_ece  no" in out and "ici" in out
+    code, _, err = truecal("evaluate", "binary.csv", "--errors", "sce", *FAST)
+    assert code == 1 and "'sce' cannot apply to binary predictions" in err

@@ -1,4 +1,7 @@
-"""Laws stated once and run over every member of ERRORS, each with its domain and an offender that breaks it."""
+"""Laws stated once and run over every composed error, each with its domain and an offender that breaks it.
+
+Those that hold for baselines as well are run over them in tests/baselines/test_baseline_laws.py.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 import reference
 import truecal
 from truecal.core.data import check_probabilities
+from truecal.core.errors import COMPOSED
 from worlds import AVERAGED, bounded, kind, variants
 
 tc: Any = truecal  # what a test hands in need not be of the right type
@@ -37,15 +41,15 @@ def take(y, p, rows):
 
 
 def test_every_named_error_is_covered():
-    """No member is forgotten: each kind of error in ERRORS stands among the cases the laws run over."""
+    """No member is forgotten: each kind of composed error stands among the cases the laws run over."""
     covered = {kind(metric) for _, metric in CASES}
-    assert {kind(metric) for metric in tc.ERRORS.values()} <= covered
+    assert {kind(metric) for metric in COMPOSED.values()} <= covered
     assert all(metric.reason for metric in tc.ERRORS.values())
 
 
 def test_truthfulness_is_what_the_theorem_says():
     """Squared sums, and for confidence the correction; nothing else decides."""
-    for metric in tc.ERRORS.values():
+    for metric in COMPOSED.values():
         confidence = isinstance(metric.property, (tc.Confidence, tc.TopLabel))
         assert metric.truthful == (metric.norm == "l2" and (not confidence or metric.corrected))
 

@@ -10,11 +10,12 @@ import pytest
 
 import truecal as tc
 from inference_cases import softmax, world
+from truecal import paired_difference
 from truecal.evaluation.comparison import _condition, compare
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.measuring import ErrorValue
 from truecal.evaluation.model import HEAVY, evaluate
-from truecal.inference import Part, paired_difference
+from truecal.inference.mean_losses import Part
 
 
 @pytest.mark.parametrize("clustered", [False, True])

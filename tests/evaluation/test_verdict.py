@@ -10,10 +10,10 @@ import pytest
 
 import truecal as tc
 from inference_cases import draw_labels, softmax, world
+from truecal import paired_difference
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, standings
-from truecal.inference import paired_difference
 
 
 def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():
@@ -290,7 +290,7 @@ def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     off = compare(y, {"sharp model": models["sharp"]}, resamples=99, errors=["classwise", "confidence"]).verdict
     assert off.calibration.startswith("Not calibrated: over-confident by 15 points. Most clearly: over-confident")
     l1 = compare(y, models, resamples=19, errors=["confidence_l1"])
-    assert l1.verdict.predictive == "No truthful error was measured."
+    assert l1.verdict.predictive == "No truthful error with a score was measured."
     assert "3 models" in repr(l1) and "<table>" in l1._repr_html_()
 
 

@@ -12,6 +12,7 @@ import pytest
 import truecal as tc
 from inference_cases import softmax, world
 from truecal.core import cells, data, properties, tabulate
+from truecal.core.errors import COMPOSED
 from truecal.evaluation import inputs
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
@@ -59,7 +60,7 @@ def test_classes_are_validated_once_and_cut_once(work, n_bins, weighted, cluster
     w = np.arange(1.0, 401.0) if weighted else None
     groups = np.arange(400) // 2 if clustered else None
     found = evaluate(y, p, n_bins=n_bins, resamples=39, groups=groups, sample_weight=w)
-    assert set(found.error_names) == {name for name in tc.ERRORS if name.startswith(("class", "conf", "full"))}
+    assert set(found.error_names) == {name for name in COMPOSED if name.startswith(("class", "conf", "full"))}
     assert work.validated == {"check_multiclass": 1, "check_probabilities": 1}
     assert work.made and set(work.made.values()) == {1}
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 import truecal as tc
 from inference_cases import rows_of
+from truecal import consistency_bands, null_band
 from truecal.core.errors import get_error
-from truecal.inference import consistency_bands, null_band
 from truecal.inference.null_band import null_quantiles
 from truecal.inference.poisson_binomial import poisson_binomial
 

@@ -11,14 +11,14 @@ import pytest
 
 import truecal as tc
 from inference_cases import arguments, rows_of, us_of
-from truecal.core.errors import get_error
-from truecal.inference import calibration_test, mean_gap, noise_of_U
+from truecal import calibration_test, mean_gap, noise_of_U
+from truecal.core.errors import COMPOSED, get_error
 from truecal.inference import null as null_module
 from truecal.inference.frozen import Frozen
 from truecal.inference.null import calibrated_world, draw_labels, simulate
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
-SQUARED = [name for name, error in tc.ERRORS.items() if error.norm == "l2"]
+SQUARED = [name for name, error in COMPOSED.items() if error.norm == "l2"]
 
 
 def world_of(error, y, p, w=None, sampler=None):
@@ -44,7 +44,7 @@ def test_test_interval_and_decomposition_share_one_U(name, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("name", [n for n in tc.ERRORS if not n.startswith("linear")])
+@pytest.mark.parametrize("name", [n for n in COMPOSED if not n.startswith("linear")])
 def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weighted):
     """The fast path, which only counts labels in cells, against the error itself on each drawn outcome."""
     error = get_error(name) if tc.ERRORS[name].binning.counts is None else get_error(name, (1, 3, 9))

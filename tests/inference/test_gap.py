@@ -9,12 +9,12 @@ import pytest
 
 import truecal as tc
 from inference_cases import draw_labels, rows_of, softmax, world
-from truecal.core.errors import signed_root
+from truecal import gap, refinement
+from truecal.core.errors import COMPOSED, signed_root
 from truecal.core.rules import auto_bins
-from truecal.inference import gap, refinement
 
 
-@pytest.mark.parametrize("name", [n for n, e in tc.ERRORS.items() if e.norm == "l2" and not n.startswith("linear")])
+@pytest.mark.parametrize("name", [n for n, e in COMPOSED.items() if e.norm == "l2" and not n.startswith("linear")])
 def test_points_are_the_root_of_the_gap_of_the_decomposition(name):
     y, p = rows_of(4, 120, 7)
     if name.startswith(("binary", "top_label")):

@@ -9,8 +9,8 @@ import pytest
 
 import truecal as tc
 from inference_cases import rows_of, softmax, world
+from truecal import calibration_test, mean_gap, noise_of_U, null_band, paired_difference
 from truecal.core.errors import get_error
-from truecal.inference import calibration_test, mean_gap, noise_of_U, null_band, paired_difference
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
 

@@ -10,12 +10,12 @@ from scipy.special import expit, logit
 
 import truecal as tc
 from inference_cases import draw_labels, rows_of, softmax
+from truecal import calibration_test
 from truecal.core.rules import auto_bins
-from truecal.inference import calibration_test
 from truecal.inference import forms as forms_module
 from truecal.inference.calibration import omnibus_test
 from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, farthest, words
-from truecal.inference.null import pvalue
+from truecal.inference.null import draws_pvalue
 from truecal.inference.options import p_text
 
 
@@ -55,7 +55,7 @@ def test_the_level_is_exact_over_all_outcomes_and_all_draws(made):
             every = [*rows, last]
             weight = chance[every].prod()
             largest = combined(values[every], forms).max(axis=1)
-            p = pvalue(float(largest[0]), largest[1:])
+            p = draws_pvalue(float(largest[0]), largest[1:])
             total[round(4 * p)] += weight
     assert total.sum() == pytest.approx(1.0)
     assert (np.cumsum(total) <= np.arange(5) / 4 + 1e-9).all()

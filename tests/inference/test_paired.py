@@ -8,9 +8,10 @@ from scipy.special import expit, logit
 
 import truecal as tc
 from inference_cases import rows_of, softmax, world
+from truecal import confidence_interval, paired_difference
 from truecal.core.errors import get_error
 from truecal.core.rules import auto_bins
-from truecal.inference import Part, confidence_interval, paired_difference
+from truecal.inference.mean_losses import Part
 
 PARTS = ("loss", "gap_sq", "U", "D")
 

@@ -10,15 +10,7 @@ import pytest
 
 import truecal as tc
 from inference_cases import rows_of
-from truecal.inference import (
-    calibration_test,
-    consistency_bands,
-    gap,
-    mean_gap,
-    noise_of_U,
-    null_band,
-    refinement,
-)
+from truecal import calibration_test, consistency_bands, gap, mean_gap, noise_of_U, null_band, refinement
 
 confidence_interval: Any = tc.confidence_interval  # wrong options are the point
 paired_difference: Any = tc.paired_difference

@@ -19,7 +19,8 @@ from truecal.lab.traces import Store, Trace
 torch = pytest.importorskip("torch")
 
 from truecal.lab.cifar_models import Built, FullPrecisionLinear, _load_without_head  # noqa: E402  # after importorskip
-from truecal.lab.cifar_trainer import CifarSettings, CifarTrainer, Variant, crop_and_flip, resize  # noqa: E402  # after importorskip
+from truecal.lab.cifar_trainer import CifarTrainer, crop_and_flip, resize  # noqa: E402  # after importorskip
+from truecal.lab.presets import CifarSettings, Variant  # noqa: E402  # after importorskip
 
 CLASSES = 5
 

@@ -15,7 +15,7 @@ from truecal.evaluation.ranking import spearman
 from truecal.lab.checkpoints import BINS, LOSSES, error_column, u_column
 from truecal.lab.correlations import ALL_PAIRS, beside_paper, rank_correlations, spearman_table, threshold_table
 from truecal.lab.mechanism import ALL, mechanism_table
-from truecal.lab.results_text import _reason, overturned_pairs, results_text, u_part
+from truecal.lab.results_text import overturned_pairs, results_text, u_part
 
 pytest.importorskip("matplotlib")
 
@@ -152,11 +152,11 @@ class TestU:
         part = u_part(table, "LinCE_cw", 20)
         losses = [row["brier"] / N_CLASSES for _, row in table.iterrows()]
         us = [N_TEST * row["LinCE_cw_qua_20"] - loss for (_, row), loss in zip(table.iterrows(), losses, strict=True)]
-        assert part.mean_loss == pytest.approx(sum(losses) / len(losses))
-        assert part.mean_u == pytest.approx(sum(us) / len(us))
-        assert part.spread_u == pytest.approx((sum((u - part.mean_u) ** 2 for u in us) / len(us)) ** 0.5)
+        assert part.loss.mean() == pytest.approx(sum(losses) / len(losses))
+        assert part.u.mean() == pytest.approx(sum(us) / len(us))
+        assert part.u.std() == pytest.approx((sum((u - part.u.mean()) ** 2 for u in us) / len(us)) ** 0.5)
         twins = [N_TEST * row["twin_LinCE_cw_qua_20"] - row["twin_brier"] / N_CLASSES for _, row in table.iterrows()]
-        assert part.twin_mean_u == pytest.approx(sum(twins) / len(twins))
+        assert part.twin_u.mean() == pytest.approx(sum(twins) / len(twins))
         wrong = decided = 0
         for i in range(len(us)):
             for j in range(i):
@@ -171,19 +171,17 @@ class TestU:
         assert overturned_pairs(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])) == 1
         assert overturned_pairs(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0])) == pytest.approx(1 / 3)
 
-    def test_reasons(self) -> None:
+    def test_causes(self) -> None:
         table = made_up_table(traces=10, epochs=10)
         loss = table["confidence_loss"]
 
-        def reason(u: pd.Series) -> str:
-            part = u_part(table.assign(**{u_column("ConfCE_corr", "qua", 5): u}), "ConfCE_corr", 5)
-            return _reason(part, 0.5, 0.9)
+        def cause(u: pd.Series) -> str:
+            return u_part(table.assign(**{u_column("ConfCE_corr", "qua", 5): u}), "ConfCE_corr", 5).cause
 
-        assert "small against the gaps" in reason(loss * 0.0)
-        twin = table["n_test"] * table["twin_ConfCE_corr_qua_5"] - table["twin_confidence_loss"]
-        assert "sampling noise" in reason(twin)
-        assert "grows with the loss" in reason(20 * loss)
-        assert "does not follow the loss" in reason(-20 * loss)
+        assert cause(loss * 0.0) == "small"
+        assert cause(table["n_test"] * table["twin_ConfCE_corr_qua_5"] - table["twin_confidence_loss"]) == "noise"
+        assert cause(20 * loss) == "with_loss"
+        assert cause(-20 * loss) == "against"
 
 
 class TestWords:
@@ -206,6 +204,7 @@ class TestWords:
         assert "keep the dominance order: holds" in text
         assert "follow predictive quality whatever the bins: holds" in text
         assert "not seen here" in text
+        assert "U is small against the gaps in loss" in text
 
     def test_claims_fail_when_the_numbers_do(self) -> None:
         table = made_up_table()
@@ -220,7 +219,7 @@ class TestWords:
         assert "keep the dominance order: does not hold throughout" in text
         assert "whatever the bins: does not hold throughout" in text
         assert "flip with the number of bins: holds for ConfECE" in text
-        assert "the theorem's condition" in text
+        assert "that does not follow the loss" in text and "the theorem's condition" in text
 
     def test_the_first_lines_tell_the_story(self) -> None:
         top = self.write(overfitting_table()).split("## What was run")[0]

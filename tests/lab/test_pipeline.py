@@ -26,8 +26,8 @@ from truecal.lab.checkpoints import (
     RECALIBRATIONS,
     error_column,
     gap_column,
+    score,
     score_column,
-    score_logits,
     u_column,
     with_scores,
 )
@@ -37,9 +37,13 @@ from truecal.lab.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRE
 from truecal.lab.run import print_progress, reproduce
 from truecal.lab.running import Progress
 from truecal.lab.summary import summarise
-from truecal.lab.traces import Trace
+from truecal.lab.traces import Checkpoint, Trace
 
 COMMAND = [sys.executable, "-m", "truecal.lab", "tiny", "--experiments", "within", "--no-summary", "--quiet"]
+
+
+def score_logits(validation: Any, y_validation: Any, test: Any, y: Any, recalibrations: tuple[str, ...] = ()) -> Any:
+    return score(Checkpoint(1, validation, test), y_validation, y, recalibrations)
 
 
 @pytest.fixture(scope="module")

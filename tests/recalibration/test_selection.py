@@ -62,9 +62,11 @@ def test_the_scores_are_the_errors_of_the_fitted_maps():
 
 def test_a_selection_can_be_read_and_stored():
     rng = np.random.default_rng(0)
-    chosen = select_recalibration(
-        [Identity(), TemperatureScaling()], *overconfident(200, rng), *overconfident(100, rng)
-    )
+    fit, select = overconfident(200, rng), overconfident(100, rng)
+    chosen = select_recalibration([Identity(), TemperatureScaling()], *fit, *select)
+    assert chosen == select_recalibration([Identity(), TemperatureScaling()], *fit, *select)
+    assert chosen != select_recalibration([TemperatureScaling()], *fit, *select)
+    assert "best" not in chosen.to_dict()
     assert "TemperatureScaling, chosen by LinCE^cw at 15 bins (truthful) on 100 samples" in repr(chosen)
     assert repr(chosen).splitlines()[1].lstrip().startswith("TemperatureScaling  loss ")
     assert chosen._repr_html_().startswith("<pre>")

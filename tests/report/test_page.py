@@ -15,7 +15,8 @@ import pytest
 
 import report_cases as cases
 import truecal as tc
-from truecal.evaluation.comparison import TopPredictions
+from truecal.core.errors import COMPOSED
+from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.model import gap_interval, points_text
 from truecal.io import FileError
 from truecal.report import render_report, write_report
@@ -222,9 +223,9 @@ def test_the_chain_is_in_order(page):
     assert [comparison.names[i] for i in page.data["chain"]] == list(comparison.dominance.chain_names)
 
 
-@pytest.mark.parametrize("name", tc.ERRORS)
+@pytest.mark.parametrize("name", COMPOSED)
 def test_every_error_is_explained(name):
-    error, said = tc.ERRORS[name], measure(name)
+    error, said = COMPOSED[name], measure(name)
     assert said.error is error and said.truthful == error.truthful
     formula = ElementTree.fromstring(said.formula)
     letters = "".join(formula.itertext())

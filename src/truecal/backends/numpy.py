@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ..core.types import Array
 
 THREADS = min(8, os.cpu_count() or 1)
 GRID = 1 << 16

@@ -189,10 +189,10 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
-    from truecal.core.errors import ERRORS
+    from truecal.core.errors import COMPOSED
 
     alpha = fraction(alpha, "--alpha")
-    offered = [name for name in ERRORS if not name.startswith("linear")]  # outcomes of files are classes
+    offered = [name for name in COMPOSED if not name.startswith("linear")]  # outcomes of files are classes
     if error is not None and error not in offered:
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if 1 / (1 + resamples) > alpha:
@@ -203,7 +203,7 @@ def run_calibration_test(
     counts = Measuring(bins=bins).counts
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
-        result = loaded.test(error, n_bins=counts, resamples=resamples, seed=seed, progress=progress)
+        result = loaded.test(error, counts, resamples, seed, progress)
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:

@@ -35,7 +35,7 @@ from truecal.io.reading import is_known
 from .options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
-    from truecal.inference import CalibrationTest
+    from truecal.inference.calibration import CalibrationTest
 
 KIND_WORDS: dict[str, FileKind] = {
     "logits": "logits",
@@ -81,27 +81,28 @@ class Loaded:
         return values if self.first.rows is None else values[self.first.rows]
 
     def test(
-        self, error: str | None, *, n_bins: Any = None, progress: Progress | None = None, **options: Any
+        self,
+        error: str | None,
+        n_bins: Any = None,
+        resamples: int = 999,
+        seed: int = 0,
+        progress: Progress | None = None,
     ) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error."""
-        import truecal as tc
-        from truecal.inference.calibration import omnibus_test
+        from truecal.inference.calibration import omnibus_test, u_test
+        from truecal.inference.frozen import Frozen
+        from truecal.inference.options import read_error
 
-        model = next(iter(self.models.values()))
-        top = isinstance(model, TopPredictions)
-        binary = not top and np.ndim(model) == 1
+        inputs = read_inputs(self.y_true, next(iter(self.models.values())))
+        main = "classwise" if inputs.kind == "multiclass" else inputs.kind
         if error is not None:
-            check_errors([error], read_inputs(self.y_true, model))
+            check_errors([error], inputs)
         elif n_bins is not None or self.errors is not None:
-            error = "top_label" if top else "binary" if binary else "classwise" if self.errors is None else "confidence"
+            error = main if self.errors is None else "confidence"
         if error is None:
-            inputs = read_inputs(self.y_true, model)
-            main = {"top_label": "top_label", "binary": "binary"}.get(inputs.kind, "classwise")
-            return omnibus_test(inputs.sample(main), options["resamples"], options["seed"], progress)
-        y, predicted = (model.correct, model.confidence) if top else (self.y_true, model)
-        if binary and error is not None and error.startswith("confidence"):
-            predicted = np.column_stack([1 - predicted, predicted])
-        return tc.calibration_test(y, predicted, error=error, n_bins=n_bins, **options)
+            return omnibus_test(inputs.sample(main), resamples, seed, progress)
+        metric = read_error(error, "auto" if n_bins is None else n_bins)
+        return u_test(Frozen.of(metric, inputs.sample(error)), resamples, seed)
 
 
 def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:

@@ -59,7 +59,7 @@ class Reading:
 class Measuring:
     """How `evaluate` and `compare` measure."""
 
-    errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated.")] = None
+    errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
     by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
     groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
     weights: Annotated[str | None, Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None

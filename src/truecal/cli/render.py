@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from truecal.evaluation.measuring import ErrorValue
     from truecal.evaluation.model import Evaluation
     from truecal.evaluation.verdict import Standing
-    from truecal.inference import CalibrationTest
+    from truecal.inference.calibration import CalibrationTest
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""

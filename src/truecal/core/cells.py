@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import run_sums
 from .data import working_dtype
@@ -39,8 +38,7 @@ from .rules import (
     decayed_prefix,
 )
 from .sample import Bounds, Sample
-
-Array = NDArray[Any]
+from .types import Array
 
 
 @dataclass(frozen=True)
@@ -72,10 +70,6 @@ class Bins:
     def sums(self, atoms: Array) -> Array:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
         return atoms if self.share is None else np.asarray(self.share @ atoms)
-
-    def back(self, bins: Array) -> Array:
-        """Per atom, the bin sums weighted by the atom's shares."""
-        return bins if self.share is None else np.asarray(self.share.T @ bins)
 
     def tie_variance(self, atoms: Array, squares: Array, sizes: Array) -> Array:
         """(bins, v): the variance of a bin's sum over the orders of divided blocks.
@@ -143,17 +137,6 @@ class BinCells:
         atoms = self.atom_sums(residuals)
         return np.stack([np.abs(b.sums(atoms)).sum(axis=0) for b in self.bins])
 
-    def influence(self, residuals: Array) -> Array:
-        """(counts, v, n): r_i Σ_{j≠i} G_ij r_j."""
-        atoms, atom = self.atom_sums(residuals), self.atom
-        out = np.zeros((len(self.bins), *residuals.shape))
-        for place, b in enumerate(self.bins):
-            if b.alone:
-                continue
-            field = b.back(b.sums(atoms)) + b.extra[:, None] * atoms
-            out[place] = residuals * (field.T[:, atom] - b.together[atom] * residuals)
-        return out
-
     def within(self, residuals: Array, group: Array, groups: int) -> Array:
         """(counts, groups): Σ_{i≠j} G_ij r_i r_j over pairs inside each group, summed over the rows of residuals."""
         from scipy import sparse
@@ -201,10 +184,6 @@ class KernelCells:
         """(1, v): Σ_{i≠j} G_ij r_i r_j for each row of residuals (v, n)."""
         whole = self.rule.form(self.points, residuals[:, self.order], self.bounds)
         return np.asarray(whole - np.einsum("vi,vi->v", residuals, residuals))[None, :]
-
-    def influence(self, residuals: Array) -> Array:
-        """(1, v, n): r_i Σ_{j≠i} G_ij r_j."""
-        return (residuals * self.others(residuals))[None]
 
     def others(self, residuals: Array) -> Array:
         """(v, n): Σ_{j≠i} G_ij r_j, a sum over the rows before and one over the rows after."""

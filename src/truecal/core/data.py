@@ -7,12 +7,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import is_tensor
 from ..backends.numpy import over_rows
-
-Array = NDArray[Any]
+from .types import Array
 
 ROW_SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may sum from 1; half-precision inputs get `HALF_ROW_SUM_TOLERANCE`."""
@@ -268,8 +266,8 @@ def _refuse_non_finite(array: Array, name: str) -> None:
         raise ValueError(f"{name} has {kind} at {_place(place)}; expected finite numbers")
 
 
-def check_reports(reports: Any, name: str, *, low: float | None = 0.0, high: float | None = 1.0) -> Array:
-    """A one-dimensional array of scalar reports in [low, high], in its own floating dtype."""
+def check_reports(reports: Any, name: str) -> Array:
+    """A one-dimensional array of probabilities, in its own floating dtype."""
     array = _floating(np.asarray(as_array(reports, name)), name)
     if array.ndim != 1:
         hint = ""
@@ -279,13 +277,11 @@ def check_reports(reports: Any, name: str, *, low: float | None = 0.0, high: flo
     if array.size == 0:
         raise ValueError(f"{name} is empty: expected at least one value")
     _refuse_non_finite(array, name)
-    _refuse_outside(array, name, low, high)
+    _refuse_outside(array, name, 0.0, 1.0)
     return array
 
 
-def _refuse_outside(array: Array, name: str, low: float | None, high: float | None) -> None:
-    if low is None or high is None:
-        return
+def _refuse_outside(array: Array, name: str, low: float, high: float) -> None:
     slack = rounding_slack(array) * max(abs(low), abs(high))
     if array.min() < low - slack or array.max() > high + slack:
         place = np.argwhere((array < low - slack) | (array > high + slack))[0]
@@ -307,8 +303,7 @@ def check_pair(outcomes: Any, reports: Any, bounds: tuple[float, float] | None) 
     check_size(phi, "outcomes")
     check_size(u, "reports")
     if bounds is not None:
-        low, high = check_bounds(bounds)
-        _refuse_outside(u, "reports", low, high)
+        _refuse_outside(u, "reports", *check_bounds(bounds))
     if u.ndim == 2 and u.shape[1] == 1:
         return phi[:, 0], u[:, 0]
     return phi, u
@@ -449,8 +444,9 @@ def _indices_of_names(y: Array, labels: Any, n_classes: int, name: str) -> Array
     return order[place].astype(np.intp, copy=False)
 
 
-def check_binary_outcomes(y_true: Any, pos_label: Any, name: str = "y_true") -> Array:
+def check_binary_outcomes(y_true: Any, pos_label: Any) -> Array:
     """Booleans: which outcomes are the positive class."""
+    name = "y_true"
     y = np.asarray(as_array(y_true, name))
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
@@ -31,8 +30,8 @@ from .rules import (
 from .sample import Sample
 from .table import BinTable, Moments, Totals
 from .tabulate import map_tables, single_rules, whole_tables
+from .types import Array
 
-Array = NDArray[Any]
 Norm = Literal["l1", "l2"]
 Scale = Literal["raw", "loss", "bins", "score"]
 SCALES = ("raw", "loss", "bins", "score")
@@ -148,9 +147,9 @@ class CalibrationError:
         else:
             sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         if scale == "score":
-            return self._present(np.array([parts.score for parts in self.parts(sample)]))
+            return self.present(np.array([parts.score for parts in self.parts(sample)]))
         factor = {"raw": 1.0, "loss": sample.size}.get(scale) or np.array(self.at(sample).binning.counts, dtype=float)
-        return self._present(self._raw(sample, found or self._moments(sample, False, None, DISPATCH)) * factor)
+        return self.present(self._raw(sample, found or self._moments(sample, False, None, DISPATCH)) * factor)
 
     @builtins.property
     def ties(self) -> str:
@@ -288,7 +287,7 @@ class CalibrationError:
         counts = self.at(sample).binning.counts
 
         def each(values: list[float]) -> float | Array:
-            return self._present(np.array(values))
+            return self.present(np.array(values))
 
         return Decomposition(
             loss=parts[0].loss,
@@ -301,7 +300,8 @@ class CalibrationError:
             name=self.symbol,
         )
 
-    def _present(self, values: Array) -> float | Array:
+    def present(self, values: Array) -> float | Array:
+        """One value, or an array of them where the rule has a sequence of bin counts."""
         return values if self.binning.several else float(values[0])
 
 
@@ -359,7 +359,7 @@ def _named(rule: BinningRule, property: Property, norm: Norm, corrected: Correct
     return CalibrationError(property, rule, norm, corrected)
 
 
-ERRORS: dict[str, CalibrationError] = {
+COMPOSED: dict[str, CalibrationError] = {
     "classwise": _named(Quantile(), Classwise(), "l2"),
     "classwise_l1": _named(Quantile(), Classwise(), "l1"),
     "classwise_two_bin": _named(TwoBin(), Classwise(), "l2"),
@@ -378,18 +378,18 @@ ERRORS: dict[str, CalibrationError] = {
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(), Outcomes(), "l1"),
 }
-"""Every named error: each knows its property, whether it is truthful and why. The command line, the report, the
-documentation and the law tests all read this list. Change the bins with `ERRORS[name].with_bins(m)`."""
+"""Every named error that is composed of a property, a rule and a norm: it knows whether it is truthful and why. What
+is measured without being named is in this list, and `tc.ERRORS` begins with it. Change the bins with `with_bins(m)`."""
 
 
 def get_error(error: str | CalibrationError, n_bins: BinCounts | None = None) -> CalibrationError:
     """An error by name or as itself, at the given bin count(s) if any."""
     if isinstance(error, str):
-        if error not in ERRORS:
+        if error not in COMPOSED:
             raise ValueError(
-                f"error must be one of {', '.join(map(repr, ERRORS))} or a CalibrationError, got {shown(error)}"
+                f"error must be one of {', '.join(map(repr, COMPOSED))} or a CalibrationError, got {shown(error)}"
             )
-        error = ERRORS[error]
+        error = COMPOSED[error]
     if not isinstance(error, CalibrationError):
         raise TypeError(f"error must be a name in ERRORS or a CalibrationError, got {shown(error)}")
     return error if n_bins is None else error.with_bins(n_bins)

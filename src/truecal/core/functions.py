@@ -12,19 +12,10 @@ from ..backends import on_device
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, get_error
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
-from .rules import (
-    VECTOR_STRATEGIES,
-    BinCounts,
-    BinningRule,
-    Exact,
-    KdTree,
-    Ties,
-    VectorRule,
-    read_rule,
-)
+from .rules import VECTOR_STRATEGIES, BinCounts, BinningRule, Exact, KdTree, Ties, VectorRule, read_rule
 from .sample import Bounds
+from .types import Array
 
-Array = NDArray[Any]
 Strategy = Literal["quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
 VectorStrategy = Literal["argmax", "kd", "halfspace", "exact"] | BinningRule
 OneCount = int | Literal["auto"] | None
@@ -300,14 +291,3 @@ def score(
     if n_bins is not None and (n_bins != "auto" or metric.binning.has_counts):
         metric = metric.with_bins(n_bins)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale="score")
-
-
-__all__ = [
-    "binary_error",
-    "classwise_error",
-    "confidence_error",
-    "full_error",
-    "linear_error",
-    "score",
-    "top_label_error",
-]

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import device_backend, on_device
 from ..backends.numpy import top_class_and_value
-from .data import check_multiclass, check_pair, check_weights, row_blocks
-from .properties import Classwise, Outcomes
+from .data import check_multiclass, check_pair, check_weights
+from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
-
-Array = NDArray[Any]
+from .types import Array
 
 
 class Loss:
@@ -59,13 +57,7 @@ class Loss:
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool, labels: Any = None
     ) -> float | Array: ...
     def __call__(
-        self,
-        y_true: Any,
-        y_proba: Any,
-        *,
-        sample_weight: Any = None,
-        per_example: bool = False,
-        labels: Any = None,
+        self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
         if on_device(y_proba):
             sample = Classwise().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
@@ -138,15 +130,7 @@ def brier(y: Array, proba: Array) -> Array:
     >>> round(tc.brier([0], [[.8, .2]]), 6)
     0.08
     """
-    losses = np.empty(len(y))
-    for rows in row_blocks(len(y), proba.shape[1] * 8):
-        residual = proba[rows].astype(np.float64)
-        if y.ndim == 2:
-            residual -= y[rows]
-        else:
-            residual[np.arange(len(residual)), y[rows]] -= 1.0
-        losses[rows] = np.einsum("ij,ij->i", residual, residual)
-    return losses
+    return Full().sample(y, proba).residual_sq
 
 
 @Loss
@@ -157,10 +141,7 @@ def spherical(y: Array, proba: Array) -> Array:
     >>> round(tc.spherical([1], [[.6, .4]]), 6)
     0.4453
     """
-    squares = np.empty(len(y))
-    for rows in row_blocks(len(y), proba.shape[1] * 8):
-        block = proba[rows].astype(np.float64)
-        squares[rows] = np.einsum("ij,ij->i", block, block)
+    squares = np.einsum("ij,ij->i", proba, proba, dtype=np.float64)
     return np.asarray(1.0 - _own(y, proba) / np.sqrt(squares))
 
 

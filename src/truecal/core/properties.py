@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import device_backend, is_tensor, namespace, on_device
 from ..backends.numpy import top_class_and_value
@@ -23,8 +22,7 @@ from .data import (
     check_weights,
 )
 from .sample import Bounds, Sample, unit_weights
-
-Array = NDArray[Any]
+from .types import Array
 
 
 class Property(ABC):

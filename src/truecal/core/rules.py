@@ -18,13 +18,12 @@ from numbers import Real
 from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import device_backend, is_tensor, namespace
 from .data import as_array, check_positive_int, check_seed, shown
 from .sample import Bounds
+from .types import Array
 
-Array = NDArray[Any]
 Ties = Literal["auto", "average", "together", "row"]
 BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
@@ -50,6 +49,16 @@ def read_bins(n_bins: BinCounts) -> int | tuple[int, ...] | Literal["auto"]:
     return counts
 
 
+def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
+    """ "15 bins", "5, 20 and 2000 bins", or nothing for a rule without bins."""
+    if n_bins is None:
+        return "no bin count"
+    *rest, last = n_bins if isinstance(n_bins, tuple) else (n_bins,)
+    if rest:
+        return ", ".join(map(str, rest)) + f" and {last} bins"
+    return "1 bin" if last == 1 else f"{last} bins"
+
+
 def auto_bins(rows: int, views: int = 1) -> int:
     """m = (n·v)^(2/5), between 2 and n/5, for v averaged views: near the least error of the gap over many worlds.
 
@@ -65,31 +74,29 @@ def auto_bins(rows: int, views: int = 1) -> int:
 class BinningRule(ABC):
     """What every rule offers: how many bins were asked for, if it has bins at all."""
 
+    n_bins: Any = None
+    """What was asked for: a count, a tuple of them, or "auto"; None for a rule without any."""
+
     @property
     def counts(self) -> tuple[int, ...] | None:
         """The requested bin counts, or None for a rule without any."""
-        n_bins = getattr(self, "n_bins", None)
-        if n_bins is None:
-            return None
-        if n_bins == "auto":
+        if self.n_bins == "auto":
             raise ValueError("n_bins='auto' has no count before it meets a sample; see `at`")
-        return n_bins if isinstance(n_bins, tuple) else (int(n_bins),)
+        return self.n_bins if self.n_bins is None or self.several else (int(self.n_bins),)
 
     @property
     def has_counts(self) -> bool:
         """Whether the rule takes a number of bins."""
-        return getattr(self, "n_bins", None) is not None
+        return self.n_bins is not None
 
     @property
     def several(self) -> bool:
         """Whether a sequence of counts was asked for, so that answers are arrays."""
-        return isinstance(getattr(self, "n_bins", None), tuple)
+        return isinstance(self.n_bins, tuple)
 
     def at(self, rows: int, views: int) -> BinningRule:
         """The rule with its number of bins: "auto" becomes the count for so many rows and views."""
-        if getattr(self, "n_bins", None) != "auto":
-            return self
-        return self.with_bins(self.auto(rows, views))
+        return self.with_bins(self.auto(rows, views)) if self.n_bins == "auto" else self
 
     def auto(self, rows: int, views: int) -> int:
         """The automatic count of bins."""
@@ -110,11 +117,22 @@ class BinningRule(ABC):
         """For each requested count, how many cells were asked for; of the reports only their number enters."""
 
 
-class _CountedRule(BinningRule):
-    """A rule whose cells are as many as its bins."""
+@dataclass(frozen=True)
+class CountedRule(BinningRule):
+    """A rule that is told how many bins to make."""
+
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
+        check_ties(getattr(self, "ties", "auto"))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return tuple(float(m) for m in self.counts or ())
+        return tuple(float(self.cells(m, views)) for m in self.counts or ())
+
+    def cells(self, m: int, views: int) -> int:
+        """How many cells m bins are."""
+        return m
 
 
 class FixedRule(BinningRule):
@@ -161,8 +179,6 @@ class Runs:
 
 class AveragedRule(BinningRule):
     """An average over random partitions of the line, through its closed form."""
-
-    needs_bounds = False
 
     @abstractmethod
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
@@ -227,19 +243,14 @@ def check_ties(ties: Any) -> Ties:
 
 @final
 @dataclass(frozen=True)
-class Quantile(_CountedRule, RankRule):
+class Quantile(CountedRule, RankRule):
     """m bins of equal numbers of rows: sorted place i (from 1) goes to bin ceil(i·m/n).
 
     ties: "average" (exact expectation over all orders of equal reports; the l2 default), "together" (equal reports go
     to the bin of the first of them; the l1 default), "row" (the order of rows, the paper to the letter).
     """
 
-    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
     ties: Ties = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
-        check_ties(self.ties)
 
     def cuts(self, ordered: Array) -> tuple[Array, ...]:
         return self.shared_cuts(len(ordered))
@@ -250,13 +261,8 @@ class Quantile(_CountedRule, RankRule):
 
 @final
 @dataclass(frozen=True)
-class EqualWidth(_CountedRule, FixedRule):
+class EqualWidth(CountedRule, FixedRule):
     """m bins ((j−1)/m, j/m] of equal width, 0 in the first; over (a, b) when reports live there."""
-
-    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         return tuple(_edge(np.arange(m + 1), m, _needed(bounds), dtype) for m in self.counts or ())
@@ -340,8 +346,6 @@ class TwoBin(AveragedRule):
     With prefix sums L_j of the sorted residuals and gaps w_j, n²·error = Σ_j w_j (L_j² + (T − L_j)²).
     """
 
-    needs_bounds = True
-
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
         if bounds is None:
             raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
@@ -406,15 +410,10 @@ def decayed_prefix(decay: Array, sums: Array) -> Array:
 
 @final
 @dataclass(frozen=True)
-class ArgmaxQuantile(VectorRule):
+class ArgmaxQuantile(CountedRule, VectorRule):
     """Within each argmax class, n_bins quantile bins of the confidence."""
 
-    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
     ties: Ties = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
-        check_ties(self.ties)
 
     def partition(self, reports: Array) -> Partition:
         top = reports.argmax(axis=1)
@@ -429,8 +428,8 @@ class ArgmaxQuantile(VectorRule):
     def auto(self, rows: int, views: int) -> int:
         return max(1, round(auto_bins(rows, views) / views))
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return tuple(float(m * views) for m in self.counts or ())
+    def cells(self, m: int, views: int) -> int:
+        return m * views
 
 
 def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
@@ -442,22 +441,16 @@ def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
 
 @final
 @dataclass(frozen=True)
-class KdTree(VectorRule):
+class KdTree(CountedRule, VectorRule):
     """Median splits of the widest coordinate to depth ceil(log2 n_bins); at most the median goes left."""
 
-    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_bins", read_bins(self.n_bins))
-
     def partition(self, reports: Array) -> Partition:
-        counts = self.counts or ()
-        depths = [int(m - 1).bit_length() for m in counts]
+        depths = [int(m - 1).bit_length() for m in self.counts or ()]
         order, levels = _kd_levels(reports, max(depths))
         return Partition(order, tuple(levels[min(depth, len(levels) - 1)] for depth in depths))
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return tuple(float(1 << (m - 1).bit_length()) for m in self.counts or ())
+    def cells(self, m: int, views: int) -> int:
+        return 1 << (m - 1).bit_length()
 
 
 def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
@@ -479,17 +472,15 @@ def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
 
 @final
 @dataclass(frozen=True)
-class KMeans(_CountedRule, VectorRule):
+class KMeans(CountedRule, VectorRule):
     """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
 
-    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
     seed: int = 0
 
     def __post_init__(self) -> None:
-        bins = read_bins(self.n_bins)
-        if isinstance(bins, tuple):
-            raise ValueError(f"n_bins of KMeans must be one number of clusters, got {shown(bins)}")
-        object.__setattr__(self, "n_bins", bins)
+        super().__post_init__()
+        if self.several:
+            raise ValueError(f"n_bins of KMeans must be one number of clusters, got {shown(self.n_bins)}")
         check_seed(self.seed)
 
     def partition(self, reports: Array) -> Partition:
@@ -571,15 +562,13 @@ def read_rule(
         known = ", ".join(map(repr, names))
         raise ValueError(f"{name} must be one of {known} or a rule object, got {shown(strategy)}")
     kind = names[strategy]
-    has_bins = "n_bins" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # every rule is a dataclass
-    has_ties = "ties" in kind.__dataclass_fields__  # type: ignore[attr-defined]  # as above
     options: dict[str, Any] = {}
     if n_bins is not None:
-        if not has_bins:
+        if kind.n_bins is None:
             raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {name}={shown(strategy)} has no bin count")
         options["n_bins"] = read_bins(n_bins)
     if ties != "auto":
-        if not has_ties:
+        if not hasattr(kind, "ties"):
             raise ValueError(f"ties={shown(ties)} cannot apply: {name}={shown(strategy)} has no ties to break")
         options["ties"] = ties
     return kind(**options)

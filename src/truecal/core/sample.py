@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import device_backend, is_tensor
+from .types import Array
 
-Array = NDArray[Any]
 Bounds = tuple[float, float]
 _LEAST_WEIGHT = 2.0**-100
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import is_tensor, namespace
 from .data import shown
 from .properties import Property
 from .rules import AveragedRule, BinningRule, FixedRule, Halfspaces, TwoBin
 from .sample import Bounds, Sample
-
-Array = NDArray[Any]
+from .types import Array
 
 
 @dataclass(frozen=True)
@@ -54,16 +52,8 @@ class Totals:
 
     def in_unit(self, exponent: int) -> Totals:
         """The same totals where a weight of 1 becomes 2^exponent."""
-        one, two = 2.0**exponent, 4.0**exponent
-        return Totals(
-            self.rows,
-            self.weight * one,
-            self.weight_sq * two,
-            self.largest * one,
-            self.wrong * one,
-            self.wrong_sq * two,
-            self.residual_sq * one,
-        )
+        powers = {"weight": 1, "weight_sq": 2, "largest": 1, "wrong": 1, "wrong_sq": 2, "residual_sq": 1}
+        return replace(self, **{name: getattr(self, name) * 2.0 ** (p * exponent) for name, p in powers.items()})
 
 
 class Moments(NamedTuple):

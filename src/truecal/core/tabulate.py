@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends import device_backend, is_tensor
 from ..backends import numpy as kernels
@@ -20,12 +19,16 @@ from .properties import Property
 from .rules import AveragedRule, BinningRule, EqualWidth, FixedRule, Halfspaces, RankRule, resolve_ties
 from .sample import Sample
 from .table import BinTable, Totals
+from .types import Array
 
-Array = NDArray[Any]
 Tables = tuple[BinTable, ...]
 Reduced = TypeVar("Reduced")
 
 _MOST_CELLS = 1 << 27  # numbers in one array of a table to look at
+_POWERS = dict.fromkeys(("count", "outcome", "residual"), 1) | dict.fromkeys(
+    ("tie_variance", "residual_sq", "weight_sq", "weight_variance"), 2
+)
+"""The arrays of a table, with the power of the weight that each is a sum of."""
 
 
 def tabulate(
@@ -89,8 +92,7 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
         arrays = [np.zeros_like(part.count) if a is None else a for a, part in zip(arrays, parts, strict=True)]
         return np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in arrays])
 
-    names = ("count", "outcome", "residual", "tie_variance", "residual_sq", "weight_sq", "weight_variance")
-    return replace(parts[0], points=None, **{name: column(name) for name in names})
+    return replace(parts[0], points=None, **{name: column(name) for name in _POWERS})
 
 
 def _in_unit(table: BinTable, sample: Sample) -> BinTable:
@@ -100,11 +102,10 @@ def _in_unit(table: BinTable, sample: Sample) -> BinTable:
         return table
     if abs(exponent) > 400:
         raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
-    powers = {"count": 1, "outcome": 1, "residual": 1, "tie_variance": 2, "residual_sq": 2, "weight_sq": 2}
-    powers["weight_variance"] = 2
-    arrays = {name: getattr(table, name) for name in powers}
     scaled: dict[str, Any] = {
-        name: None if a is None else np.ldexp(a, powers[name] * exponent) for name, a in arrays.items()
+        name: np.ldexp(getattr(table, name), power * exponent)
+        for name, power in _POWERS.items()
+        if getattr(table, name) is not None
     }
     return replace(table, totals=table.totals.in_unit(exponent), **scaled)
 

@@ -9,14 +9,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..baselines import ERRORS
 from ..core.data import shown
-from ..core.errors import ERRORS
+from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import ArgmaxQuantile, BinCounts
-from .inputs import Inputs, TopPredictions, read_inputs
+from ..core.types import Array
+from .inputs import Inputs, read_inputs
 from .measuring import ErrorValue, Measured, Progress, cluster_numbers, copies_text
 from .model import (
     DIAGRAM_BINS,
@@ -34,9 +35,8 @@ from .ranking import Dominance, Stability, chain_correlation, dominance, flips, 
 from .verdict import Verdict, give_verdict
 
 if TYPE_CHECKING:
-    from ..inference import Part
+    from ..inference.mean_losses import Part
 
-Array = NDArray[Any]
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
 
@@ -153,9 +153,7 @@ class Comparison(Result):
 
     def values(self, error: str, by: By = "value") -> tuple[Array, tuple[int | None, ...]]:
         """(bin counts, models) of one error or its score, and the bin counts; models in the order of `names`."""
-        columns = [self.evaluations[name].rows(error) for name in self.names]
-        table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
-        return table, tuple(row.n_bins for row in columns[0])
+        return _values(self.evaluations, error, by)
 
     def pair(self, first: str, second: str, error: str | None = None, n_bins: int | None = None) -> Pair:
         """The paired difference of two models, whichever way round (the headline error unless named)."""
@@ -175,7 +173,12 @@ class Comparison(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; undefined and infinite numbers become None."""
         errors = {
-            name: {"symbol": e.symbol, "truthful": e.truthful, "reason": e.reason, "loss": e.associated_loss}
+            name: {
+                "symbol": e.symbol,
+                "truthful": e.truthful,
+                "reason": e.reason,
+                "loss": COMPOSED[name].associated_loss if name in COMPOSED else None,
+            }
             for name, e in ERRORS.items()
             if name in self.error_names
         }
@@ -332,9 +335,9 @@ def compare(
     for i, (name, model) in enumerate(inputs.items()):
         inner = None if progress is None else _share(progress, i, len(inputs))
         result, measured[name] = evaluate_inputs(model, settings, name, clusters, inner, keep=True)
-        evaluations[name] = (
-            result if subgroups is None else with_subgroups(result, model, settings, clusters, subgroups)
-        )
+        if subgroups is not None:
+            result = with_subgroups(result, model, settings, clusters, subgroups)
+        evaluations[name] = result
     if progress is not None:
         progress(1.0)
     return _assemble(evaluations, measured, clusters, settings.level, notes)
@@ -349,9 +352,8 @@ def _read_models(
 ) -> tuple[dict[str, Inputs], list[str]]:
     """Validate every model, name the one that is wrong, and bring all to one kind."""
     if not isinstance(models, Mapping):
-        raise TypeError(
-            f"models must map names to predictions, for example {{'a': proba_a}}, got {type(models).__name__}"
-        )
+        example = "{'a': proba_a}"
+        raise TypeError(f"models must map names to predictions, for example {example}, got {type(models).__name__}")
     if not models:
         raise ValueError("models is empty: expected at least one name with its predictions")
     found: dict[str, Inputs] = {}
@@ -436,12 +438,19 @@ def _assemble(
 
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
     """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
-    for error in next(iter(evaluations.values())).error_names:
-        columns = [e.rows(error) for e in evaluations.values()]
-        counts = tuple(row.n_bins for row in columns[0])
-        ways: tuple[By, ...] = ("value", "score") if columns[0][0].truthful else ("value",)
+    first = next(iter(evaluations.values()))
+    for error in first.error_names:
+        ways: tuple[By, ...] = ("value", "score") if first.row(error).ranks else ("value",)
         for by in ways:
-            yield error, by, counts, tied(np.array([[getattr(r, by) for r in rows] for rows in columns]).T)
+            table, counts = _values(evaluations, error, by)
+            yield error, by, counts, tied(table)
+
+
+def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[Array, tuple[int | None, ...]]:
+    """(bin counts, models) of one error or its score, and the bin counts."""
+    columns = [e.rows(error) for e in evaluations.values()]
+    table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
+    return table, tuple(row.n_bins for row in columns[0])
 
 
 def _rankings(evaluations: Mapping[str, Evaluation]) -> Iterator[Ranking]:
@@ -478,7 +487,7 @@ def _condition(gap: Part, first: ErrorValue, second: ErrorValue, about: Evaluati
     """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
     better, worse = (first, second) if gap.estimate <= 0 else (second, first)
     cells, n = first.n_bins, about.n_samples
-    if cells is not None and isinstance(ERRORS[first.error].binning, ArgmaxQuantile):
+    if cells is not None and isinstance(COMPOSED[first.error].binning, ArgmaxQuantile):
         cells *= about.n_classes or 1
     share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
 
@@ -503,6 +512,3 @@ def _flips(evaluations: Mapping[str, Evaluation]) -> Iterator[Flip]:
             lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
             higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
             yield Flip(error, names[i], names[j], lower, higher, by)
-
-
-__all__ = ["Comparison", "Flip", "Pair", "Ranking", "TopPredictions", "compare"]

@@ -8,19 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..backends.numpy import top_class
+from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, shown
-from ..core.errors import ERRORS
 from ..core.losses import LOSSES
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
+from ..core.types import Array
 
 if TYPE_CHECKING:
     from ..inference.mean_losses import Values
 
-Array = NDArray[Any]
 Kind = Literal["multiclass", "binary", "top_label"]
 
 PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {
@@ -71,7 +70,11 @@ class Inputs:
         return 2 if self.kind == "binary" else int(self.reports.shape[1])
 
     def error_names(self) -> tuple[str, ...]:
-        """The members of ERRORS that these predictions can be measured by, in its order."""
+        """The composed members of ERRORS that these predictions can be measured by, in its order."""
+        return tuple(name for name in self.possible_names() if name not in BASELINES)
+
+    def possible_names(self) -> tuple[str, ...]:
+        """The same with the baselines, which are measured where they are named."""
         return tuple(name for name, e in ERRORS.items() if isinstance(e.property, PROPERTIES[self.kind]))
 
     def sample(self, error: str) -> Sample:
@@ -96,12 +99,14 @@ class Inputs:
 
     def loss_values(self) -> Iterator[tuple[str, Values]]:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
-        from ..inference.mean_losses import loss_values
+        from ..inference.mean_losses import loss_values, top_label_table
 
         y, proba = self.classes
         tables: dict[str, Any] = {name: name for name in LOSSES}
-        if self.kind == "top_label":
-            tables = {"classification_error": _right_or_wrong, "confidence_loss": _confidence_table}
+        if self.kind == "top_label":  # the columns are of a wrong and of a right top class
+            wrong = np.array([1.0, 0.0])
+            tables = {"classification_error": lambda p: np.tile(wrong, (len(p), 1))}
+            tables["confidence_loss"] = lambda p: top_label_table(p[:, 1])
         for name, table in tables.items():
             found = loss_values(y, proba, None, table)
             if self.soft:  # squared losses are distances from the distribution, not means over its labels
@@ -138,15 +143,6 @@ class Inputs:
         return copies if 50 * copies >= self.n_samples and 10 * distinct >= self.n_samples else 0
 
 
-def _right_or_wrong(p: Array) -> Array:
-    return np.column_stack([np.ones(len(p)), np.zeros(len(p))])
-
-
-def _confidence_table(p: Array) -> Array:
-    c = p[:, 1]
-    return np.column_stack([1 + c * c, np.square(1 - c)])
-
-
 def read_inputs(
     y_true: Any, y_proba: Any, *, labels: Any = None, pos_label: Any = 1, sample_weight: Any = None
 ) -> Inputs:
@@ -172,9 +168,9 @@ def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
 
 def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     """The errors to compute: all that apply, or the named ones, each of which must apply."""
-    possible = inputs.error_names()
+    possible = inputs.possible_names()
     if errors is None:
-        return possible
+        return inputs.error_names()
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:

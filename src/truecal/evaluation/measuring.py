@@ -7,37 +7,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..core.errors import ERRORS, CalibrationError, signed_root
+from ..baselines import BASELINES, ERRORS
+from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
-from ..core.rules import DEFAULT_BINS, ArgmaxQuantile
+from ..core.rules import DEFAULT_BINS, ArgmaxQuantile, bins_text
 from ..core.sample import Sample
 from ..core.table import BinTable
+from ..core.types import Array, Groups
 from .budget import Plan
 from .inputs import Inputs, several_bins
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, ConsistencyBands, Gap, MeanGap
+    from ..inference.bands import ConsistencyBands
+    from ..inference.calibration import CalibrationTest
+    from ..inference.direction import MeanGap
     from ..inference.frozen import Frozen, FrozenCells
+    from ..inference.gaps import Gap
     from ..inference.spread import Spread
 
-Array = NDArray[Any]
-Clusters = tuple[Array, int]
 Progress = Callable[[float], None]
 
 NOTIONS = ("classwise", "binary", "confidence", "top_label")
 """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
-
-
-def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
-    """Bin counts in words, such as "1 bin" or "5, 20 and 2000 bins"; loads scipy with the rest of inference."""
-    from ..inference.options import bins_text
-
-    return bins_text(n_bins)
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,11 @@ class ErrorValue:
     null_high: float | None = None
     null_pvalue: float | None = None
     within: float | None = None
+
+    @property
+    def ranks(self) -> bool:
+        """Whether models may be ranked by its score: it is truthful and has one, which baselines have not."""
+        return self.truthful and self.score is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,13 +189,13 @@ def measure(
     return found
 
 
-def cluster_numbers(groups: Array) -> Clusters:
+def cluster_numbers(groups: Array) -> Groups:
     """Cluster numbers and how many there are; a subgroup may hold fewer than an interval needs."""
     values, number = np.unique(groups, return_inverse=True)
     return number.reshape(-1), len(values)
 
 
-def _say_about_rows(inputs: Inputs, clusters: Clusters | None, found: Measured) -> None:
+def _say_about_rows(inputs: Inputs, clusters: Groups | None, found: Measured) -> None:
     if clusters is not None:
         found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
     else:
@@ -216,13 +216,17 @@ def _measure_error(
     name: str,
     inputs: Inputs,
     settings: Settings,
-    clusters: Clusters | None,
+    clusters: Groups | None,
     found: Measured,
     shared: dict[Any, FrozenCells],
 ) -> None:
     from ..inference.frozen import Frozen
 
     sample = inputs.sample(name)
+    if name in BASELINES:
+        baseline = BASELINES[name]
+        found.errors.append(ErrorValue(name, baseline.symbol, baseline.truthful, None, baseline.of(sample)))
+        return
     metric, headline = _with_counts(name, sample, settings, found)
     key = (sample.kind, metric.binning, metric.ties)
     frozen = Frozen.of(metric, sample, shared.get(key))
@@ -249,7 +253,7 @@ def _asked(row: ErrorValue, settings: Settings) -> bool:
 
 def _with_counts(name: str, sample: Sample, settings: Settings, found: Measured) -> tuple[CalibrationError, int | None]:
     """The named error at every bin count that is measured, and the one that summaries speak of."""
-    metric = ERRORS[name]
+    metric = COMPOSED[name]
     if not metric.binning.has_counts:
         return metric, None
     automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
@@ -276,7 +280,7 @@ def vector_bins(n_bins: tuple[int, ...], n: int, k: int) -> tuple[int, ...]:
 
 
 def _spreads(
-    name: str, frozen: Frozen, headline: int | None, settings: Settings, clusters: Clusters | None, found: Measured
+    name: str, frozen: Frozen, headline: int | None, settings: Settings, clusters: Groups | None, found: Measured
 ) -> dict[int | None, Spread]:
     """The spread of the gap at the counts people asked for, or at the headline one alone."""
     from ..inference.spread import spreads
@@ -301,7 +305,7 @@ def _gap(name: str, spread: Spread, n_bins: int | None, inputs: Inputs, level: f
     assert found.direction is not None
     if spread.note:
         found.note(f"the interval of the {name} gap is {spread.note}")
-    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, ERRORS[name].symbol)
+    return gap_from(spread, found.direction.word, level, n_bins, inputs.n_samples, COMPOSED[name].symbol)
 
 
 def _squared(
@@ -310,7 +314,7 @@ def _squared(
     headline: int | None,
     spreads: dict[int | None, Spread],
     level: float,
-    clusters: Clusters | None,
+    clusters: Groups | None,
 ) -> list[ErrorValue]:
     """Rows of a squared error, one per bin count."""
     from ..inference.intervals import within_parts
@@ -322,23 +326,18 @@ def _squared(
     for parts, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
         spread, u = spreads.get(m), parts.U - (within or 0.0)
         gap_sq = parts.gap_sq if spread is None else spread.theta
-        rows.append(
-            ErrorValue(
-                error=name,
-                symbol=frozen.error.symbol,
-                truthful=frozen.error.truthful,
-                n_bins=m,
-                value=parts.error,
-                headline=m == headline,
-                loss=parts.loss,
-                U=u,
-                gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
-                score=parts.score,
-                within=within,
-                **_ends(spread, u, level),
-            )
-        )
+        gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
+        more = {"loss": parts.loss, "U": u, "gap": gap, "score": parts.score, "within": within}
+        rows.append(_row(name, frozen, m, parts.error, headline, **more, **_ends(spread, u, level)))
     return rows
+
+
+def _row(
+    name: str, frozen: Frozen, m: int | None, value: float, headline: int | None, **more: float | None
+) -> ErrorValue:
+    metric = frozen.error
+    about: dict[str, Any] = {"headline": m == headline, **more}
+    return ErrorValue(name, metric.symbol, metric.truthful, m, value, **about)
 
 
 def _ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
@@ -357,30 +356,17 @@ def _absolute(
     from ..inference.null_band import null_band_of
     from ..inference.options import fewest_draws
 
-    metric = frozen.error
     values = frozen.values.tolist()
     clustered = clustered or frozen.sample.marks is None
     draws = 0 if clustered or name not in ECE_NAMES else settings.plan.null_band(frozen.sample)
-    bands: list[Any] = [None] * len(values)
+    nulls: list[dict[str, Any]] = [{}] * len(values)
     if draws:
         band = null_band_of(frozen, settings.level, max(draws, fewest_draws(settings.level)), settings.seed)
-        bands = list(band.each())
+        nulls = [{"null_low": b.low, "null_high": b.high, "null_pvalue": b.pvalue} for b in band.each()]
     elif not clustered and name in ECE_NAMES:
         found.note(f"{name} has no null band: it needs more draws")
-    return [
-        ErrorValue(
-            error=name,
-            symbol=metric.symbol,
-            truthful=metric.truthful,
-            n_bins=m,
-            value=value,
-            headline=m == headline,
-            null_low=None if band is None else band.low,
-            null_high=None if band is None else band.high,
-            null_pvalue=None if band is None else band.pvalue,
-        )
-        for m, value, band in zip(frozen.counts, values, bands, strict=True)
-    ]
+    each = zip(frozen.counts, values, nulls, strict=True)
+    return [_row(name, frozen, m, value, headline, **null) for m, value, null in each]
 
 
 def _test(sample: Sample, settings: Settings, found: Measured) -> CalibrationTest:
@@ -410,7 +396,7 @@ def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool,
     return Reliability(name, m, table, bands_of(frozen, place, settings.level, draws, settings.seed))
 
 
-def _losses(inputs: Inputs, level: float, clusters: Clusters | None, found: Measured) -> tuple[LossValue, ...]:
+def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measured) -> tuple[LossValue, ...]:
     from ..inference.mean_losses import INFINITE, mean_interval
 
     values = []

@@ -8,32 +8,23 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.result import Result, plain
 from ..core.rules import BinCounts, read_bins
+from ..core.types import Array
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, check_by, check_errors, read_inputs
-from .measuring import (
-    NOTIONS,
-    ErrorValue,
-    LossValue,
-    Measured,
-    Progress,
-    Reliability,
-    Settings,
-    bins_text,
-    measure,
-)
+from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Progress, Reliability, Settings, measure
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import CalibrationTest, Gap, MeanGap
+    from ..inference.calibration import CalibrationTest
+    from ..inference.direction import MeanGap
+    from ..inference.gaps import Gap
     from .verdict import Verdict
 
-Array = NDArray[Any]
 
 DIAGRAM_BINS = 15
 
@@ -74,7 +65,7 @@ class Evaluation(Result):
         """The truthful error that ranks models: classwise, binary, confidence or top_label."""
         names = self.error_names
         chosen = next((name for name in NOTIONS if name in names), None)
-        return chosen or next((row.error for row in self.errors if row.truthful), names[0])
+        return chosen or next((row.error for row in self.errors if row.ranks), names[0])
 
     @property
     def accuracy(self) -> float:
@@ -237,8 +228,9 @@ def evaluate(
     outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster:
     U and the gap then take pairs of rows from different clusters, and the calibration test and bands, which need
     independent rows, are withheld. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
-    20 and 2000 bins stand beside it. `errors` defaults to every member of ERRORS that applies, less the costliest ones
-    for very large inputs. `resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
+    20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
+    costliest ones for very large inputs. `resamples=None` plans up to 999 draws by size. `progress` is called with
+    the share done.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -383,6 +375,3 @@ def with_subgroups(
         own = None if clusters is None else clusters[rows]
         parts[str(value)] = evaluate_inputs(part, settings, str(value), own)[0]
     return replace(result, subgroups=parts)
-
-
-__all__ = ["Evaluation", "bins_text", "evaluate"]

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import as_array
-
-Array = NDArray[Any]
+from ..core.data import as_array, row_blocks
+from ..core.extras import require
+from ..core.result import Result
+from ..core.types import Array
 
 ECE_NAMES = ("confidence_l1", "top_label_l1", "binary_l1")
 """The errors that people call ECE."""
@@ -22,8 +23,8 @@ ROUNDING = 1e-6
 _BLOCK_ENTRIES = 1 << 20  # pairs of models compared at a time, so that the temporaries stay in cache
 
 
-@dataclass(frozen=True, eq=False)
-class Dominance:
+@dataclass(frozen=True, repr=False, eq=False)
+class Dominance(Result):
     """A partial order of models by several losses, and its longest chain.
 
     order[i, j]: model i is no larger than model j on every loss and smaller on at least one. `chain` holds the indices
@@ -55,19 +56,13 @@ class Dominance:
 
     def to_pandas(self) -> Any:
         """The order as a frame: row dominates column."""
-        import pandas as pd
-
+        pd = require("pandas", "pandas")
         return pd.DataFrame(self.order, index=list(self.names), columns=list(self.names))
 
     def __repr__(self) -> str:
         shown = " < ".join(self.chain_names[:8]) + (" < ..." if len(self.chain) > 8 else "")
         decided = f"{self.comparable:.0%} of pairs comparable"
         return f"Dominance of {self.n_models} models: {decided}, longest chain of {len(self.chain)}: {shown}"
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def dominance(losses: Any) -> Dominance:
@@ -114,10 +109,8 @@ def _dominates(values: Array) -> NDArray[np.bool_]:
     """No larger on all losses, and not the other way round too (which would mean equal losses)."""
     n = len(values)
     no_larger = np.ones((n, n), dtype=bool)
-    step = max(1, _BLOCK_ENTRIES // n)
     columns = np.ascontiguousarray(values.T)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(n, n, _BLOCK_ENTRIES):
         for column in columns:
             no_larger[rows] &= column[rows, None] <= column[None, :]
     return no_larger & ~no_larger.T
@@ -149,14 +142,9 @@ def ranks(values: Any) -> Array:
     >>> ranks([.3, .1, .3, .2]).tolist()
     [3.5, 1.0, 3.5, 2.0]
     """
-    array = _numbers(values, "values")
-    return np.apply_along_axis(_ranks_of_row, -1, array)
+    from scipy.stats import rankdata
 
-
-def _ranks_of_row(row: Array) -> Array:
-    _, group, size = np.unique(row, return_inverse=True, return_counts=True)
-    last = np.cumsum(size)
-    return np.asarray((last - (size - 1) / 2)[group], dtype=np.float64)
+    return np.asarray(rankdata(_numbers(values, "values"), axis=-1))
 
 
 def tied(values: Any, rounding: float = ROUNDING) -> Array:
@@ -198,17 +186,15 @@ def flips(values: Any) -> NDArray[np.intp]:
     table = tied(_table_of_counts(values))
     n = table.shape[1]
     found = []
-    step = max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        below = np.zeros((rows.stop - start, n), dtype=bool)
+    for rows in row_blocks(n, n, _BLOCK_ENTRIES):
+        below = np.zeros((rows.stop - rows.start, n), dtype=bool)
         above = below.copy()
         for counted in table:
             below |= counted[rows, None] < counted[None, :]
             above |= counted[rows, None] > counted[None, :]
         i, j = np.nonzero(below & above)
-        keep = i + start < j
-        found.append(np.column_stack([i[keep] + start, j[keep]]))
+        keep = i + rows.start < j
+        found.append(np.column_stack([i[keep] + rows.start, j[keep]]))
     return np.concatenate(found).astype(np.intp)
 
 
@@ -243,11 +229,11 @@ def _correlate(name: str, a: Any, b: Any) -> float:
     # Ranks first: scipy computes with the values, and infinite ones (cross-entropy) would become NaN.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a p-value of a handful of models is not used
-        return float(getattr(stats, name)(_ranks_of_row(first), _ranks_of_row(second)).statistic)
+        return float(getattr(stats, name)(ranks(first), ranks(second)).statistic)
 
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Stability(Result):
     """Agreement of the rankings at every two bin counts: square matrices in the order of `n_bins`."""
 
     n_bins: tuple[int, ...]
@@ -259,23 +245,11 @@ class Stability:
         """The smallest Kendall and Spearman coefficient over all pairs of bin counts, NaN if none is defined."""
         return _lowest(self.kendall), _lowest(self.spearman)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Bin counts and both matrices as lists; an undefined coefficient is None."""
-        return {
-            "n_bins": list(self.n_bins),
-            "kendall": _plain(self.kendall),
-            "spearman": _plain(self.spearman),
-        }
-
 
 def _lowest(matrix: Array) -> float:
     off = matrix[~np.eye(len(matrix), dtype=bool)]
     off = off[~np.isnan(off)]
     return float(off.min()) if off.size else float("nan")
-
-
-def _plain(matrix: Array) -> list[list[float | None]]:
-    return [[None if np.isnan(v) else float(v) for v in row] for row in matrix]
 
 
 def stability(values: Any, n_bins: Any) -> Stability:

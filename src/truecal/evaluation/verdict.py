@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-from ..core.errors import ERRORS
-from .measuring import ErrorValue, Measured, bins_text
+from ..core.rules import bins_text
+from ..core.types import Groups
+from .measuring import Measured
 from .ranking import ECE_NAMES
 
 if TYPE_CHECKING:
-    from ..inference import Part
+    from ..inference.mean_losses import Part
     from .comparison import Flip, Ranking
     from .model import Evaluation
 
@@ -132,7 +133,7 @@ def standings(evaluations: Mapping[str, Evaluation], level: float) -> dict[str, 
 def give_verdict(
     evaluations: Mapping[str, Evaluation],
     measured: Mapping[str, Measured],
-    clusters: object = None,
+    clusters: Groups | None = None,
     rankings: Sequence[Ranking] = (),
     flips: Sequence[Flip] = (),
 ) -> Verdict:
@@ -141,9 +142,8 @@ def give_verdict(
     error, level = first.headline, first.level
     found = standings(evaluations, level)
     ece = _ece_sentence(evaluations, rankings, flips)
-    if not ERRORS[error].truthful:
-        words = "No truthful error was measured."
-        return Verdict(words, "", ece, error, (), (), (), found, {})
+    if not first.row(error).ranks:
+        return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
     facts = _Facts(evaluations, measured, error, level, clusters)
     predictive, best, behind = _predictive(facts)
     claims = tuple(claim for claim in _claims(facts) if found[claim.worse].state == "rejected")
@@ -160,7 +160,7 @@ class _Facts:
     measured: Mapping[str, Measured]
     error: str
     level: float
-    clusters: object
+    clusters: Groups | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class _Facts:
         if self.error not in self.measured[a].frozen:
             return None
         first, second = (self.measured[name].frozen[self.error] for name in (a, b))
-        return loss_part(first, second, self.level, self.clusters, self.pairs)  # type: ignore[arg-type]  # Groups
+        return loss_part(first, second, self.level, self.clusters, self.pairs)
 
     def unit(self, name: str) -> float:
         """What turns a difference of headline losses into one of what is shown."""
@@ -277,11 +277,8 @@ def _claims(facts: _Facts) -> list[CalibrationClaim]:
             if part is None or not part.beyond_noise:
                 continue
             better, worse, sized = (a, b, part) if part.estimate < 0 else (b, a, part.turned())
-            points = 1e4
-            claim = CalibrationClaim(
-                notion, better, worse, points * sized.estimate, points * sized.low, points * sized.high
-            )
-            found.append(claim)
+            points = (1e4 * x for x in (sized.estimate, sized.low, sized.high))
+            found.append(CalibrationClaim(notion, better, worse, *points))
     return found
 
 
@@ -291,8 +288,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     unknown = [name for name in facts.names if name not in off and name not in fine]
     parts = []
     if off:
-        whole = len(off) == len(facts.names)
-        head = ("Not calibrated" if len(off) == 1 else "Nobody is calibrated") if whole else "Not calibrated"
+        head = "Nobody is calibrated" if 1 < len(off) == len(facts.names) else "Not calibrated"
         parts.append(f"{head}: {_sizes(facts, found, off)}.")
         if len(facts.names) == 1:
             parts.append(f"Most clearly: {found[off[0]].spoke}.")
@@ -367,7 +363,9 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     if name is None:
         return ""
     if len(evaluations) == 1:
-        return _ece_of_one(first.row(name))
+        row = first.row(name)
+        band = "" if row.null_low is None else f"; of a calibrated model, {row.null_low:.2g} to {row.null_high:.2g}"
+        return f"ECE would have said {row.value:.3g} ({bins_text(row.n_bins)}{band})."
     rows = [ranking for ranking in rankings if ranking.error == name]
     usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
     winner = usual.order[0]
@@ -385,12 +383,6 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     if turned:
         text += f"; {turned} of {pairs} pairs change places with its bins, {steady} under the score"
     return text + "."
-
-
-def _ece_of_one(row: ErrorValue) -> str:
-    """The value, and what a calibrated model would find."""
-    band = "" if row.null_low is None else f"; of a calibrated model, {row.null_low:.2g} to {row.null_high:.2g}"
-    return f"ECE would have said {row.value:.3g} ({bins_text(row.n_bins)}{band})."
 
 
 def _place(winner: str, by_score: Sequence[Ranking]) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.cells import BinCells
 from ..core.data import check_positive_int, shown
@@ -14,12 +13,11 @@ from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
 from ..core.result import Result
 from ..core.sample import Sample
+from ..core.types import Array
 from .frozen import Frozen
 from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
 from .poisson_binomial import poisson_binomial
-
-Array = NDArray[Any]
 
 _BLOCK = 1 << 22
 
@@ -134,7 +132,7 @@ def _view_band(
 ) -> tuple[Array, ...]:
     """(count, mean report, mean outcome, low, high) of one view."""
     u = sample.view(j).astype(np.float64)
-    w = np.ones(sample.rows) if sample.weights is None else sample.weights
+    w = sample.row_weights
     bins = form.bins[place]
     outcome = sample.outcome(slice(j, j + 1))[0]
     count, report, observed = (bins.sums(form.atom_sums(x[None, :]))[:, 0] for x in (w, w * u, w * outcome))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Classwise, TopLabel
+from ..core.properties import Binary, Classwise
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
+from ..core.types import Array
 from .forms import ClassForms, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .null import (
@@ -25,12 +25,10 @@ from .null import (
     calibrated_world,
     closed_form_sd,
     draw_labels,
+    draws_pvalue,
     simulate,
 )
-from .null import pvalue as draws_pvalue
-from .options import at_floor, bins_text, check_draws, p_text, read_error, shown_bins
-
-Array = NDArray[Any]
+from .options import at_floor, check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
@@ -52,10 +50,10 @@ class FormDetail(Result):
     @property
     def text(self) -> str:
         """The name of the form, with U and its noise where it has one."""
+        if self.U is None:
+            return self.name
         exact = "" if self.closed_form_sd is None else f", closed form ± {self.closed_form_sd:.4g}"
-        return (
-            self.name if self.U is None else f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
-        )
+        return f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
 
     def __repr__(self) -> str:
         return f"{self.text}; p = {self.pvalue:.3g}"
@@ -135,14 +133,14 @@ def calibration_test(
     if error is None:
         error = "binary" if np.ndim(y_proba) == 1 else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
-    if metric.norm == "l1":
-        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return u_test(Frozen.of(metric, sample), draws, seed, sampler)
 
 
 def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
     """The test on U of one error, at one bin count or at several together."""
+    if frozen.error.norm == "l1":
+        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
     world = calibrated_world(frozen, sampler)
     simulated = simulate(world, draws, seed)
     details = _details(frozen, simulated, closed_form_sd(world))
@@ -150,17 +148,9 @@ def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None
     standard = _standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
-    return CalibrationTest(
-        pvalue=pvalue,
-        spoke=details[int(np.argmax(standard.observed))].name,
-        null=world.null,
-        n_bins=shown_bins(frozen.error),
-        resamples=draws,
-        details=details,
-        n_samples=frozen.sample.rows,
-        tested=frozen.sample.rows,
-        name=frozen.error.symbol,
-    )
+    spoke = details[int(np.argmax(standard.observed))].name
+    bins, rows = shown_bins(frozen.error), frozen.sample.rows
+    return CalibrationTest(pvalue, spoke, world.null, bins, draws, details, rows, rows, frozen.error.symbol)
 
 
 def _details(frozen: Frozen, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:
@@ -202,8 +192,8 @@ def omnibus_test(
     rows = sample.rows
     if rows > MOST_ROWS:
         sample = sample.take(np.sort(rng.choice(rows, MOST_ROWS, replace=False)))
-    kinds = {"binary": (Binary, POSITIVE), "confidence": (TopLabel, BERNOULLI)}
-    null = kinds[sample.kind][1] if sample.kind in kinds and sample.distributions is None else CATEGORICAL
+    nulls = {"binary": POSITIVE, "confidence": BERNOULLI} if sample.distributions is None else {}
+    null = nulls.get(sample.kind, CATEGORICAL)
     forms, blocks = _forms_and_blocks(sample, draws, rng)
     found = []
     for block in blocks:
@@ -213,24 +203,15 @@ def omnibus_test(
     values, signs = np.concatenate([v for v, _ in found]), found[0][1][0]
     loud = combined(values, forms.forms)
     largest = loud.max(axis=1)
-    best = farthest(loud[0], forms.forms)
-    named = [form for form in forms.forms if form.signed]
-    sign = float(signs[named.index(forms.forms[best])]) if forms.forms[best] in named else 0.0
+    best = forms.forms[farthest(loud[0], forms.forms)]
+    sign = float(signs[[form for form in forms.forms if form.signed].index(best)]) if best.signed else 0.0
     details = tuple(
         FormDetail(form.name, draws_pvalue(column[0], column[1:]))
         for form, column in zip(forms.forms, values.T, strict=True)
     )
-    return CalibrationTest(
-        pvalue=draws_pvalue(float(largest[0]), largest[1:]),
-        spoke=words(forms.forms[best].name, sign),
-        null=null,
-        n_bins=None,
-        resamples=draws,
-        details=details,
-        n_samples=rows,
-        tested=sample.rows,
-        name="several forms",
-    )
+    pvalue = draws_pvalue(float(largest[0]), largest[1:])
+    spoke = words(best.name, sign)
+    return CalibrationTest(pvalue, spoke, null, None, draws, details, rows, sample.rows, "several forms")
 
 
 def _forms_and_blocks(
@@ -257,12 +238,7 @@ def _forms_and_blocks(
 
 
 def _blocks(first: Array, draws: int, size: int, draw: Any) -> Iterator[Array]:
-    left = draws
-    step = min(size - 1, left)
-    block = draw(step)
+    block = draw(min(size - 1, draws))
     yield np.concatenate([first[None].astype(block.dtype), block])
-    left -= step
-    while left:
-        step = min(size, left)
-        yield draw(step)
-        left -= step
+    for start in range(size, draws + 1, size):
+        yield draw(min(size, draws + 1 - start))

@@ -10,16 +10,13 @@ a constant, a gather from a table made once, and sums over pairs of equal labels
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.cells import BinCells, Bins, KernelCells, Piece, pairs_in_runs
 from ..core.sample import Sample
-
-Array = NDArray[Any]
+from ..core.types import Array
 
 
 @dataclass(frozen=True)
@@ -33,38 +30,26 @@ class LabelCounts:
     sample: Sample
     atoms: Array
     offset: Array
-    stride: int
     base: Array
-    together: tuple[Array, ...]
-    own: tuple[float, ...]
-    bins: tuple[Any, ...]
+    own: Array
+    bins: tuple[Bins, ...]
     weight: float
     l1: bool
 
     @staticmethod
     def of(sample: Sample, pieces: list[Piece], norm: str) -> LabelCounts:
         forms: list[BinCells] = [p.cells for p in pieces]  # type: ignore[misc]  # the caller chose pieces with bins
-        joint = sample.joint
-        views = sample.views
         atoms = np.stack([form.atom for form in forms], axis=1)
-        sizes = np.array([len(form.starts) for form in forms])
-        offset = np.arange(views) if joint else np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        counts = len(forms[0].bins)
-        w = np.ones(sample.rows) if sample.weights is None else sample.weights
-        base, own = _report_sums(sample, pieces, w)
-        together = tuple(np.concatenate([f.bins[c].together for f in forms]) for c in range(counts))
-        if joint:
-            together = tuple(np.repeat(g, views) for g in together)
-        bins = tuple(_flat_bins([f.bins[c] for f in forms], views if joint else 1) for c in range(counts))
-        stride = views if joint else 1
-        return LabelCounts(
-            sample, atoms, offset, stride, base, together, tuple(own), bins, pieces[0].weight, norm == "l1"
-        )
+        offset = np.cumsum([0, *(len(form.starts) for form in forms)])[:-1]
+        base, own = _report_sums(sample, pieces)
+        repeat = sample.views if sample.joint else 1
+        bins = tuple(_flat_bins(parts, repeat) for parts in zip(*(form.bins for form in forms), strict=True))
+        return LabelCounts(sample, atoms, offset, base, own, bins, pieces[0].weight, norm == "l1")
 
     def code(self, labels: Array) -> Array:
         """The flat index at which each row is counted."""
         if self.sample.joint:
-            return np.asarray(self.atoms[:, 0].astype(np.int64) * self.stride + labels)
+            return np.asarray(self.atoms[:, 0].astype(np.int64) * self.sample.views + labels)
         flat = np.arange(len(labels)) * self.atoms.shape[1] + labels
         return np.asarray(self.atoms.reshape(-1)[flat] + self.offset[labels])
 
@@ -83,8 +68,8 @@ class LabelCounts:
             change = 1.0 - 2.0 * flat_reports[rows + labels].astype(np.float64)
             if w is not None:
                 change *= w * w
-            for c, (g, flat) in enumerate(zip(self.together, self.bins, strict=True)):
-                own[c, place] = self.own[c] + (change @ g[code] if flat.split else change.sum())
+            for c, flat in enumerate(self.bins):
+                own[c, place] = self.own[c] + (change @ flat.together[code] if flat.split else change.sum())
         np.subtract(self.base[:, None], sums, out=sums)
         if self.l1:
             values = np.stack([np.abs(b.sums(sums)).sum(axis=0) for b in self.bins])
@@ -93,7 +78,7 @@ class LabelCounts:
         return np.asarray(values.T * self.weight)
 
 
-def _report_sums(sample: Sample, pieces: list[Piece], w: Array) -> tuple[Array, Array]:
+def _report_sums(sample: Sample, pieces: list[Piece]) -> tuple[Array, Array]:
     """Flat atom sums of w·p, and per bin count Σ_i g_i w_i² p_i² over all views."""
     base, own = [], np.zeros(len(pieces[0].cells.bins))  # type: ignore[union-attr]  # pieces with bins
     for piece in pieces:
@@ -101,7 +86,7 @@ def _report_sums(sample: Sample, pieces: list[Piece], w: Array) -> tuple[Array, 
         assert isinstance(form, BinCells)
         parts = []
         for tile in piece.tiles(sample.rows):
-            weighted = sample.reports[:, tile].T.astype(np.float64) * w
+            weighted = sample.reports[:, tile].T.astype(np.float64) * sample.row_weights
             parts.append(form.atom_sums(weighted))
             squares = form.atom_sums(np.square(weighted)).sum(axis=1)
             own += [b.together @ squares for b in form.bins]
@@ -109,7 +94,7 @@ def _report_sums(sample: Sample, pieces: list[Piece], w: Array) -> tuple[Array, 
     return np.concatenate(base), own
 
 
-def _flat_bins(parts: list[Any], repeat: int) -> Any:
+def _flat_bins(parts: tuple[Bins, ...], repeat: int) -> Bins:
     """Bins of several views as one block, or the bins of a vector repeated for each of its coordinates."""
     together = np.repeat(np.concatenate([b.together for b in parts]), repeat)
     extra = np.repeat(np.concatenate([b.extra for b in parts]), repeat)
@@ -141,7 +126,7 @@ class LabelKernels:
     def of(sample: Sample, pieces: list[Piece]) -> LabelKernels:
         # the caller chose pieces with kernels
         forms: tuple[KernelCells, ...] = tuple(p.cells for p in pieces)  # type: ignore[misc]
-        w = np.ones(sample.rows) if sample.weights is None else sample.weights
+        w = sample.row_weights
         ranks = np.empty((sample.rows, len(forms)), dtype=np.int64)
         field = np.zeros((sample.rows, sample.views))
         constant = 0.0
@@ -176,5 +161,4 @@ class LabelKernels:
         rank = self.ranks[np.arange(n), own]
         rows = np.argsort(labels * n + rank)
         at = points[own[rows], rank[rows]]
-        r = np.ones(n) if self.sample.weights is None else self.sample.weights[rows]
-        return float(pairs_in_runs(self.forms[0].rule, labels[rows], at, r).sum())
+        return float(pairs_in_runs(self.forms[0].rule, labels[rows], at, self.sample.row_weights[rows]).sum())

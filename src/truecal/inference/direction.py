@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr, stdtr
 
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.sample import Sample
-from .options import check_groups, read_error
+from ..core.types import Array, Groups
+from .options import check_groups, effective_number, per_unit, read_error
 from .poisson_binomial import poisson_binomial
-
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 
 CLEAR = 0.05
 """A direction is named where a calibrated predictor would show so large a gap in at most this share of samples."""
@@ -106,21 +104,16 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
         raise ValueError("a signed mean gap needs one report per row; these outcomes are vectors")
     u = sample.reports.astype(np.float64)
     outcome = sample.outcome(slice(0, 1))[0]
-    w = np.ones(sample.rows) if sample.weights is None else sample.weights
+    w = sample.row_weights
     total = w.sum()
     gap = float(w @ (u - outcome) / total)
-    score, weight = w * (u - outcome - gap), w
-    if groups is not None:
-        score, weight = (np.bincount(groups[0], weights=x, minlength=groups[1]) for x in (score, w))
+    score, weight = (per_unit(x, groups) for x in (w * (u - outcome - gap), w))
     units = int(np.count_nonzero(weight))
-    few = groups is not None and float(weight.sum() ** 2 / np.square(weight).sum()) < FEW_CLUSTERS
-    se = float("nan")
-    if units > 1:
-        se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total)
+    se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total) if units > 1 else np.nan
     if se <= 1e-12 * max(abs(gap), float(np.abs(u).max()) * 1e-3):  # what rounding leaves of 0
-        se = float("nan")
-    if few:
-        pvalue = float("nan")
+        se = np.nan
+    if groups is not None and effective_number(weight) < FEW_CLUSTERS:
+        pvalue = np.nan
     elif sample.values is not None:
         pvalue = _t_pvalue(gap, se, units)
     else:
@@ -130,21 +123,17 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
 
 
 def _t_pvalue(gap: float, se: float, units: int) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else float("nan")
+    return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else np.nan
 
 
 def _null_pvalue(u: Array, outcome: Array, w: Array, gap: float, se: float, units: int, groups: Groups | None) -> float:
     """Two-sided p-value of the gap of 0/1 outcomes if the reports are right."""
-    from scipy.special import ndtr
-
     variance = np.square(w) * u * (1 - u)
     null_sd = float(np.sqrt(variance.sum()) / w.sum())
     if groups is not None:
         if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
             return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
-        return _bound(u, w, np.bincount(groups[0], weights=w, minlength=groups[1])[groups[0]], gap * w.sum())
+        return _bound(u, w, per_unit(w, groups)[groups[0]], gap * w.sum())
     if variance.sum() >= _MANY * float(np.square(w).max()):
         return float(2 * ndtr(-abs(gap) / null_sd))
     used = w[w > 0]

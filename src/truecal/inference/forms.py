@@ -9,16 +9,13 @@ the temperature score Σ (E_p[log p] − log p_y), the class rates and classwise
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from ..core.data import row_blocks
 from ..core.rules import auto_bins
-
-Array = NDArray[Any]
+from ..core.types import Array
 
 _CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
 _GRID = 128  # cells for the Poisson kernels

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ..core.cells import Piece, pieces
 from ..core.errors import CalibrationError, Parts
@@ -15,9 +12,8 @@ from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.tabulate import needs_cells, whole_tables
+from ..core.types import Array
 from .options import counts_of
-
-Array = NDArray[Any]
 
 MOST_KEPT = 1 << 23
 """Cells hold an order of the rows per view; with more reports than this they are made anew for each use."""

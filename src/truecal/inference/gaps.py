@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack, final, overload
 
-from numpy.typing import NDArray
-
 from ..core.errors import CalibrationError, signed_root
 from ..core.functions import Counts, OneCount
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
+from ..core.types import Groups
 from .direction import MeanGap, gap_of
 from .frozen import Frozen
-from .options import Options, bins_text, check_groups, check_level, read_error
-from .spread import Groups, Spread, spreads
-
-Array = NDArray[Any]
+from .options import Options, check_groups, check_level, read_error
+from .spread import Spread, spreads
 
 
 @final

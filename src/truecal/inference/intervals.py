@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack, final, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
+from ..core.types import Array, Groups
 from .frozen import Frozen
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
 from .null_band import NullBand, null_band_of
-from .options import Options, bins_text, check_draws, check_groups, check_level, read_error
-from .spread import Groups, Spread, spreads
+from .options import Options, check_draws, check_groups, check_level, read_error
+from .spread import Spread, spreads
 
-Array = NDArray[Any]
 What = Literal["gap_sq", "U", "loss", "score", "error", "within"]
 L1_REASON = (
     "absolute bin sums have no interval: near calibration their sampling distribution is folded at zero and their bias "

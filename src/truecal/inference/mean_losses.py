@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from ..core.data import row_blocks
+from ..core.result import Result
 from ..core.sample import unit_weights
+from ..core.types import Array, Groups
+from .options import per_unit
 
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 _BLOCK = 1 << 18
 
 INFINITE = "a loss is infinite: what came had probability 0"
@@ -34,10 +35,6 @@ NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in 
 
 def _brier(p: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", p, p)[:, None] + 1 - 2 * p)
-
-
-def _spherical(p: Array) -> Array:
-    return np.asarray(1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None])
 
 
 def _cross_entropy(p: Array) -> Array:
@@ -63,7 +60,7 @@ LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
     "classification_error": _classification,
     "cross_entropy": _cross_entropy,
     "brier": _brier,
-    "spherical": _spherical,
+    "spherical": lambda p: 1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None],
     "confidence_loss": _confidence,
     "uncorrected_confidence": lambda p: _confidence(p, 0.0),
     "classwise": lambda p: _brier(p) / p.shape[1],
@@ -114,9 +111,7 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
     n, k = first.shape
     value, high, low, surprise = (np.empty(n) for _ in range(4))
     most = 0.0
-    step = max(1, _BLOCK // k)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(n, k, _BLOCK):
         mean = a = first[rows].astype(np.float64)
         each = table(a)
         if second is not None:
@@ -124,16 +119,14 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
-        value[rows] = each[np.arange(len(a)), y[rows]] if y.ndim == 1 else _expected(y[rows], each)
+        if y.ndim == 1:
+            value[rows] = each[np.arange(len(a)), y[rows]]
+        else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
+            value[rows] = (y[rows] * np.where(y[rows] > 0, each, 0.0)).sum(axis=1)
         most = max(most, float(each.max()))
         high[rows], low[rows], surprise[rows] = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
     ends = (0.0, most) if second is None else (-np.inf, np.inf)
     return Values(value, high, low, _by_range(surprise, high, low), ends, loss == "cross_entropy")
-
-
-def _expected(shares: Array, each: Array) -> Array:
-    """The mean of each row's values over a label distribution; labels of share 0 do not count, whatever they cost."""
-    return np.asarray(np.where(shares > 0, shares * np.where(shares > 0, each, 0.0), 0.0).sum(axis=1))
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
@@ -152,15 +145,16 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     return centre + sd, centre - sd, surprise
 
 
+def top_label_table(u: Array, correction: float = 1.0) -> Array:
+    """(n, 2): the confidence loss of rows with confidence u if the top class is wrong, and if it is right."""
+    return np.column_stack([correction + u * u, np.square(1 - u)])
+
+
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Values:
     """The difference of confidence losses where only (correct?, confidence) of each model is known."""
-    wrong, right, came = [], [], []
-    for correct, confidence in zip(z, c, strict=True):
-        u = confidence.astype(np.float64)
-        wrong.append(correction + u * u)
-        right.append(np.square(1 - u))
-        came.append(np.where(correct, right[-1], wrong[-1]))
-    high, low = wrong[0] - right[1], right[0] - wrong[1]
+    first, second = (top_label_table(u.astype(np.float64), correction) for u in c)
+    came = [np.where(right, table[:, 1], table[:, 0]) for right, table in zip(z, (first, second), strict=True)]
+    high, low = first[:, 0] - second[:, 1], first[:, 1] - second[:, 0]
     mean = (c[0].astype(np.float64) + c[1]) / 2
     return Values(came[0] - came[1], high, low, _by_range(2 * mean * (1 - mean), high, low))
 
@@ -172,9 +166,13 @@ def _by_range(surprise: Array, high: Array, low: Array) -> Array:
     return weight if np.any(weight > 0) else spread  # predictions of exactly 0 and 1: by their spread alone
 
 
-@dataclass(frozen=True)
-class MeanInterval:
-    """A mean, its interval, its standard error and two-sided p-value (of a mean of 0), joint over comparisons."""
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Part(Result):
+    """An estimate, such as one part of a difference, with its interval and two-sided p-value (of 0).
+
+    `note` says why not to trust it, or what it rests on.
+    """
 
     estimate: float
     low: float
@@ -183,10 +181,24 @@ class MeanInterval:
     pvalue: float
     note: str = ""
 
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the interval leaves out 0 and may be trusted."""
+        return not self.note and not self.low <= 0 <= self.high
+
+    def turned(self) -> Part:
+        """The part of the difference taken the other way round."""
+        return Part(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
+
+    def __repr__(self) -> str:
+        if not np.isfinite(self.se):
+            return f"{self.estimate:+.4g} (no interval: {self.note})"
+        return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, p = {self.pvalue:.3g})"
+
 
 def mean_interval(
     values: Values, weights: Array | None, groups: Groups | None, level: float, comparisons: int = 1
-) -> MeanInterval:
+) -> Part:
     """The w-weighted mean with its interval, over rows or clusters; none (infinite ends) where a loss is unbounded."""
     w = np.ones(len(values.value)) if weights is None else unit_weights(weights)["weights"]
     counted = w > 0
@@ -197,7 +209,7 @@ def mean_interval(
     trouble = values.trouble(w)
     estimate = float(w @ values.value / w.sum())
     if trouble in (INFINITE, UNBOUNDED, SCARCE):
-        return MeanInterval(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
+        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
     units = _Units.of(values, w, groups)
     alpha = (1 - level) / comparisons
     if trouble:
@@ -207,19 +219,19 @@ def mean_interval(
     half = float(units.factor(z)) * se
     low, high = max(centre - half, values.ends[0]), min(centre + half, values.ends[1])
     low, high = min(low, estimate), max(high, estimate)
-    return MeanInterval(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
+    return Part(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
-def _t_interval(units: _Units, estimate: float, alpha: float, comparisons: int, note: str) -> MeanInterval:
+def _t_interval(units: _Units, estimate: float, alpha: float, comparisons: int, note: str) -> Part:
     deviation = units.total - units.weight * estimate
     number = int(np.count_nonzero(units.weight))
     freedom = max(number - 1, 1)
     se = float(np.sqrt(np.square(deviation).sum() * number / freedom) / units.weight.sum())
     if se <= 1e-12 * abs(estimate):
-        return MeanInterval(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
+        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
     half = float(stdtrit(freedom, 1 - alpha / 2)) * se
     pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
-    return MeanInterval(estimate, estimate - half, estimate + half, se, pvalue, note)
+    return Part(estimate, estimate - half, estimate + half, se, pvalue, note)
 
 
 @dataclass(frozen=True)
@@ -247,7 +259,7 @@ class _Units:
         total, weight, own, size = w * values.value, w, 0.0, 1.0
         if groups is not None:
             own = float(np.square(total - w * (total.sum() / w.sum())).sum())
-            total, weight = (np.bincount(groups[0], weights=x, minlength=groups[1]) for x in (total, w))
+            total, weight = (per_unit(x, groups) for x in (total, w))
             size = float(np.square(weight).sum() / np.square(w).sum())
         return _Units(total, weight, float(np.square(w).sum() / w.sum()), size, own, hi, lo)
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.cells import BinCells, Piece
+from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Linear
 from ..core.sample import Sample
+from ..core.types import Array
 from .counting import LabelCounts, LabelKernels
 from .frozen import Frozen
 
-Array = NDArray[Any]
 Sampler = Callable[[np.random.Generator], Any]
 
 _BLOCK = 1 << 22  # numbers held at once per array of a block of draws
@@ -74,9 +74,7 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     if isinstance(error.property, Linear):
         proba, phi = sample.distributions, error.property.phi
         assert proba is not None
-        variance = None
-        if phi.ndim == 1:
-            variance = _label_variance(proba, phi)
+        variance = _label_variance(proba, phi) if phi.ndim == 1 else None
         return World(frozen, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
     if sample.values is not None:
         raise ValueError(
@@ -117,15 +115,14 @@ def draw_labels(rng: np.random.Generator, proba: Array, size: int) -> Array:
     """(size, n) labels, row i from the distribution proba[i] (normalised), by inverting its cumulative sums."""
     n, k = proba.shape
     labels = np.empty((size, n), dtype=np.min_scalar_type(k))
-    step = max(1, _CDF_ENTRIES // k)
-    for start in range(0, n, step):
-        cdf = np.cumsum(proba[start : start + step], axis=1, dtype=np.float64)
+    for rows in row_blocks(n, k, _CDF_ENTRIES):
+        cdf = np.cumsum(proba[rows], axis=1, dtype=np.float64)
         cdf /= cdf[:, -1:]
         offset = np.arange(len(cdf), dtype=np.float64)[:, None]
         flat = (cdf + offset).reshape(-1)  # one sorted array: row i lives in [i, i + 1]
         found = np.searchsorted(flat, rng.random((len(cdf), size)) + offset, side="right")
         found -= (offset * k).astype(found.dtype)
-        labels[:, start : start + step] = np.minimum(found, k - 1).T
+        labels[:, rows] = np.minimum(found, k - 1).T
     return labels
 
 
@@ -154,7 +151,7 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
 
 
-def pvalue(observed: float, drawn: Array) -> float:
+def draws_pvalue(observed: float, drawn: Array) -> float:
     """(1 + #{drawn ≥ observed})/(1 + draws), counting as equal what differs by rounding only."""
     slack = _ROUNDING * max(abs(float(observed)), float(np.abs(drawn).max()))
     return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + len(drawn)))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
 from ..core.rules import BinCounts, BinningRule, Edges
-
-Array = NDArray[Any]
+from ..core.types import Array, Groups
 
 
 def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> CalibrationError:
@@ -20,8 +18,7 @@ def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> Calib
     automatic = isinstance(n_bins, str) and n_bins == "auto"
     if n_bins is not None and not (automatic and not metric.binning.has_counts):
         metric = metric.with_bins(n_bins)
-    asked = getattr(metric.binning, "n_bins", ())
-    counts = asked if isinstance(asked, tuple) else ()
+    counts = metric.binning.n_bins if metric.binning.several else ()
     twice = next((m for i, m in enumerate(counts) if m in counts[:i]), None)
     if twice is not None:
         raise ValueError(f"n_bins must hold different counts, got {twice} twice")
@@ -84,7 +81,7 @@ def p_text(pvalue: float, draws: int) -> str:
     return f"p {'≤' if at_floor(pvalue, draws) else '='} {pvalue:.2g}"
 
 
-def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | None:
+def check_groups(groups: Any, n: int, least: int = 3) -> Groups | None:
     """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
     if groups is None:
         return None
@@ -99,6 +96,16 @@ def check_groups(groups: Any, n: int, least: int = 3) -> tuple[Array, int] | Non
     return group.reshape(-1), len(values)
 
 
+def per_unit(values: Array, groups: Groups | None) -> Array:
+    """Values of rows as they are, or summed within clusters."""
+    return values if groups is None else np.bincount(groups[0], weights=values, minlength=groups[1])
+
+
+def effective_number(weights: Array) -> float:
+    """Kish's effective number of units, (Σw)²/Σw²."""
+    return float(weights.sum() ** 2 / np.square(weights).sum())
+
+
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
     """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
     if isinstance(rule, Edges):
@@ -111,13 +118,3 @@ def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:
     counts = counts_of(error.binning)
     # one count or a tuple, as asked for
     return counts if error.binning.several else counts[0]  # type: ignore[return-value]
-
-
-def bins_text(n_bins: int | tuple[int, ...] | None) -> str:
-    """ "15 bins", "5, 20 and 2000 bins", or nothing for a rule without bins."""
-    if n_bins is None:
-        return "no bin count"
-    if isinstance(n_bins, tuple) and len(n_bins) > 1:
-        return ", ".join(map(str, n_bins[:-1])) + f" and {n_bins[-1]} bins"
-    m = n_bins[0] if isinstance(n_bins, tuple) else n_bins
-    return "1 bin" if m == 1 else f"{m} bins"

@@ -6,48 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Unpack, final, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
-from ..core.rules import BinCounts
+from ..core.rules import BinCounts, bins_text
+from ..core.types import Groups
 from .frozen import Frozen
-from .loss_parts import loss_influence, own_losses
-from .mean_losses import MeanInterval, mean_interval
-from .options import Options, bins_text, check_groups, check_level, read_error
-from .spread import Groups, Spread, paired_interaction, paired_spread, spreads
-
-Array = NDArray[Any]
-
-
-@final
-@dataclass(frozen=True, repr=False, eq=False)
-class Part(Result):
-    """One part of a difference, with its interval and two-sided p-value; `note` says why not to trust it."""
-
-    estimate: float
-    low: float
-    high: float
-    se: float
-    pvalue: float
-    note: str = ""
-
-    @property
-    def beyond_noise(self) -> bool:
-        """Whether the interval leaves out 0 and may be trusted."""
-        return not self.note and not self.low <= 0 <= self.high
-
-    def turned(self) -> Part:
-        """The part of the difference taken the other way round."""
-        return Part(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
-
-    def __repr__(self) -> str:
-        if not np.isfinite(self.se):
-            return f"{self.estimate:+.4g} (no interval: {self.note})"
-        return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, p = {self.pvalue:.3g})"
+from .loss_parts import joint_se, loss_influence, own_losses
+from .mean_losses import Part, mean_interval
+from .options import Options, check_groups, check_level, read_error
+from .spread import Spread, paired_spread, spreads
 
 
 @final
@@ -168,11 +139,7 @@ def paired_difference(
 def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None, comparisons: int = 1) -> Part:
     """The difference of mean losses, joint over so many comparisons."""
     values = own_losses(first, second)
-    return as_part(mean_interval(values, first.sample.weights, groups, level, comparisons))
-
-
-def as_part(found: MeanInterval) -> Part:
-    return Part(found.estimate, found.low, found.high, found.se, found.pvalue, found.note)
+    return mean_interval(values, first.sample.weights, groups, level, comparisons)
 
 
 def spread_part(a: Spread, b: Spread, level: float) -> Part:
@@ -184,20 +151,16 @@ def spread_part(a: Spread, b: Spread, level: float) -> Part:
 def _pvalue(estimate: float, se: float, spread: Spread) -> float:
     if not se > 0:
         return 1.0 if estimate == 0 else 0.0
-    freedom = max(1.0, min(spread.units, len(spread.H)) - 1.0)
-    return float(2 * stdtr(freedom, -abs(estimate) / se))
+    return float(2 * stdtr(spread.freedom, -abs(estimate) / se))
 
 
 def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float, groups: Groups | None) -> Part:
     """D, the difference of n·error: losses and Us vary together, row by row."""
     losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
-    d = a.theta - b.theta
-    weight = a.unit_weight / a.unit_weight.sum()
-    v = paired_interaction(a, b)
-    each = losses + 2 * ((a.h - b.h) - d * weight)
-    se = float(np.sqrt(max(np.square(each).sum() - v, v)))
+    d = a - b
+    se = joint_se(losses, d)
     w = np.square(first.sample.row_weights)
     gap = first.sample.loss(bool(first.error.corrected)) - second.sample.loss(bool(second.error.corrected))
-    estimate = d + float(w @ gap / w.sum())
-    half = a.quantile(level) * se
-    return Part(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, a), a.note or b.note)
+    estimate = d.theta + float(w @ gap / w.sum())
+    half = d.quantile(level) * se
+    return Part(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, d), a.note or b.note)

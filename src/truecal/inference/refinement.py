@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.data import as_array
 from ..core.errors import CalibrationError
@@ -17,8 +16,6 @@ from ..core.rules import Quantile
 from ..core.sample import Sample
 from .gaps import Gap, gaps_of
 from .options import check_level
-
-Array = NDArray[Any]
 
 
 @final
@@ -59,17 +56,14 @@ def refinement(
     0.0
     """
     y_proba = as_array(y_proba, "y_proba")
-    binary = y_proba.ndim == 1
-    property = Binary(pos_label) if binary else Classwise()
-    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    means = np.mean([_split(sample, j) for j in range(sample.views)], axis=0)
-    loss, calibrated, base = means.tolist()
-    error = CalibrationError(property, Quantile("auto"))
-    (about,) = gaps_of(error, sample, check_level(level), None)
+    property = Binary(pos_label) if y_proba.ndim == 1 else Classwise()
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    loss, calibrated, base = np.mean([squared_errors(sample, j) for j in range(sample.views)], axis=0).tolist()
+    (about,) = gaps_of(CalibrationError(property, Quantile("auto")), sample, check_level(level), None)
     return Refinement(loss, loss - calibrated, base - calibrated, base, about, sample.rows)
 
 
-def _split(sample: Sample, j: int) -> tuple[float, float, float]:
+def squared_errors(sample: Sample, j: int) -> list[float]:
     """Mean squared errors of the predictions of one view, of their isotonic regression, and of the base rate."""
     from scipy.optimize import isotonic_regression
 
@@ -83,5 +77,4 @@ def _split(sample: Sample, j: int) -> tuple[float, float, float]:
     rate = np.bincount(block, weights=w * outcome) / mass
     fitted = isotonic_regression(rate, weights=mass).x[block]
     base = np.full(len(u), w @ outcome / w.sum())
-    found = [weighted_mean(np.square(x - outcome), w) for x in (u, fitted, base)]
-    return found[0], found[1], found[2]
+    return [weighted_mean(np.square(x - outcome), w) for x in (u, fitted, base)]

@@ -24,16 +24,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import Parts
+from ..core.types import Array, Groups
 from .frozen import Frozen
+from .options import effective_number, per_unit
 
-Array = NDArray[Any]
-Groups = tuple[Array, int]
 Of = Literal["gap", "U"]
 
 BLOCKS = 64
@@ -64,10 +63,24 @@ class Spread:
     unit: float = 0.0
     """What U would be if the squared gap were 1 in every cell."""
 
+    def __sub__(self, other: Spread) -> Spread:
+        """The spread of a difference on the same rows and blocks."""
+        return Spread(self.theta - other.theta, self.h - other.h, self.H - other.H, self.unit_weight)
+
     @property
     def units(self) -> float:
         """Kish's effective number of units."""
-        return float(self.unit_weight.sum() ** 2 / np.square(self.unit_weight).sum())
+        return effective_number(self.unit_weight)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom: effective units, or blocks of them, less one."""
+        return max(1.0, min(self.units, len(self.H)) - 1.0)
+
+    @property
+    def centred(self) -> Array:
+        """What each unit adds, less its share by weight."""
+        return np.asarray(self.h - self.theta * self.unit_weight / self.unit_weight.sum())
 
     @property
     def note(self) -> str:
@@ -77,12 +90,12 @@ class Spread:
         return SCARCE_NOTE if self.pairs < SCARCE_PAIRS else ""
 
     def quantile(self, level: float) -> float:
-        return float(stdtrit(max(1.0, min(self.units, len(self.H)) - 1.0), (1 + level) / 2))
+        return float(stdtrit(self.freedom, (1 + level) / 2))
 
     def variances(self) -> tuple[float, float]:
         """v, and the jackknife's V."""
         v = _interaction(self.H) if self.v_exact is None else self.v_exact
-        return max(v, 0.0), _jackknife(self.h, self.theta, self.unit_weight)
+        return max(v, 0.0), 4 * float(np.square(self.centred).sum())
 
     def interval(self, level: float) -> tuple[float, float, float]:
         """Low, high and standard error; where surprises are scarce as wide as evenly spread ones would make it."""
@@ -100,24 +113,15 @@ def paired_spread(a: Spread, b: Spread, level: float) -> tuple[float, float, flo
 
     Where one of the two is not to be trusted the interval also holds every difference of the two wide ones.
     """
-    d = a.theta - b.theta
-    v, whole = paired_interaction(a, b), _jackknife(a.h - b.h, d, a.unit_weight)
+    d = a - b
+    v, whole = d.variances()
     se = float(np.sqrt(max(v, whole - v, 0.0)))
-    half = a.quantile(level) * se
-    low, high, note = d - half, d + half, a.note or b.note
+    half = d.quantile(level) * se
+    low, high, note = d.theta - half, d.theta + half, a.note or b.note
     if note:
         (low_a, high_a, _), (low_b, high_b, _) = a.interval(level), b.interval(level)
         low, high = min(low, low_a - high_b), max(high, high_a - low_b)
     return low, high, se, note
-
-
-def paired_interaction(a: Spread, b: Spread) -> float:
-    """The variance of θ_a − θ_b that is there under calibration."""
-    return max(_interaction(a.H - b.H), 0.0)
-
-
-def _jackknife(h: Array, theta: float, weight: Array) -> float:
-    return 4 * float(np.square(h - theta * weight / weight.sum()).sum())
 
 
 def _interaction(H: Array) -> float:
@@ -215,7 +219,7 @@ class _Sums:
 
     def __post_init__(self) -> None:
         units = len(self.weights) if self.groups is None else self.groups[1]
-        self.unit_weight = self.weights if self.groups is None else _grouped(self.weights, self.groups)
+        self.unit_weight = per_unit(self.weights, self.groups)
         counted = self.unit_weight > 0  # units without weight are none
         number = np.maximum(np.cumsum(counted, dtype=np.int32) - 1, 0)
         self.block = number % np.int32(min(BLOCKS, max(1, int(counted.sum()))))
@@ -267,10 +271,6 @@ class _Sums:
         total = weight[met].sum()
         return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
 
-    def _add_slope(self, unit: Array | None, values: Array) -> None:
-        each = values if unit is None else np.bincount(unit, values, len(self.h))
-        self.slope += 4 * float(each @ each)
-
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
         more = _MORE * (2.0 / self.averaged if self.several else 1.0) * float(np.square(self.weights).max())
         spread = (own + more) * weight / weight.sum()
@@ -306,14 +306,14 @@ class _Sums:
         each = scale * x * others
         if self.groups is not None:
             within = cells.within(x[None], *self.groups)[0]
-            each = _grouped(each, self.groups) - scale * within
+            each = per_unit(each, self.groups) - scale * within
         self.h += each
         self.theta += float(each.sum())
         near = cells.others(np.stack([squares, w * w, w])) + np.stack([squares, w * w, w])
-        bias = np.where(near[1] > 0, near[0] / np.where(near[1] > 0, near[1], 1.0), 0.0)
+        bias, mean = _over(near[0], near[1]), _over(others + x, near[2])
         pull = cells.others((w * bias)[None])[0]
-        mean = np.where(near[2] > 0, (others + x) / np.where(near[2] > 0, near[2], 1.0), 0.0)
-        self._add_slope(None if self.groups is None else self.groups[0], scale * (x - w * mean) * pull)
+        moved = per_unit(scale * (x - w * mean) * pull, self.groups)
+        self.slope += 4 * float(moved @ moved)
         self.norm += scale * float((w * bias) @ pull)
         self.plain_norm += scale * float(w @ (near[2] - w))
         surprise = _surprise(w, squares)
@@ -343,10 +343,6 @@ class _Sums:
             even=(self.even_v, self.even_c / self.plain_norm if self.plain_norm > 0 else 0.0),
             unit=self.pair_weight / float(np.square(self.weights).sum()),
         )
-
-
-def _grouped(values: Array, groups: Groups) -> Array:
-    return np.bincount(groups[0], weights=values, minlength=groups[1])
 
 
 def _over(numerator: Array, denominator: Array) -> Array:

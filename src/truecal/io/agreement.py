@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -10,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.failures import failure, listing, path_text, quote, readable
 from truecal.io.predictions import Predictions
 
-Array = npt.NDArray[Any]
 Get = Callable[[Predictions], Array | None]
 
 
@@ -47,7 +47,10 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
             raise failure(other.path, f"expected {ours} rows as in {predictions[0].path}, got {theirs}")
     predictions = _rows_of_all(predictions)
     _check_field(predictions, "the doc_id values", lambda p: p.ids)
-    several = _in_one_class_order(predictions)
+    several = tuple(in_index_order(p) for p in predictions)  # numbers 0 to k-1 are indices, not names
+    first = next((p for p in several if names_classes(p)), None)
+    if first is not None:
+        several = tuple(_in_order_of(first, p) for p in several)
     _check_field(several, "the numbers of choices", lambda p: p.n_choices)
     wide = [p for p in several if p.n_classes is not None]
     for other in wide[1:]:
@@ -133,13 +136,6 @@ def _is_numbered(classes: tuple[str, ...]) -> bool:
     return set(classes) == set(_numbers_to(len(classes)))
 
 
-def _in_one_class_order(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:
-    """Columns in the order of the first file that names its classes; numbers 0 to k-1 are indices, not names."""
-    several = [in_index_order(p) for p in predictions]
-    first = next((p for p in several if names_classes(p)), None)
-    return tuple(several) if first is None else tuple(_in_order_of(first, p) for p in several)
-
-
 def names_classes(predictions: Predictions) -> bool:
     """Whether the columns have names that say more than their indices 0 to k-1 do."""
     return predictions.classes is not None and not _is_numbered(predictions.classes)
@@ -167,14 +163,9 @@ def _reordered(predictions: Predictions, classes: tuple[str, ...], note: str) ->
     y_true = predictions.y_true
     if y_true is not None:
         y_true = y_true[:, order] if y_true.ndim == 2 else np.argsort(order)[y_true]  # old column -> new column
-    return replace(
-        predictions,
-        classes=classes,
-        y_true=y_true,
-        proba=None if predictions.proba is None else predictions.proba[:, order],
-        logits=None if predictions.logits is None else predictions.logits[:, order],
-        notes=(*predictions.notes, note),
-    )
+    both = {"proba": predictions.proba, "logits": predictions.logits}
+    moved: dict[str, Any] = {name: rows[:, order] for name, rows in both.items() if rows is not None}
+    return replace(predictions, classes=classes, y_true=y_true, notes=(*predictions.notes, note), **moved)
 
 
 def _check_written_labels(several: Sequence[Predictions]) -> None:
@@ -246,19 +237,16 @@ def distinct_names(predictions: Sequence[Predictions]) -> tuple[str, ...]:
     >>> distinct_names([Predictions("p", f"{m}/p.npz", "top_label", confidence=one) for m in ("small", "large")])
     ('small/p', 'large/p')
     """
-    groups: dict[str, list[int]] = {}
-    for i, p in enumerate(predictions):
-        groups.setdefault(readable(p.name), []).append(i)
     names = [readable(p.name) for p in predictions]
-    for members in groups.values():
-        told_apart = _told_apart([predictions[i] for i in members]) if len(members) > 1 else None
-        for i, name in zip(members, told_apart or (), strict=False):
+    groups = [[i for i, other in enumerate(names) if other == name] for name, n in Counter(names).items() if n > 1]
+    for members in groups:
+        for i, name in zip(members, _told_apart([predictions[i] for i in members]), strict=True):
             names[i] = name
     return _numbered(names)
 
 
-def _told_apart(group: Sequence[Predictions]) -> list[str] | None:
-    """The shortest folders, else the suffixes, that give each file of a group its own name."""
+def _told_apart(group: Sequence[Predictions]) -> list[str]:
+    """The shortest folders, else the suffixes, that give each file of a group its own name, if any do."""
     paths = [Path(p.path) for p in group]
     deepest = max(len(path.parts) for path in paths)
     for last in ([readable(p.name) for p in group], [readable(path.name) for path in paths]):
@@ -266,7 +254,7 @@ def _told_apart(group: Sequence[Predictions]) -> list[str] | None:
             names = [_with_folders(path, depth, name) for path, name in zip(paths, last, strict=True)]
             if len(set(names)) == len(names):
                 return names
-    return None
+    return [readable(p.name) for p in group]
 
 
 def _with_folders(path: Path, depth: int, name: str) -> str:

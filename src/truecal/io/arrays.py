@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truecal.core.data import as_array
+from truecal.core.types import Array
 from truecal.io.columns import CLASSES_NAMES, NUMBER, VECTOR, WHOLE, Request, check_names
 from truecal.io.failures import failure, listing, need, parsing, quote
 from truecal.io.labels import Values, as_values
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
-
-Array = npt.NDArray[Any]
 
 BARE = "the array"  # stands for the name an array without a name does not have
 LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred
@@ -86,17 +84,23 @@ def open_npy(request: Request) -> Source:
 
 def open_npz(request: Request) -> Source:
     path = request.path
-    with parsing(path, "an npz archive of arrays"), zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-    check_names(path, [member.filename for member in members], "array")
     entries = {}
-    for member in members:
+    for member in zip_members(path, "an npz archive of arrays", "array"):
         if not member.filename.endswith(".npy"):
             raise failure(path, f"expected arrays only (as numpy.savez writes), found {quote(member.filename)}")
         entries[member.filename.removesuffix(".npy")] = _npz_entry(path, member)
     if not entries:
         raise failure(path, "expected arrays called probs or logits, and labels, the archive is empty")
     return open_arrays(request, entries)
+
+
+def zip_members(path: str, expected: str, what: str | None = None) -> list[zipfile.ZipInfo]:
+    """What a zip archive holds; `what` it is, where every name may stand there only once."""
+    with parsing(path, expected), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    if what is not None:
+        check_names(path, [member.filename for member in members], what)
+    return members
 
 
 def _npz_entry(path: str, member: zipfile.ZipInfo) -> Entry:
@@ -162,9 +166,7 @@ def open_torch(request: Request) -> Source:
 
 def _check_torch_archive(path: str) -> None:
     """torch.save writes an uncompressed zip; anything else would be parsed by older, less careful code."""
-    with parsing(path, "a zip archive as torch.save writes (torch 1.6 or later)"), zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-    check_names(path, [member.filename for member in members], "record")
+    members = zip_members(path, "a zip archive as torch.save writes (torch 1.6 or later)", "record")
     packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if packed or sum(member.file_size for member in members) > os.path.getsize(path):
         raise failure(path, "expected an uncompressed archive as torch.save writes, it declares more than it stores")
@@ -200,9 +202,7 @@ def open_safetensors(request: Request) -> Source:
         described = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
     if not described:
         raise failure(path, "expected tensors called probs or logits, and labels, the file has none")
-    return open_arrays(
-        request, {name: _safetensors_entry(path, name, shape, dtype) for name, (shape, dtype) in described.items()}
-    )
+    return open_arrays(request, {name: _safetensors_entry(path, name, *about) for name, about in described.items()})
 
 
 def _safetensors_entry(path: str, name: str, shape: list[int], dtype: str) -> Entry:

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from truecal.core.types import Array
 from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Request, check_names
 from truecal.io.failures import failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, check_texts
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
 from truecal.io.streams import arrow_file
-
-Array = npt.NDArray[Any]
 
 ROWS_AT_ONCE = 1 << 16
 LISTS_AT_ONCE = 1 << 12
@@ -59,12 +57,11 @@ def open_table(table: Table, named: bool = True) -> Source:
         return as_values(table.path, _vectors(table, name), name) if soft else _label_column(table, name)
 
     with parsing(table.path, "column types with names in UTF-8"):
-        forms = {name: _form(kind) for name, kind in table.types.items()}
+        forms = {
+            name: NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
+            for name, kind in table.types.items()
+        }
     return Source(table.path, "column", forms, numbers, values, named)
-
-
-def _form(kind: Any) -> str:
-    return NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
 
 
 def _is_number(kind: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -105,12 +106,9 @@ class Layout:
 
 def check_names(path: str, names: Sequence[str], what: str = "column") -> None:
     """Every name once: a repeated name leaves open which of the two is meant."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            times = list(names).count(name)
-            raise failure(path, f"expected every {what} name once, {quote(name)} appears {times} times")
-        seen.add(name)
+    twice = (name for name, times in Counter(names).items() if times > 1)
+    if (name := next(twice, None)) is not None:
+        raise failure(path, f"expected every {what} name once, {quote(name)} appears {names.count(name)} times")
 
 
 def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = False) -> tuple[str | None, str]:
@@ -263,9 +261,8 @@ class _Search:
         prediction = None if correct is not None else self._one_of(PREDICTION_NAMES)
         if correct is None and prediction is None:
             wanted = f"{' or '.join(CORRECT_NAMES)}, or {', '.join(PREDICTION_NAMES)} with a label"
-            raise self.request.refuse(
-                f"expected beside {quote(confidence)} a {self.what} {wanted}, found {listing(self.forms)}"
-            )
+            found = listing(self.forms)
+            raise self.request.refuse(f"expected beside {quote(confidence)} a {self.what} {wanted}, found {found}")
         source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
         shown = _shown([confidence], self.what)
         note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
@@ -285,10 +282,8 @@ class _Search:
         """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
         for name in _called(self.forms, {*PROBA_NAMES, *LOGIT_NAMES} - {WEAK_PROBA}):
             if self.forms[name] not in (NUMBER, VECTOR):
-                wanted = "numbers, one per row or of shape (rows, classes),"
-                raise self.request.refuse(
-                    f"expected {wanted} in the {self.what} {quote(name)}, it holds {self.forms[name]}"
-                )
+                wanted = f"numbers, one per row or of shape (rows, classes), in the {self.what} {quote(name)}"
+                raise self.request.refuse(f"expected {wanted}, it holds {self.forms[name]}")
         return None
 
     def only_vector(self) -> Layout | None:

@@ -14,7 +14,7 @@ from truecal.io.columnar import MOST_COLUMNS, Table, open_table
 from truecal.io.columns import CONFIDENCE_NAMES, HEADER_OPTION, LABEL_NAMES, Request, check_names, name_says
 from truecal.io.failures import FileError, failure, need, parsing, quote
 from truecal.io.source import Source
-from truecal.io.streams import arrow_file, byte_stream, split_suffix
+from truecal.io.streams import arrow_file, bounded_lines, byte_stream, split_suffix
 
 LONGEST_LINE = 1 << 24  # characters
 BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
@@ -129,13 +129,7 @@ def _text(path: str) -> TextIO:
 
 
 def _bounded(path: str, stream: TextIO) -> Iterator[str]:
-    """Lines, none of them longer than a line of a table can be."""
-    number = 0
-    while line := stream.readline(LONGEST_LINE):
-        number += 1
-        if len(line) == LONGEST_LINE:
-            raise failure(path, f"expected lines of at most {LONGEST_LINE} characters, line {number} is longer")
-        yield line
+    return (line for _, line in bounded_lines(path, stream, LONGEST_LINE, "characters"))
 
 
 def _records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:

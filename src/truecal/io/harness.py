@@ -14,7 +14,7 @@ from truecal.backends.numpy import softmax
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import listing, parsing, quote
 from truecal.io.predictions import Indices, Predictions
-from truecal.io.streams import byte_stream
+from truecal.io.streams import bounded_lines, byte_stream
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000
@@ -61,9 +61,8 @@ class Document:
 def read_sample_log(request: Request, name: str, labels_elsewhere: bool) -> Predictions:
     """Lines with doc_id, target and resps (or filtered_resps), in the order of doc_id."""
     if request.told is not None or request.kind == "top_label":
-        raise request.refuse(
-            f"expected no kind= and no {LOGITS_OPTION} for a sample log: it holds log-likelihoods of choices"
-        )
+        unwanted = f"no kind= and no {LOGITS_OPTION}"
+        raise request.refuse(f"expected {unwanted} for a sample log: it holds log-likelihoods of choices")
     if request.proba_columns is not None and len(request.proba_columns) != 1:
         shown = listing(request.proba_columns)
         raise request.refuse(f"expected one key of responses in {COLUMNS_OPTION}, got {shown}")
@@ -76,15 +75,14 @@ def predictions_of(
     """Documents of any numbers of choices as padded rows, with the answers where no labels come from elsewhere."""
     counts = np.array([len(document.scores) for document in documents], dtype=np.intp)
     if len(documents) * int(counts.max()) > MOST_CELLS:
-        raise request.refuse(
-            f"expected rows of similar length, got {len(documents)} rows of up to {counts.max()} choices"
-        )
+        sizes = f"{len(documents)} rows of up to {counts.max()} choices"
+        raise request.refuse(f"expected rows of similar length, got {sizes}")
     logits = np.full((len(documents), counts.max()), -np.inf)
     for row, document in enumerate(documents):
         logits[row, : len(document.scores)] = document.scores
     answers, how = (None, "no labels in use from the log") if labels_elsewhere else _answers(request, documents)
     scope = f"{counts[0]} choices in every row"
-    if len(np.unique(counts)) > 1:
+    if counts.min() < counts.max():
         scope = f"{counts.min()} to {counts.max()} choices per row: classwise and full calibration do not apply"
     return Predictions(
         name=name,
@@ -136,11 +134,7 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
 def json_lines(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of every line that is not blank."""
     with byte_stream(request.path) as stream:
-        number = 0
-        while content := stream.readline(LONGEST_LINE):
-            number += 1
-            if len(content) == LONGEST_LINE:
-                raise request.refuse(f"expected lines of at most {LONGEST_LINE} bytes, line {number} is longer")
+        for number, content in bounded_lines(request.path, stream, LONGEST_LINE, "bytes"):
             if not content.strip():
                 continue
             with parsing(request.path, f"a JSON object on line {number}"):
@@ -172,9 +166,8 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
     choices = None if prompts is None else tuple(text.strip() for _, text in prompts)
     if request.length_normalized:  # as the harness does for acc_norm: log-likelihood per character of the choice
         if choices is None or "" in choices:
-            raise request.refuse(
-                f"expected the texts of the choices in 'arguments' on line {line}, to normalize by length"
-            )
+            wanted = f"the texts of the choices in 'arguments' on line {line}"
+            raise request.refuse(f"expected {wanted}, to normalize by length")
         scores = [score / len(choice) for score, choice in zip(scores, choices, strict=True)]
     target = record.get("target") if request.label_column is None else _at(request, record, request.label_column, line)
     acc = record.get(_accuracy(request))
@@ -250,20 +243,16 @@ def _answers(request: Request, documents: Sequence[Document]) -> tuple[Indices |
             f"expected an index or the text of one of {len(document.scores)} choices in {quote(key)} on line "
             f"{document.line}, got {quote(document.target)}: name the key with {LABEL_OPTION}, or give {LABELS_OPTION}"
         )
-    conflicts = {
-        how: next((d for d, answer in zip(documents, indices, strict=True) if d.contradicts(answer)), None)
-        for how, indices in whole.items()
-    }
-    fits = {how: indices for how, indices in whole.items() if conflicts[how] is None}
+    odd = {how: [d for d, i in zip(documents, found[how], strict=True) if d.contradicts(i)] for how in whole}
+    fits = {how: indices for how, indices in whole.items() if not odd[how]}
     if len({tuple(indices) for indices in (fits or whole).values()}) > 1:
-        raise request.refuse(
-            f"expected one meaning of {quote(key)}, it fits as index and as text of a choice: give {LABELS_OPTION}"
-        )
-    odd = next(iter(conflicts.values()))
-    if not fits and odd is not None and request.label_column is None:
-        raise request.refuse(
-            f"expected 'target' to agree with {quote(_accuracy(request))} of the log, line {odd.line} has target "
-            f"{quote(odd.target)} and {_accuracy(request)} {odd.acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}"
-        )
+        twice = "it fits as index and as text of a choice"
+        raise request.refuse(f"expected one meaning of {quote(key)}, {twice}: give {LABELS_OPTION}")
     how, indices = next(iter((fits or whole).items()))
+    if odd[how] and request.label_column is None:
+        line, acc = odd[how][0], _accuracy(request)
+        raise request.refuse(
+            f"expected 'target' to agree with {quote(acc)} of the log, line {line.line} has target "
+            f"{quote(line.target)} and {acc} {line.acc:g}: give {LABEL_OPTION} or {LABELS_OPTION}"
+        )
     return np.array(indices, dtype=np.intp), f"labels: {how}"

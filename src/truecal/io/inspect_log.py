@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from truecal.io.arrays import Entry, open_arrays
+from truecal.io.arrays import Entry, open_arrays, zip_members
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, Request
 from truecal.io.failures import listing, need, parsing, quote
 from truecal.io.harness import Document, predictions_of
@@ -34,9 +34,7 @@ def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Sou
     """Stated confidences and hits as a source; where there are none, the chances of the letters of the choices."""
     library = need("inspect_ai.log", "inspect", "inspect_ai logs")
     if zipfile.is_zipfile(request.path):
-        with parsing(request.path, "an inspect_ai log"), zipfile.ZipFile(request.path) as archive:
-            members = archive.infolist()
-        for member in members:
+        for member in zip_members(request.path, "an inspect_ai log"):
             check_expansion(request.path, member.file_size, member.compress_size, quote(member.filename))
     with parsing(request.path, "an inspect_ai log"):
         log = library.read_eval_log(request.path)
@@ -79,18 +77,15 @@ def _score(request: Request, sample: Any) -> Any:
     scores = sample.scores or {}
     name = request.label_column or (next(iter(scores)) if len(scores) == 1 else None)
     if name not in scores:
-        found = listing(scores)
-        raise request.refuse(
-            f"expected one score of sample {quote(sample.id)}, found {found}: name it with {LABEL_OPTION}"
-        )
+        found = f"found {listing(scores)}: name it with {LABEL_OPTION}"
+        raise request.refuse(f"expected one score of sample {quote(sample.id)}, {found}")
     return scores[name]
 
 
 def _correct(request: Request, sample: Any, value: object) -> bool:
     if not isinstance(value, (str, bool, int, float)) or value not in _VALUES:
-        raise request.refuse(
-            f"expected a score of C or I, or 1 or 0, for sample {quote(sample.id)}, got {quote(value)}"
-        )
+        wanted = f"a score of C or I, or 1 or 0, for sample {quote(sample.id)}"
+        raise request.refuse(f"expected {wanted}, got {quote(value)}")
     return _VALUES[value]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,37 +24,28 @@ from truecal.io.streams import split_suffix
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
-FORMATS: dict[str, str] = {
-    ".npz": "npz",
-    ".npy": "npy",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "arrow",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".pt": "torch",
-    ".pth": "torch",
-    ".safetensors": "safetensors",
-    ".eval": "inspect",
-}
 
-_OPENERS: dict[str, Callable[[Request], Source]] = {
-    "npz": arrays.open_npz,
-    "npy": arrays.open_npy,
-    "csv": delimited.open_csv,
-    "parquet": columnar.open_parquet,
-    "arrow": columnar.open_arrow,
-    "json": records.open_json,
-    "jsonl": records.open_jsonl,
-    "torch": arrays.open_torch,
-    "safetensors": arrays.open_safetensors,
-}
+class _Format(NamedTuple):
+    """How files of a format end, who opens them, and how their bytes must start."""
 
+    suffixes: tuple[str, ...]
+    opener: Any  # a function of the request that gives a Source; None for logs
+    start: bytes = b""
+
+
+_FORMATS = {
+    "npz": _Format((".npz",), arrays.open_npz, b"PK\x03\x04"),
+    "npy": _Format((".npy",), arrays.open_npy, b"\x93NUMPY"),
+    "csv": _Format((".csv", ".tsv"), delimited.open_csv),
+    "parquet": _Format((".parquet", ".pq"), columnar.open_parquet, b"PAR1"),
+    "arrow": _Format((".feather", ".arrow", ".ipc"), columnar.open_arrow),
+    "json": _Format((".json",), records.open_json),
+    "jsonl": _Format((".jsonl", ".ndjson"), records.open_jsonl),
+    "torch": _Format((".pt", ".pth"), arrays.open_torch, b"PK\x03\x04"),
+    "safetensors": _Format((".safetensors",), arrays.open_safetensors),
+    "inspect": _Format((".eval",), None, b"PK"),
+}
+FORMATS = {suffix: name for name, form in _FORMATS.items() for suffix in form.suffixes}
 _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
     (b"PK\x03\x04", "a zip archive (npz, torch or inspect_ai)", ("npz", "torch", "inspect")),
     (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),
@@ -66,13 +57,6 @@ _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
     (b"\x28\xb5\x2f\xfd", "a zstd archive", ()),
 )
 TEXT = ("csv", "json", "jsonl")
-_MUST_START: dict[str, bytes] = {
-    "npz": b"PK\x03\x04",
-    "npy": b"\x93NUMPY",
-    "parquet": b"PAR1",
-    "torch": b"PK\x03\x04",
-    "inspect": b"PK",
-}
 
 
 def read_predictions(
@@ -119,19 +103,11 @@ def read_predictions(
     """
     place = os.fsdecode(path)
     name = readable(split_suffix(place)[0])
+    own = label_column if labels is None else None
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
+    columns = None if columns is None else tuple(columns)
     request = Request(
-        place,
-        label_column if labels is None else None,
-        None if columns is None else tuple(columns),
-        logits,
-        kind,
-        label_base,
-        normalize,
-        percent,
-        drop_incomplete,
-        header,
-        length_normalized,
+        place, own, columns, logits, kind, label_base, normalize, percent, drop_incomplete, header, length_normalized
     )
     if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
         raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
@@ -145,7 +121,7 @@ def read_predictions(
     elif kind == "choices" or length_normalized:
         raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
-        found = _OPENERS[form](request)
+        found = _FORMATS[form].opener(request)
     if isinstance(found, Predictions):
         if normalize or percent:
             raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
@@ -190,7 +166,7 @@ def _column(request: Request, numbers: bool = False) -> Values:
     form = file_format(request.path)
     if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
         raise request.refuse("expected labels in an array or a table, not in a sample log")
-    return only_column(request, _OPENERS[form](request), numbers)
+    return only_column(request, _FORMATS[form].opener(request), numbers)
 
 
 def is_known(path: str) -> bool:
@@ -236,7 +212,7 @@ def _check_start(path: str, form: str, start: bytes) -> None:
     for magic, what, forms in _MAGIC:
         if start.startswith(magic) and form not in forms:
             raise failure(path, f"{expected}, it starts like {what}")
-    if not start.startswith(_MUST_START.get(form, b"")):
+    if not start.startswith(_FORMATS[form].start):
         raise failure(path, f"{expected}, it does not start like one")
     if form in TEXT and b"\x00" in start:
         raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
@@ -268,20 +244,22 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
         raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")
     values, y_true = _labels_of(request, parts, given, (len(numbers), width), classes, notes)
     read = Predictions(
-        name=name,
-        path=path,
-        kind=layout.kind,
+        name,
+        path,
+        layout.kind,
         y_true=y_true,
         proba=numbers if layout.kind == "probabilities" else None,
         logits=numbers if layout.kind == "logits" else None,
         classes=None if numbers.ndim == 1 else classes,
         label_values=values,
-        notes=tuple(notes),
-        unused=parts.unused,
-        rows=parts.rows,
-        n_rows=parts.n_rows,
+        **_about(parts, notes),
     )
     return in_index_order(read)
+
+
+def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
+    """What is said of the reading of a file, whatever it holds."""
+    return {"notes": tuple(notes), "unused": parts.unused, "rows": parts.rows, "n_rows": parts.n_rows}
 
 
 def _labels_of(
@@ -299,8 +277,8 @@ def _labels_of(
     if given is not None:
         values, indices = given[0], _indices(request, given[0], shape, classes, given[1])
         notes.append(f"labels from {given[1]}")
-        if own is not None and first_difference(own, indices) is not None:
-            raise _labels_differ(path, parts, given, first_difference(own, indices) or 0)
+        if own is not None and (row := first_difference(own, indices)) is not None:
+            raise _labels_differ(path, parts, given, row)
     if values is None or indices is None:
         notes.append("no labels in the file")
         return None, None
@@ -349,18 +327,8 @@ def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given
         correct = hits(path, values, parts.predicted, "predicted labels")
         notes.append("a row is a hit where the predicted label equals the label")
     values = None if values is None else numbers_if_whole(values)
-    return Predictions(
-        name,
-        path,
-        "top_label",
-        correct=correct,
-        confidence=confidence,
-        label_values=values,
-        notes=tuple(notes),
-        unused=parts.unused,
-        rows=parts.rows,
-        n_rows=parts.n_rows,
-    )
+    found: dict[str, Any] = {"correct": correct, "confidence": confidence, "label_values": values}
+    return Predictions(name, path, "top_label", **found, **_about(parts, notes))
 
 
 def _label_choices(read: Predictions, request: Request, values: Values, where: str) -> Predictions:

@@ -72,10 +72,8 @@ class FileParts:
 def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
     """Find labels and predictions by the rules, and read only those."""
     what, forms = source.what, source.forms
-    if source.named or request.label_column is not None:
-        label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere)
-    else:
-        label, rule = None, ""
+    searched = source.named or request.label_column is not None
+    label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere) if searched else (None, "")
     layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
     notes = [layout.note, *source.notes]
     labels, where = None, ""
@@ -120,20 +118,10 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     if gone.all():
         raise request.refuse(f"expected predictions, each of {len(gone)} rows lacks one")
     kept = np.flatnonzero(~gone)
-    labels, predicted, correct = (
-        part[kept] if part is not None and len(part) == len(gone) else part
-        for part in (parts.labels, parts.predicted, parts.correct)
-    )
+    each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct")}
+    left = {name: part[kept] for name, part in each.items() if part is not None and len(part) == len(gone)}
     note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped, which have no prediction"
-    return replace(
-        parts,
-        numbers=parts.numbers[kept],
-        labels=labels,
-        predicted=predicted,
-        correct=correct,
-        notes=(*parts.notes, note),
-        rows=kept,
-    )
+    return replace(parts, notes=(*parts.notes, note), rows=kept, **left)
 
 
 def only_column(request: Request, source: Source, numbers: bool = False) -> Values:
@@ -165,10 +153,8 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
         values = np.array([words.get(v.strip().lower(), -1) for v in values])
     bad = ~((values == 0) | (values == 1))
     if bad.any():
-        where = f"{source.what} {quote(name)}"
-        raise failure(
-            source.path, f"expected true or false (1 or 0) in {where}, row {int(np.argmax(bad))} has something else"
-        )
+        where, row = f"{source.what} {quote(name)}", int(np.argmax(bad))
+        raise failure(source.path, f"expected true or false (1 or 0) in {where}, row {row} has something else")
     return values.astype(np.bool_)
 
 
@@ -229,10 +215,8 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     if layout.kind == "probabilities":
         _check_probabilities(path, numbers, layout)
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
-        raise failure(
-            path,
-            f"expected logits, every row lies in [0, 1] and sums to 1: these are probabilities, drop {LOGITS_OPTION}",
-        )
+        found = "every row lies in [0, 1] and sums to 1: these are probabilities"
+        raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
 
 
 def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:

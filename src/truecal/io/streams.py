@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, AnyStr, cast
 
 from truecal.io import source
 from truecal.io.failures import failure, need
@@ -47,6 +49,17 @@ def byte_stream(path: str) -> IO[bytes]:
     if packed == "gzip":
         return cast(IO[bytes], gzip.open(path, "rb"))
     return open(path, "rb") if packed is None else cast(IO[bytes], io.BufferedReader(arrow_file(path)))
+
+
+def bounded_lines(path: str, stream: IO[AnyStr], longest: int, unit: str) -> Iterator[tuple[int, AnyStr]]:
+    """Numbers and lines of a file, none of them longer than a line of its format can be."""
+    for number in itertools.count(1):
+        line = stream.readline(longest)
+        if not line:
+            return
+        if len(line) == longest:
+            raise failure(path, f"expected lines of at most {longest} {unit}, line {number} is longer")
+        yield number, line
 
 
 def whole(path: str, most: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from truecal.lab.presets import PRESETS
@@ -14,16 +14,9 @@ from truecal.lab.traces import KINDS
 TIME_LIMIT = 4  # 3 is a rejected calibration
 
 
-def _texts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(part) for part in _texts(text))
-
-
-def _integers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in _texts(text))
+def _several(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """Reads a comma-separated option."""
+    return lambda text: tuple(kind(part) for part in text.split(",") if part)
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
@@ -41,8 +34,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--quick", action="store_true")
     run.add_argument("--keep-logits", action="store_true")
     run.add_argument("--seed", type=int)
-    run.add_argument("--experiments", type=_texts, help=f"comma-separated, of {','.join(KINDS)}")
-    run.add_argument("--pieces", type=_integers, help="comma-separated: only these pieces of the preset's traces")
+    run.add_argument("--experiments", type=_several(str), help=f"comma-separated, of {','.join(KINDS)}")
+    run.add_argument("--pieces", type=_several(int), help="comma-separated: only these pieces of the preset's traces")
     run.add_argument("--processes", type=int, help="traces trained at a time")
     run.add_argument("--scorers", type=int, help="processes that measure behind the training, for each that trains")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
@@ -50,9 +43,9 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--quiet", action="store_true")
     own = made.add_argument_group("the preset's own")
     own.add_argument("--epochs", type=int)
-    own.add_argument("--fractions", type=_numbers, help="comma-separated, within-model")
-    own.add_argument("--cross-fractions", type=_numbers, help="comma-separated, cross-model")
-    own.add_argument("--models", type=_texts, help="comma-separated, cross-model")
+    own.add_argument("--fractions", type=_several(float), help="comma-separated, within-model")
+    own.add_argument("--cross-fractions", type=_several(float), help="comma-separated, cross-model")
+    own.add_argument("--models", type=_several(str), help="comma-separated, cross-model")
     own.add_argument("--within-model")
     own.add_argument("--data", metavar="DIR", help="the cifar-100-python folder")
     own.add_argument("--weights", metavar="DIR", help="a folder of <model>.pth, instead of timm's hub")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = (5, 20, 2000)
-COUNTS: tuple[int | Literal["auto"], ...] = (
-    *BINS,
-    "auto",
-)  # of U, gap and score; auto is from the numbers of rows and classes
+COUNTS: Any = (*BINS, "auto")  # of gap and score; auto is from the numbers of rows and classes
 PAPER_BINNING = {"ConfECE": "fix", "ConfCE": "qua", "ConfCE_corr": "qua", "LinCE_cw": "qua"}  # as in the paper's table
-BINNINGS = {"fix": "uniform", "qua": "quantile"}
+BINNINGS = {"fix": tc.EqualWidth, "qua": tc.Quantile}
 LOSSES = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
+SHORT_LOSSES = tuple(loss for loss in LOSSES if loss != "cross_entropy")  # infinite where what came was impossible
 RECALIBRATIONS = {
     "none": "no recalibration",
     "vector": "vector scaling",
@@ -45,26 +43,27 @@ class Family:
     loss: str | None = None  # the associated loss, where the error is n^-1 (loss + U)
 
 
-FAMILIES = {
-    family.name: family
-    for family in (
-        Family("ConfECE", "ConfECE", r"\mathrm{ConfECE}", "l1", False),
-        Family("ConfCE", "ConfCE", r"\mathrm{ConfCE}", "l2", False),
-        Family("ConfCE_corr", "ConfCE$^{corr}$", r"\mathrm{ConfCE}^{\mathrm{corr}}", "l2", True, "confidence_loss"),
-        Family("LinECE_cw", "LinECE$^{cw}$", r"\mathrm{LinECE}^{\mathrm{cw}}", "l1", False),
-        Family("LinCE_cw", "LinCE$^{cw}$", r"\mathrm{LinCE}^{\mathrm{cw}}", "l2", True, "brier_per_class"),
-    )
-}
+def _named(*families: Family) -> dict[str, Family]:
+    return {family.name: family for family in families}
+
+
+FAMILIES = _named(
+    Family("ConfECE", "ConfECE", r"\mathrm{ConfECE}", "l1", False),
+    Family("ConfCE", "ConfCE", r"\mathrm{ConfCE}", "l2", False),
+    Family("ConfCE_corr", "ConfCE$^{corr}$", r"\mathrm{ConfCE}^{\mathrm{corr}}", "l2", True, "confidence_loss"),
+    Family("LinECE_cw", "LinECE$^{cw}$", r"\mathrm{LinECE}^{\mathrm{cw}}", "l1", False),
+    Family("LinCE_cw", "LinCE$^{cw}$", r"\mathrm{LinCE}^{\mathrm{cw}}", "l2", True, "brier_per_class"),
+)
 TRUTHFUL = tuple(family.name for family in FAMILIES.values() if family.truthful)
 # Read off the same tables; as families of their own they are columns named as the errors are.
-SCORES = {
-    "score_ConfCE_corr": Family("score_ConfCE_corr", "score, confidence", r"S^{\mathrm{conf}}", "l2", True),
-    "score_LinCE_cw": Family("score_LinCE_cw", "score, classwise", r"S^{\mathrm{cw}}", "l2", True),
-}
-GAPS = {
-    "gap_ConfCE_corr": Family("gap_ConfCE_corr", "gap, confidence", r"\mathrm{gap}^{\mathrm{conf}}", "l2", False),
-    "gap_LinCE_cw": Family("gap_LinCE_cw", "gap, classwise", r"\mathrm{gap}^{\mathrm{cw}}", "l2", False),
-}
+SCORES = _named(
+    Family("score_ConfCE_corr", "score, confidence", r"S^{\mathrm{conf}}", "l2", True),
+    Family("score_LinCE_cw", "score, classwise", r"S^{\mathrm{cw}}", "l2", True),
+)
+GAPS = _named(
+    Family("gap_ConfCE_corr", "gap, confidence", r"\mathrm{gap}^{\mathrm{conf}}", "l2", False),
+    Family("gap_LinCE_cw", "gap, classwise", r"\mathrm{gap}^{\mathrm{cw}}", "l2", False),
+)
 TABLE_BINNING = PAPER_BINNING | dict.fromkeys([*SCORES, *GAPS], "qua")
 EVERY_FAMILY = FAMILIES | SCORES | GAPS
 
@@ -93,30 +92,20 @@ MEASURED = (
     *("fraction", "epoch", "n_test", "n_classes", "temperature", "validation_error", *LOSSES),
     *(error_column(family, binning, bins) for family in FAMILIES for binning in BINNINGS for bins in BINS),
     *(u_column(family, binning, bins) for family in TRUTHFUL for binning in BINNINGS for bins in BINS),
-    *(f"twin_{loss}" for loss in LOSSES if loss != "cross_entropy"),
+    *(f"twin_{loss}" for loss in SHORT_LOSSES),
     *(f"twin_{error_column(family, binning, bins)}" for family, binning in PAPER_BINNING.items() for bins in BINS),
 )
 """The columns of numbers that every table of checkpoints has."""
 
 
 def score(checkpoint: Checkpoint, y_validation: Labels, y_test: Labels, recalibrations: Sequence[str] = ()) -> Row:
-    """Fit the temperature on validation logits, apply it to test logits, measure there."""
-    return score_logits(checkpoint.validation, y_validation, checkpoint.test, y_test, recalibrations)
-
-
-def score_logits(
-    validation: NDArray[Any],
-    y_validation: Labels,
-    test: NDArray[Any],
-    y_test: Labels,
-    recalibrations: Sequence[str] = (),
-) -> Row:
-    """One row of the table, without the trace's own columns.
+    """Fit the temperature on validation logits, apply it to test logits, measure there: a row without the trace's own
+    columns.
 
     Each of ``recalibrations`` (see `RECALIBRATIONS`) takes the temperature's place in columns of its own.
     """
-    validation = np.asarray(validation, dtype=np.float64)
-    test = np.asarray(test, dtype=np.float64)
+    validation = np.asarray(checkpoint.validation, dtype=np.float64)
+    test = np.asarray(checkpoint.test, dtype=np.float64)
     scaling = _fitted(tc.TemperatureScaling(), validation, y_validation)
     reports = scaling.predict_proba(test)
     row: Row = {
@@ -125,15 +114,15 @@ def score_logits(
         "temperature": float(scaling.temperature_),
         "validation_error": float(np.mean(np.argmax(validation, axis=1) != y_validation)),
     }
-    row |= _losses(y_test, reports)
-    for binning, strategy in BINNINGS.items():
-        row |= _errors(y_test, reports, binning, strategy)
-    row |= _u_parts(row) | gaps_and_scores(y_test, reports) | _twin(reports)
+    row |= _losses(y_test, reports, LOSSES)
+    row |= _errors(y_test, reports, [(family, binning) for binning in BINNINGS for family in FAMILIES])
+    row |= _u_parts(row) | _gaps_and_scores(y_test, reports) | _twin(reports)
     for name in recalibrations:
         if name == "top":
             other = _repaired_confidence(y_validation, scaling.predict_proba(validation), y_test, reports)
         else:
-            other = _in_short(y_test, _fitted(getattr(tc, _MAPS[name])(), validation, y_validation).predict_proba(test))
+            mapped = _fitted(getattr(tc, _MAPS[name])(), validation, y_validation).predict_proba(test)
+            other = _in_short(y_test, mapped) | _gaps_and_scores(y_test, mapped)
         row |= {f"{name}_{column}": float(f"{value:.9g}") for column, value in other.items()}  # nine digits are enough
     return row
 
@@ -153,12 +142,12 @@ def _twin(reports: NDArray[Any]) -> Row:
     chances = np.random.default_rng(0).random((len(reports), 1))
     totals = np.cumsum(reports, axis=1)
     y = np.minimum(np.sum(totals < chances * totals[:, -1:], axis=1), reports.shape[1] - 1)
-    return {f"twin_{name}": value for name, value in (_short_losses(y, reports) | _paper_errors(y, reports)).items()}
+    return {f"twin_{name}": value for name, value in _in_short(y, reports).items()}
 
 
 def _in_short(y: Labels, reports: NDArray[Any]) -> Row:
-    """What is compared between recalibrations."""
-    return _short_losses(y, reports) | _paper_errors(y, reports) | gaps_and_scores(y, reports)
+    """What is compared between recalibrations, each error over the bins it has in the paper's table."""
+    return _losses(y, reports, SHORT_LOSSES) | _errors(y, reports, PAPER_BINNING.items())
 
 
 def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labels, reports: NDArray[Any]) -> Row:
@@ -172,46 +161,24 @@ def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labe
         "classification_error": float(1 - hit.mean()),
         "confidence_loss": float(np.mean(1 - hit + (confidence - hit) ** 2)),
     }
-    for family in ("ConfECE", "ConfCE", "ConfCE_corr"):
-        binning = PAPER_BINNING[family]
-        norm, strategy = FAMILIES[family].norm, BINNINGS[binning]
-        options: Any = {"norm": norm, "corrected": family == "ConfCE_corr", "n_bins": BINS, "strategy": strategy}
-        values = tc.top_label_error(hit, confidence, **options)
-        row |= _by_bins(family, binning, values)
+    measured = [(family, binning) for family, binning in PAPER_BINNING.items() if family.startswith("Conf")]
+    row |= _errors(hit, confidence, measured, tc.TopLabel())
     return row | _gap_and_score("ConfCE_corr", tc.TopLabel(), hit, confidence)
 
 
-def _losses(y: Labels, reports: NDArray[Any]) -> Row:
-    return {name: getattr(tc, name)(y, reports) for name in LOSSES}
+def _losses(y: Labels, reports: NDArray[Any], names: Iterable[str]) -> Row:
+    return {name: getattr(tc, name)(y, reports) for name in names}
 
 
-def _short_losses(y: Labels, reports: NDArray[Any]) -> Row:
-    """Without the cross-entropy, which is infinite for an outcome that was reported impossible."""
-    return {name: getattr(tc, name)(y, reports) for name in LOSSES if name != "cross_entropy"}
-
-
-def _errors(y: Labels, reports: NDArray[Any], binning: str, strategy: str, families: Sequence[str] = ()) -> Row:
-    common: Any = {"n_bins": BINS, "strategy": strategy}
+def _errors(y: Any, reports: NDArray[Any], families: Iterable[tuple[str, str]], confidence: Any = None) -> Row:
+    """Errors with their binning, at every bin count."""
     row: Row = {}
-    for family in families or FAMILIES:
+    for family, binning in families:
+        measured = tc.Classwise() if family.endswith("_cw") else confidence or tc.Confidence()
         norm: Any = FAMILIES[family].norm
-        if family.endswith("_cw"):
-            values = tc.classwise_error(y, reports, norm=norm, **common)
-        else:
-            values = tc.confidence_error(y, reports, norm=norm, corrected=family == "ConfCE_corr", **common)
-        row |= _by_bins(family, binning, values)
-    return row
-
-
-def _by_bins(family: str, binning: str, values: Any) -> Row:
-    return {error_column(family, binning, bins): float(value) for bins, value in zip(BINS, values, strict=True)}
-
-
-def _paper_errors(y: Labels, reports: NDArray[Any]) -> Row:
-    """Each error over the bins it has in the paper's table."""
-    row: Row = {}
-    for family, binning in PAPER_BINNING.items():
-        row |= _errors(y, reports, binning, BINNINGS[binning], [family])
+        error = tc.CalibrationError(measured, BINNINGS[binning](BINS), norm, corrected=family == "ConfCE_corr")
+        for bins, value in zip(BINS, error(y, reports), strict=True):
+            row[error_column(family, binning, bins)] = float(value)
     return row
 
 
@@ -226,23 +193,18 @@ def _u_parts(row: Row) -> Row:
     }
 
 
-def gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
+def _gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
     """Gap and score of the two truthful errors over quantile bins, at every count of `COUNTS`."""
-    return _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports) | _gap_and_score(
-        "LinCE_cw", tc.Classwise(), y, reports
-    )
+    confidence = _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports)
+    return confidence | _gap_and_score("LinCE_cw", tc.Classwise(), y, reports)
 
 
-def _gap_and_score(family: str, prop: Any, y: Any, reports: NDArray[Any]) -> Row:
+def _gap_and_score(family: str, measured: Any, y: Any, reports: NDArray[Any]) -> Row:
     row: Row = {}
     for count in COUNTS:
-        parts = tc.CalibrationError(prop, tc.Quantile(count)).decompose(y, reports)
+        parts = tc.CalibrationError(measured, tc.Quantile(count)).decompose(y, reports)
         row[score_column(family, count)], row[gap_column(family, count)] = parts.score, parts.gap
     return row
-
-
-def _in_points(squared: Any) -> Any:
-    return 100 * np.sign(squared) * np.sqrt(np.abs(squared))
 
 
 def associated_loss(row: Any, family: Family) -> Any:
@@ -250,6 +212,12 @@ def associated_loss(row: Any, family: Family) -> Any:
     if family.loss is None:
         raise ValueError(f"{family.name} has no associated loss")
     return row["brier"] / row["n_classes"] if family.loss == "brier_per_class" else row[family.loss]
+
+
+def by_bins(table: pd.DataFrame, family: str) -> dict[int, NDArray[np.float64]]:
+    """An error of a table of checkpoints at every bin count, over the bins it has in the paper's table."""
+    binning = TABLE_BINNING[family]
+    return {bins: table[error_column(family, binning, bins)].to_numpy(dtype=np.float64) for bins in BINS}
 
 
 def with_scores(table: pd.DataFrame) -> pd.DataFrame:
@@ -265,7 +233,8 @@ def with_scores(table: pd.DataFrame) -> pd.DataFrame:
         for bins in BINS:
             u, weight = table[u_column(family, "qua", bins)], np.minimum(1, bins / n)
             new[score_column(family, bins)] = associated_loss(table, FAMILIES[family]) + weight * u
-            new[gap_column(family, bins)] = _in_points((u * bins / (n - bins)).where(n % bins == 0))
+            squared = (u * bins / (n - bins)).where(n % bins == 0)
+            new[gap_column(family, bins)] = 100 * np.sign(squared) * np.sqrt(np.abs(squared))
             loss = associated_loss(twins, FAMILIES[family])
             error = table[f"twin_{error_column(family, 'qua', bins)}"]
             new[f"twin_{score_column(family, bins)}"] = loss + weight * (n * error - loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from truecal.core.extras import require
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,12 @@ def build(name: str, n_classes: int, *, pretrained: bool, weights: Path | None) 
     ``pretrained`` takes timm's own weights, from ``weights/<name>.pth`` when a folder is given (a state dict under
     timm's names, whose ImageNet head is dropped) and from timm's hub otherwise.
     """
-    try:
-        timm: Any = importlib.import_module("timm")
-    except ImportError as missing:
-        raise ImportError('the cifar100 preset needs timm: pip install "truecal[gpu-lab]"') from missing
-    local = pretrained and weights is not None
-    model = timm.create_model(name, pretrained=pretrained and not local, num_classes=n_classes)
-    head_name = model.pretrained_cfg["classifier"]
-    if local:
-        assert weights is not None
-        _load_without_head(model, weights / f"{name}.pth", head_name)
-    _use_full_precision_head(model, head_name)
+    hub = pretrained and weights is None
+    model = require("timm", "gpu-lab").create_model(name, pretrained=hub, num_classes=n_classes)
     config = model.pretrained_cfg
+    if pretrained and weights is not None:
+        _load_without_head(model, weights / f"{name}.pth", config["classifier"])
+    _use_full_precision_head(model, config["classifier"])
     return Built(model, _stages(model, name), tuple(config["mean"]), tuple(config["std"]))
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,58 +16,13 @@ from torch.nn import functional as F
 from truecal.io import atomic_path
 from truecal.lab.cifar_models import Built, build
 from truecal.lab.datasets import Splits, nested_subset
+from truecal.lab.presets import CifarSettings, Variant
 from truecal.lab.traces import Checkpoint, Trace
 
 PADDING = 4  # pixels of black around the resized image before the random crop
 
 
-class Builder(Protocol):
-    """What makes a model: `cifar_models.build`, or a stand-in."""
-
-    def __call__(self, name: str, n_classes: int, *, pretrained: bool, weights: Path | None) -> Built: ...
-
-
-@dataclass(frozen=True)
-class CifarSettings:
-    """How to train; the defaults are the paper's protocol."""
-
-    image_size: int = 224
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    batch_size: int = 256
-    precision: str = "bf16"
-    pretrained: bool = True
-    weights: str | None = None
-    device: str = "cuda"
-    cuda_graphs: bool = False
-    channels_last: bool = True
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        if self.precision not in {"bf16", "fp32"}:
-            raise ValueError(f"precision is 'bf16' or 'fp32', got {self.precision!r}")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A model's name in full: ``name[@size][+freezeN]``: input size in pixels, and the stem and N stages kept fixed.
-
-    >>> Variant.parse("tf_efficientnet_lite0@96+freeze4", 224)
-    Variant(name='tf_efficientnet_lite0', image_size=96, frozen=4)
-    """
-
-    name: str
-    image_size: int
-    frozen: int | None = None
-
-    @classmethod
-    def parse(cls, text: str, image_size: int) -> Variant:
-        match = re.fullmatch(r"([A-Za-z0-9_.]+)(?:@(\d+))?(?:\+freeze(\d+))?", text)
-        if match is None:
-            raise ValueError(f"expected a model as name[@size][+freezeN], got {text!r}")
-        name, size, frozen = match.groups()
-        return cls(name, int(size or image_size), None if frozen is None else int(frozen))
+Builder = Callable[..., Built]  # what makes a model: `cifar_models.build`, or a stand-in
 
 
 class CifarTrainer:
@@ -85,8 +38,7 @@ class CifarTrainer:
         device = torch.device(settings.device)
         self.images = torch.from_numpy(data.train.X).to(device)
         self.labels = torch.from_numpy(data.train.y.astype(np.int64)).to(device)
-        held_out = np.concatenate([data.validation.X, data.test.X])
-        self.held_out = torch.from_numpy(held_out).to(device)
+        self.held_out = torch.from_numpy(np.concatenate([data.validation.X, data.test.X])).to(device)
         self.y_validation, self.y_test = data.validation.y, data.test.y
         self._session: tuple[Variant, _Session] | None = None
 
@@ -117,11 +69,9 @@ class CifarTrainer:
         n_batches = -(-len(rows) // batch)
         # Every batch is full, so that shapes never change: the last is filled up from the epoch's first images.
         order = np.resize(rng.permutation(len(rows)), n_batches * batch)
-        shift = rng.integers(0, 2 * PADDING + 1, size=(2, len(order)))
-        flip = rng.random(len(order)) < 0.5
+        top, left = torch.from_numpy(rng.integers(0, 2 * PADDING + 1, size=(2, len(order)))).to(device)
+        flips = torch.from_numpy(rng.random(len(order)) < 0.5).to(device)
         picked = rows[torch.from_numpy(order).to(device)]
-        top, left = torch.from_numpy(shift).to(device)
-        flips = torch.from_numpy(flip).to(device)
         session.start_epoch(cosine(trace.learning_rate or self.settings.learning_rate, epoch, trace.epochs))
         for begin in range(0, len(order), batch):
             part = slice(begin, begin + batch)
@@ -144,7 +94,7 @@ class _Session:
         torch.manual_seed(settings.seed)  # the new head is the same for every trace of a variant
         weights = None if settings.weights is None else Path(settings.weights)
         built = builder(variant.name, n_classes, pretrained=settings.pretrained, weights=weights)
-        self.variant, self.settings = variant, settings
+        self.variant, self.settings, self._size = variant, settings, variant.image_size
         self.device = torch.device(settings.device)
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         # torch's stubs miss this form
@@ -221,10 +171,6 @@ class _Session:
         self.loss_sum.copy_(content["loss_sum"])
         self.steps = int(content["steps"])
         return int(content["epoch"])
-
-    @property
-    def _size(self) -> int:
-        return self.variant.image_size
 
     def _training_mode(self) -> None:
         self.model.train()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,38 +35,35 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pair:
-    """One line of the table: an error at one bin count against the reference loss or another bin count."""
+    """One line of the table: an error at one bin count against the reference loss or another bin count.
+
+    Its items are named as in the paper's table, ``classification_error`` or such as ``qua-20``.
+    """
 
     family: str
-    binning: str
-    first: int | None  # None: the classification error
-    second: int
+    items: tuple[str, str]
 
     @property
     def columns(self) -> tuple[str, str]:
-        return self._column(self.first), self._column(self.second)
-
-    @property
-    def items(self) -> tuple[str, str]:
-        """As the paper's table names them: ``classification_error`` or such as ``qua-20``."""
-        first = REFERENCE if self.first is None else f"{self.binning}-{self.first}"
-        return first, f"{self.binning}-{self.second}"
-
-    def _column(self, bins: int | None) -> str:
-        return REFERENCE if bins is None else error_column(self.family, self.binning, bins)
+        first, second = (
+            item if item == REFERENCE else error_column(self.family, *item.split("-")) for item in self.items
+        )
+        return first, second
 
 
-def pairs_of(family: str, binning: str) -> list[Pair]:
-    """The six lines of one error: against the classification error, then bin count against bin count."""
-    few, some, many = BINS
-    against = [Pair(family, binning, None, bins) for bins in (many, some, few)]
-    return against + [Pair(family, binning, *two) for two in ((many, some), (many, few), (some, few))]
+def pairs_of(families: Iterable[tuple[str, str]]) -> tuple[Pair, ...]:
+    """Six lines for each error and binning: against the classification error, then bin count against bin count."""
+    result = []
+    for family, binning in families:
+        names = [f"{binning}-{bins}" for bins in sorted(BINS, reverse=True)]
+        result += [Pair(family, two) for two in (*((REFERENCE, name) for name in names), *combinations(names, 2))]
+    return tuple(result)
 
 
-PAPER_PAIRS = tuple(pair for family, binning in PAPER_BINNING.items() for pair in pairs_of(family, binning))
-TABLE_PAIRS = tuple(pair for family, binning in TABLE_BINNING.items() for pair in pairs_of(family, binning))
+PAPER_PAIRS = pairs_of(PAPER_BINNING.items())
+TABLE_PAIRS = pairs_of(TABLE_BINNING.items())
 RANKING_PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family in PAPER_BINNING or pair.family in SCORES)
-ALL_PAIRS = tuple(pair for family in FAMILIES for binning in BINNINGS for pair in pairs_of(family, binning))
+ALL_PAIRS = pairs_of(product(FAMILIES, BINNINGS))
 
 
 def after_warm_up(table: pd.DataFrame, threshold: float) -> pd.DataFrame:
@@ -97,25 +94,24 @@ def rank_correlations(values: Matrix) -> Matrix:
         return np.asarray(np.clip(centred.T @ centred / np.outer(length, length), -1, 1))
 
 
+def correlation(table: pd.DataFrame, first: str, second: str) -> float:
+    """The rank correlation of two columns."""
+    return float(rank_correlations(table[[first, second]].to_numpy(dtype=np.float64))[0, 1])
+
+
 def cluster_bootstrap(values: Matrix, clusters: Sequence[Any], repeats: int = REPEATS, seed: int = 0) -> Matrix:
     """95% percentile limits (low, high) of all rank correlations, drawing whole clusters with replacement.
 
     Checkpoints of one trace resemble each other, so a trace is drawn with all of its checkpoints or not at all.
     """
     names, member = np.unique(np.asarray(clusters), return_inverse=True)
-    rows = [np.flatnonzero(member == j) for j in range(len(names))]
-    if len(names) < 2:
+    rows, k = [np.flatnonzero(member == j) for j in range(len(names))], len(names)
+    if k < 2:
         return np.full((2, values.shape[1], values.shape[1]), np.nan)
     rng = np.random.default_rng(seed)
-    drawn = []
-    for _ in range(repeats):
-        sample = np.concatenate([rows[j] for j in rng.integers(0, len(names), len(names))])
-        drawn.append(rank_correlations(values[sample]))
-    stacked = np.array(drawn)
-    bad = np.isnan(stacked).any(axis=0)
-    limits = np.quantile(np.where(np.isnan(stacked), 0.0, stacked), [0.025, 0.975], axis=0)
-    limits[:, bad] = np.nan
-    return np.asarray(limits)
+    samples = (np.concatenate([rows[j] for j in rng.integers(0, k, k)]) for _ in range(repeats))
+    drawn = [rank_correlations(values[sample]) for sample in samples]
+    return np.asarray(np.quantile(drawn, [0.025, 0.975], axis=0))  # NaN where any draw is
 
 
 def spearman_table(
@@ -125,31 +121,24 @@ def spearman_table(
     checkpoint has a calibrated twin, the r of the twins."""
     import pandas as pd
 
-    result = pd.DataFrame(
-        {"error": [p.family for p in pairs], "item1": [p.items[0] for p in pairs], "item2": [p.items[1] for p in pairs]}
-    )
+    result = pd.DataFrame([(pair.family, *pair.items) for pair in pairs], columns=["error", "item1", "item2"])
+    columns = sorted({column for pair in pairs for column in pair.columns})
+    at = [[columns.index(pair.columns[side]) for pair in pairs] for side in (0, 1)]
     for experiment, table in tables.items():
-        columns = sorted({column for pair in pairs for column in pair.columns})
-        at = [(columns.index(a), columns.index(b)) for a, b in (pair.columns for pair in pairs)]
         values = table[columns].to_numpy(dtype=np.float64)
-        r = rank_correlations(values)
+        r = rank_correlations(values)[*at]
         low, high = cluster_bootstrap(values, table["trace"].tolist(), repeats)
-        result[f"{experiment}_r"] = [r[where] for where in at]
-        result[f"{experiment}_pm"] = [plus_minus(r[where], len(values)) for where in at]
-        result[f"{experiment}_low"] = [low[where] for where in at]
-        result[f"{experiment}_high"] = [high[where] for where in at]
-        result[f"{experiment}_twin_r"] = _twin_r(table, pairs)
+        twins = [_twin_r(table, pair) for pair in pairs]
+        pm = [plus_minus(value, len(values)) for value in r]
+        found = {"r": r, "pm": pm, "low": low[*at], "high": high[*at], "twin_r": twins}
+        result = result.assign(**{f"{experiment}_{name}": column for name, column in found.items()})
     return result
 
 
-def _twin_r(table: pd.DataFrame, pairs: Sequence[Pair]) -> list[float]:
-    """The same correlations with labels drawn from the reports: what sampling noise alone leaves of them."""
-    result = []
-    for pair in pairs:
-        columns = [f"twin_{column}" for column in pair.columns]
-        known = all(column in table for column in columns)
-        result.append(float(rank_correlations(table[columns].to_numpy(dtype=np.float64))[0, 1]) if known else math.nan)
-    return result
+def _twin_r(table: pd.DataFrame, pair: Pair) -> float:
+    """The same correlation with labels drawn from the reports: what sampling noise alone leaves of it."""
+    first, second = (f"twin_{column}" for column in pair.columns)
+    return correlation(table, first, second) if first in table and second in table else math.nan
 
 
 def threshold_table(tables: Mapping[str, pd.DataFrame], thresholds: Sequence[float] = THRESHOLDS) -> pd.DataFrame:
@@ -161,56 +150,27 @@ def threshold_table(tables: Mapping[str, pd.DataFrame], thresholds: Sequence[flo
         for threshold in thresholds:
             kept = after_warm_up(table, threshold)
             for pair in RANKING_PAIRS:
-                r = float(rank_correlations(kept[list(pair.columns)].to_numpy(dtype=np.float64))[0, 1])
+                r = correlation(kept, *pair.columns)
                 lines.append((experiment, threshold, len(kept), pair.family, *pair.items, r))
     return pd.DataFrame(lines, columns=["experiment", "threshold", "n", "error", "item1", "item2", "r"])
 
 
-def paper_table() -> list[dict[str, Any]]:
+def paper_table() -> pd.DataFrame:
     """The paper's own table: error, item1, item2, then r and ± within one model and across models."""
-    text = files("truecal.lab").joinpath("data/paper_table.csv").read_text(encoding="utf-8")
-    numbers = ("within_r", "within_pm", "cross_r", "cross_pm")
-    return [{**row, **{key: float(row[key]) for key in numbers}} for row in csv.DictReader(text.splitlines())]
+    import pandas as pd
+
+    with files("truecal.lab").joinpath("data/paper_table.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
 
 
 def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the paper's figures in columns of their own; it has none for scores and gaps."""
-    published = {(row["error"], row["item1"], row["item2"]): row for row in paper_table()}
-    result = table.copy()
-    lines = [published.get(key, {}) for key in zip(table["error"], table["item1"], table["item2"], strict=True)]
+    keys = ["error", "item1", "item2"]
+    published = table[keys].merge(paper_table(), how="left", on=keys)
     for name in [column.removesuffix("_twin_r") for column in map(str, table) if column.endswith("_twin_r")]:
         for what in ("r", "pm"):
-            result[f"paper_{name}_{what}"] = [line.get(f"{kind(name)}_{what}", math.nan) for line in lines]
-    return result
-
-
-@dataclass(frozen=True)
-class InferredN:
-    """Which sample sizes explain the printed ±: from ``low`` to ``high`` all entries but ``unexplained`` fit."""
-
-    low: int
-    high: int
-    unexplained: tuple[tuple[str, str, str], ...]
-
-
-def inferred_n(rows: Sequence[Mapping[str, Any]], experiment: str, digits: int = 3) -> InferredN:
-    """The sample sizes under which most printed ± follow from the printed r, both known to ``digits`` decimals."""
-    ranges = {}
-    for row in rows:
-        r, pm, half = abs(row[f"{experiment}_r"]), row[f"{experiment}_pm"], 0.5 * 10**-digits
-        widest = 1.96 * (1 - max(r - half, 0.0) ** 2)
-        narrowest = 1.96 * (1 - (r + half) ** 2)
-        high = math.inf if pm <= half else (widest / (pm - half)) ** 2 + 1
-        ranges[row["error"], row["item1"], row["item2"]] = ((narrowest / (pm + half)) ** 2 + 1, high)
-    ends = [math.floor(end) + step for pair in ranges.values() for end in pair if end < math.inf for step in (0, 1)]
-
-    def fitting(n: int) -> int:
-        return sum(low <= n <= high for low, high in ranges.values())
-
-    best = max(map(fitting, ends))
-    good = sorted(n for n in ends if fitting(n) == best)
-    missed = tuple(key for key, (low, high) in ranges.items() if not low <= good[0] <= high)
-    return InferredN(good[0], good[-1], missed)
+            table = table.assign(**{f"paper_{name}_{what}": published[f"{kind(name)}_{what}"]})
+    return table
 
 
 def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
@@ -219,18 +179,22 @@ def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
     head = ["Error", "Item 1", "Item 2"]
     for name in experiments:
         head += [f"{name} r ±", "by traces", *(["paper"] if name in with_paper else []), "if calibrated"]
-    lines = [head, ["---"] * 3 + ["---:"] * (len(head) - 3)]
+    lines = []
     for _, row in table.iterrows():
-        cells = [str(row["error"]), str(row["item1"]).replace("_", " "), str(row["item2"])]
+        cells = [row["error"], row["item1"].replace("_", " "), row["item2"]]
         for name in experiments:
-            cells.append(f"{_r(row[f'{name}_r'])} ± {_r(row[f'{name}_pm'])}")
-            cells.append(f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]")
+            cells += [_r_pm(row, name), _limits(row, name)]
             if name in with_paper:
-                published = f"{_r(row[f'paper_{name}_r'])} ± {_r(row[f'paper_{name}_pm'])}"
-                cells.append(published if str(row["error"]) in PAPER_BINNING else "–")
+                cells.append(_r_pm(row, f"paper_{name}") if row["error"] in PAPER_BINNING else "–")
             cells.append(_r(row[f"{name}_twin_r"]))
         lines.append(cells)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown_table(head, lines, words=3) + "\n"
+
+
+def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table whose first columns hold words and whose others hold numbers."""
+    aligned = ["---"] * words + ["---:"] * (len(head) - words)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, aligned, *lines))
 
 
 def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
@@ -244,8 +208,7 @@ def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
         for i, (_, row) in enumerate(part.iterrows()):
             cells = [first if i == 0 else "", _latex_item(latex, row["item1"]), _latex_item(latex, row["item2"])]
             for name in experiments:
-                interval = f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]"
-                cells.append(f"{_r(row[f'{name}_r'])} $\\pm$ {_r(row[f'{name}_pm'])} {interval}")
+                cells.append(_r_pm(row, name, r"$\pm$") + " " + _limits(row, name))
             lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -259,3 +222,11 @@ def _latex_item(latex: str, item: str) -> str:
 
 def _r(value: float) -> str:
     return "n/a" if math.isnan(value) else f"{value:.3f}"
+
+
+def _r_pm(row: Any, name: str, sign: str = "±") -> str:
+    return f"{_r(row[f'{name}_r'])} {sign} {_r(row[f'{name}_pm'])}"
+
+
+def _limits(row: Any, name: str) -> str:
+    return f"[{_r(row[f'{name}_low'])}, {_r(row[f'{name}_high'])}]"

@@ -23,6 +23,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.y)
 
+    def cut(self, seed: int, *ends: int) -> list[Split]:
+        """The rows, permuted by ``seed``, in parts that end there."""
+        order = np.random.default_rng(seed).permutation(len(self))
+        return [Split(self.X[rows], self.y[rows]) for rows in np.split(order, ends)]
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -47,14 +52,12 @@ def letter(seed: int = 42) -> Splits:
     >>> len(data.train), len(data.validation), len(data.test), data.n_classes
     (10000, 5000, 5000, 26)
     """
-    text = gzip.decompress(files("truecal.lab").joinpath("data/letter.csv.gz").read_bytes()).decode("ascii")
-    rows = [line.split(",") for line in text.splitlines()[1:]]
-    features = np.array([row[:-1] for row in rows], dtype=np.int64).astype(np.float64)
-    classes, labels = np.unique([row[-1] for row in rows], return_inverse=True)
-    order = np.random.default_rng(seed).permutation(len(rows))
-    parts = (order[:10_000], order[10_000:15_000], order[15_000:])
-    train, validation, test = (Split(features[part], labels[part].astype(np.intp)) for part in parts)
-    return Splits(train, validation, test, tuple(str(name) for name in classes))
+    with files("truecal.lab").joinpath("data/letter.csv.gz").open("rb") as packed, gzip.open(packed, "rt") as text:
+        rows = np.loadtxt(text, dtype=str, delimiter=",", skiprows=1)
+    classes, labels = np.unique(rows[:, -1], return_inverse=True)
+    data = Split(rows[:, :-1].astype(np.float64), labels.astype(np.intp))
+    train, validation, test = data.cut(seed, 10_000, 15_000)
+    return Splits(train, validation, test, tuple(map(str, classes)))
 
 
 def nested_subset(n: int, fraction: float, seed: int) -> NDArray[np.intp]:
@@ -76,22 +79,17 @@ def cifar100(folder: str | Path, seed: int = 42) -> Splits:
     root = Path(folder)
     if not (root / "train").is_file() and (root / "cifar-100-python").is_dir():
         root = root / "cifar-100-python"
-    names = _lookup(_read_plain_pickle(root / "meta"), "fine_label_names", root / "meta")
+    (names,) = _read_plain_pickle(root / "meta", "fine_label_names")
     classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
-    train = _cifar_part(root / "train", len(classes))
-    held_out = _cifar_part(root / "test", len(classes))
-    order = np.random.default_rng(seed).permutation(len(held_out))
-    half = len(held_out) // 2
-    validation, test = (Split(held_out.X[rows], held_out.y[rows]) for rows in (order[:half], order[half:]))
+    train, held_out = (_cifar_part(root / part, len(classes)) for part in ("train", "test"))
+    validation, test = held_out.cut(seed, len(held_out) // 2)
     return Splits(train, validation, test, classes)
 
 
 def _cifar_part(path: Path, n_classes: int) -> Split:
-    content = _read_plain_pickle(path)
-    images = _lookup(content, "data", path)
+    images, given = _read_plain_pickle(path, "data", "fine_labels")
     if not isinstance(images, _Array) or images.value.dtype != np.uint8 or images.value.shape[1:] != (3072,):
         raise ValueError(f"{path}: expected 'data' to be a uint8 array of shape (n, 3072)")
-    given = _lookup(content, "fine_labels", path)
     given = given.value.tolist() if isinstance(given, _Array) else given
     if not isinstance(given, list) or not all(type(label) is int and 0 <= label < n_classes for label in given):
         raise ValueError(f"{path}: expected 'fine_labels' to be a list of integers from 0 to {n_classes - 1}")
@@ -100,15 +98,8 @@ def _cifar_part(path: Path, n_classes: int) -> Split:
     return Split(images.value.reshape(-1, 3, 32, 32), np.asarray(given, dtype=np.intp))
 
 
-def _lookup(content: dict[Any, Any], key: str, path: Path) -> Any:
-    for spelling in (key, key.encode()):
-        if spelling in content:
-            return content[spelling]
-    raise ValueError(f"{path}: expected a dictionary with the key {key!r}, found {sorted(map(str, content))}")
-
-
-def _read_plain_pickle(path: Path) -> dict[Any, Any]:
-    """Unpickle a dictionary of arrays, lists, numbers and strings, and nothing else."""
+def _read_plain_pickle(path: Path, *keys: str) -> list[Any]:
+    """What a pickled dictionary of arrays, lists, numbers and strings, and of nothing else, holds under the keys."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; expected the cifar-100-python layout (train, test, meta)")
     with path.open("rb") as file:
@@ -118,7 +109,11 @@ def _read_plain_pickle(path: Path) -> dict[Any, Any]:
             raise ValueError(f"{path}: not a plain pickle of arrays, lists and strings ({problem})") from problem
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a dictionary, found {type(content).__name__}")
-    return content
+    spelt = {key: key if key in content else key.encode() for key in keys}
+    for key, spelling in spelt.items():
+        if spelling not in content:
+            raise ValueError(f"{path}: expected a dictionary with the key {key!r}, found {sorted(map(str, content))}")
+    return [content[spelling] for spelling in spelt.values()]
 
 
 class _Dtype:

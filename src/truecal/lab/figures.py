@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from importlib.resources import as_file, files
+from itertools import cycle
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -23,10 +25,11 @@ from truecal.lab.checkpoints import (
     TABLE_BINNING,
     TRUTHFUL,
     associated_loss,
+    by_bins,
     error_column,
 )
 from truecal.lab.correlations import REFERENCE
-from truecal.lab.mechanism import ALL, TEMPERATURE, gap_of
+from truecal.lab.mechanism import ALL, TEMPERATURE, VARIANTS, gap_of
 from truecal.lab.traces import WITHIN, heading, kind
 from truecal.plots.smoothing import kernel_regression
 
@@ -39,27 +42,13 @@ FIGURE_1 = ("ConfECE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr")
 TRENDS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw", *SCORES)
 # Colours that people with any colour vision tell apart (Okabe and Ito), one per bin count throughout.
 BIN_COLOURS = {5: "#D55E00", 20: "#0072B2", 2000: "#009E73"}
-MODEL_COLOURS = (*("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "#6A3D9A", "#000000"),)
-STYLE: Any = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "legend.fontsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#E6E6E6",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.formatter.limits": (-3, 4),
-    "pdf.fonttype": 42,
-}
+MODEL_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "#6A3D9A", "#000000")
+SMALL = (8.4, 3.9)  # inches
+FORMATS = ("png", "pdf")
 RESOLUTION = {"png": 130, "pdf": 300}  # for screens; in print only the points are pixels
 
 
-def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
+def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Draw the four figures of one experiment into ``folder``, one file each and per format."""
     drawn = {"figure1": figure_1, "assumption": assumption, "dominance": dominance, "trends": trends}
     written = []
@@ -69,7 +58,7 @@ def draw_all(table: pd.DataFrame, experiment: str, folder: Path, formats: Sequen
 
 
 def draw_mechanism(
-    tables: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame, folder: Path, formats: Sequence[str] = ("png", "pdf")
+    tables: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame, folder: Path, formats: Sequence[str] = FORMATS
 ) -> list[Path]:
     """Draw what happens along the traces of the within-model experiments, and what recalibration does to it."""
     within = {name: table for name, table in tables.items() if kind(name) == WITHIN}
@@ -80,19 +69,18 @@ def draw_mechanism(
 
 
 def _save(draw: Callable[[], Figure], path: Path, formats: Sequence[str]) -> list[Path]:
-    import matplotlib as mpl
+    import matplotlib.style
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    with mpl.rc_context(STYLE):
+    written = [path.parent / f"{path.name}.{suffix}" for suffix in formats]
+    with as_file(files("truecal.lab") / "data/figures.mplstyle") as style, matplotlib.style.context(style):
         figure = draw()
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, for all formats alike
-        for suffix in formats:
-            written.append(path.parent / f"{path.name}.{suffix}")
+        for file, suffix in zip(written, formats, strict=True):
             # No date in the file: the same table gives the same bytes.
             undated = {"CreationDate": None} if suffix == "pdf" else None
-            with atomic_path(written[-1]) as temporary:
+            with atomic_path(file) as temporary:
                 figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(suffix, 200), bbox_inches="tight")
     return written
 
@@ -105,8 +93,7 @@ def along_traces(tables: Mapping[str, pd.DataFrame]) -> Figure:
         for axis, (values, label) in zip(column, shown, strict=True):
             for fraction, part in table.groupby("fraction"):
                 axis.plot(part["epoch"], part[values], lw=1.1, color=_fraction_colour(float(str(fraction))))
-            axis.set_xlabel("epoch")
-            axis.set_ylabel(label)
+            axis.set(xlabel="epoch", ylabel=label)
         _logarithmic(column[1])
         column[2].axhline(0, color="black", lw=0.6)
         column[0].set_title(heading(name))
@@ -116,80 +103,75 @@ def along_traces(tables: Mapping[str, pd.DataFrame]) -> Figure:
 
 def recalibrated(mechanism: pd.DataFrame, experiments: Sequence[str]) -> Figure:
     """Each trace's rank correlation of gap and classification error, after every recalibration."""
-    figure, axes = _grid(1, 1, (8.4, 3.9))
-    measured = set(mechanism["recalibration"])
-    shown = {
-        key: words for key, words in ({TEMPERATURE: "temperature scaling"} | RECALIBRATIONS).items() if key in measured
-    }
-    rows = mechanism[(mechanism["trace"] != ALL) & mechanism["recalibration"].isin(list(shown))]
+    figure, ((axis,),) = _grid(1, 1, SMALL)
+    measured = [key for key in (TEMPERATURE, *RECALIBRATIONS) if key in set(mechanism["recalibration"])]
+    rows = mechanism[(mechanism["trace"] != ALL) & mechanism["recalibration"].isin(measured)]
     for i, name in enumerate(experiments):
         part = rows[rows["experiment"] == name]
-        places = part["recalibration"].map(list(shown).index) + 0.25 * (i - (len(experiments) - 1) / 2)
-        axes[0][0].scatter(places, part["r_gap"], s=22, color=MODEL_COLOURS[i], alpha=0.7, lw=0, label=heading(name))
-    axes[0][0].axhline(0, color="black", lw=0.6)
-    axes[0][0].set_xticks(range(len(shown)), ["\n".join(wrap(words, 22)) for words in shown.values()])
-    axes[0][0].set_ylabel("r(gap, classification error), one dot per trace")
-    _legend_below(figure, axes[0][0])
-    figure.suptitle("Below zero: training lowers the error while the gap of the confidence grows", fontsize=10)
+        places = part["recalibration"].map(measured.index) + 0.25 * (i - (len(experiments) - 1) / 2)
+        axis.scatter(places, part["r_gap"], s=22, color=MODEL_COLOURS[i], alpha=0.7, lw=0, label=heading(name))
+    axis.axhline(0, color="black", lw=0.6)
+    axis.set_xticks(range(len(measured)), ["\n".join(wrap(VARIANTS[key], 22)) for key in measured])
+    axis.set_ylabel("r(gap, classification error), one dot per trace")
+    _finish(figure, "Below zero: training lowers the error while the gap of the confidence grows")
     return figure
 
 
 def figure_1(table: pd.DataFrame, experiment: str) -> Figure:
     """Three errors and the score (columns) at the most and the fewest bins (rows) against classification error."""
+    from matplotlib.lines import Line2D
+
     figure, axes = _grid(2, len(FIGURE_1), (12.4, 5.6))
+    hues = _hues(table, experiment)
     for row, bins in zip(axes, (max(BINS), min(BINS)), strict=True):
         for axis, family in zip(row, FIGURE_1, strict=True):
-            column = error_column(family, TABLE_BINNING[family], bins)
-            _scatter_traces(axis, table, REFERENCE, column, experiment)
-            axis.set_title(f"{_title(family)}\n{bins} {_bins_word(family)} bins")
-            axis.set_ylabel(EVERY_FAMILY[family].label)
-            axis.set_xlabel("classification error")
-    _trace_key(figure, axes, table, experiment)
+            _scatter_traces(axis, table, error_column(family, TABLE_BINNING[family], bins), hues)
+            words = f"{_title(family)}\n{bins} {_bins_word(family)} bins"
+            axis.set(title=words, xlabel="classification error", ylabel=EVERY_FAMILY[family].label)
+    if hues:
+        keys = [Line2D([], [], ls="", marker="o", color=hue, label=model) for model, hue in hues.items()]
+        figure.legend(handles=keys, loc="outside lower center", ncols=3)
+    else:
+        _fraction_bar(figure, axes)
+    words = "one hue per model, lighter for less training data" if hues else table["model"].iloc[0]
+    figure.suptitle(f"{heading(experiment)}: {words}")
     return figure
 
 
 def assumption(table: pd.DataFrame, experiment: str) -> Figure:
     """n times each truthful error against its associated loss; calibrated predictors lie on the line on average."""
-    figure, axes = _grid(1, 2, (8.4, 3.9))
-    for axis, family in zip(axes[0], TRUTHFUL, strict=True):
+    figure, axes = _grid(1, 2, SMALL)
+    losses = ("confidence loss", "Brier loss / number of classes")
+    for axis, family, title, words in zip(axes[0], TRUTHFUL, ("confidence", "classwise"), losses, strict=True):
         loss = associated_loss(table, FAMILIES[family])
-        for bins in BINS:
-            scaled = table["n_test"] * table[error_column(family, TABLE_BINNING[family], bins)]
-            axis.scatter(
-                loss, scaled, s=7, color=BIN_COLOURS[bins], alpha=0.5, lw=0, label=f"{bins} bins", rasterized=True
-            )
-        _spread_out(axis, [np.asarray(cloud.get_offsets())[:, 1] for cloud in axis.collections])
+        scaled = {bins: table["n_test"] * values for bins, values in by_bins(table, family).items()}
+        for bins, values in scaled.items():
+            _cloud(axis, loss, values, BIN_COLOURS[bins], s=7, alpha=0.5, label=f"{bins} bins")
+        _spread_out(axis, scaled.values())
         ends = np.linspace(float(loss.min()), float(loss.max()), 100)
         axis.plot(ends, ends, color="black", lw=1.2, ls=":", label="calibrated: n · error = loss")
         axis.locator_params(axis="x", nbins=6)
-        axis.set_xlabel("confidence loss" if family == "ConfCE_corr" else "Brier loss / number of classes")
-        axis.set_ylabel(f"n · {FAMILIES[family].label}")
-        axis.set_title("confidence" if family == "ConfCE_corr" else "classwise")
-    _legend_below(figure, axes[0][0])
-    figure.suptitle(f"{heading(experiment)}: distance from the calibrated line", fontsize=10)
+        axis.set(title=title, xlabel=words, ylabel=f"n · {FAMILIES[family].label}")
+    _finish(figure, f"{heading(experiment)}: distance from the calibrated line")
     return figure
 
 
 def dominance(table: pd.DataFrame, experiment: str) -> Figure:
     """Each truthful error along the longest dominance chain, with its rank correlation to that order."""
-    figure, axes = _grid(1, 2, (8.4, 3.9))
+    figure, axes = _grid(1, 2, SMALL)
     chain = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64)).chain
     places = np.arange(1, len(chain) + 1)
+    box = {"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"}
     for axis, family in zip(axes[0], TRUTHFUL, strict=True):
-        notes = []
-        for bins in BINS:
-            values = table[error_column(family, TABLE_BINNING[family], bins)].to_numpy(dtype=np.float64)
-            axis.plot(places, values[list(chain)], "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
-            notes.append(f"{bins} bins: r = {chain_correlation(values, chain)[1]:.3f}")
-        _spread_out(axis, [table[error_column(family, TABLE_BINNING[family], bins)].iloc[list(chain)] for bins in BINS])
-        axis.set_title(f"{FAMILIES[family].label} along the chain")
-        axis.set_xlabel("place in the dominance order (1 = best)")
-        axis.set_ylabel(FAMILIES[family].label)
-        axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8,
-                  bbox={"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"})  # fmt: skip
-    _legend_below(figure, axes[0][0])
-    title = f"{heading(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain"
-    figure.suptitle(title, fontsize=10)
+        notes, label = [], FAMILIES[family].label
+        along = {bins: values[list(chain)] for bins, values in by_bins(table, family).items()}
+        for bins, values in along.items():
+            axis.plot(places, values, "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
+            notes.append(f"{bins} bins: r = {chain_correlation(values, range(len(chain)))[1]:.3f}")
+        _spread_out(axis, along.values())
+        axis.set(title=f"{label} along the chain", xlabel="place in the dominance order (1 = best)", ylabel=label)
+        axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8, bbox=box)
+    _finish(figure, f"{heading(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain")
     return figure
 
 
@@ -198,37 +180,35 @@ def trends(table: pd.DataFrame, experiment: str) -> Figure:
     figure, axes = _grid(2, 3, (12.0, 6.8))
     x = table[REFERENCE].to_numpy(dtype=np.float64)
     for axis, family in zip(axes.flat, TRENDS, strict=True):
-        for bins in BINS:
-            y = table[error_column(family, TABLE_BINNING[family], bins)].to_numpy(dtype=np.float64)
-            axis.scatter(x, y, s=6, color=BIN_COLOURS[bins], alpha=0.35, lw=0, rasterized=True)
+        measured = by_bins(table, family)
+        for bins, y in measured.items():
+            _cloud(axis, x, y, BIN_COLOURS[bins], s=6, alpha=0.35)
             curve = kernel_regression(x, y)
             axis.plot(curve.x, curve.y, color=BIN_COLOURS[bins], lw=2, label=f"{bins} bins")
-        _spread_out(axis, [table[error_column(family, TABLE_BINNING[family], bins)] for bins in BINS])
-        axis.set_title(f"{_title(family)}, {_bins_word(family)} bins")
-        axis.set_xlabel("classification error")
-        axis.set_ylabel(EVERY_FAMILY[family].label)
-    _legend_below(figure, axes[0][0])
-    figure.suptitle(f"{heading(experiment)}: trends by kernel regression", fontsize=10)
+        _spread_out(axis, measured.values())
+        words = f"{_title(family)}, {_bins_word(family)} bins"
+        axis.set(title=words, xlabel="classification error", ylabel=EVERY_FAMILY[family].label)
+    _finish(figure, f"{heading(experiment)}: trends by kernel regression")
     return figure
 
 
-def _spread_out(axis: Axes, series: Sequence[Any]) -> None:
+def _cloud(axis: Axes, x: Any, y: Any, colour: Any, **options: Any) -> None:
+    axis.scatter(x, y, color=[colour], lw=0, rasterized=True, **options)
+
+
+def _spread_out(axis: Axes, series: Collection[Any]) -> None:
     """A logarithmic scale where one bin count's errors would flatten another's to a line."""
     middles = [float(np.median(values)) for values in series]
     if min(float(np.min(values)) for values in series) > 0 and max(middles) > 4 * min(middles):
-        _logarithmic(axis, _small_number if max(middles) < 0.01 else _plain_number)
+        _logarithmic(axis, _small_number if max(middles) < 0.01 else "{x:g}")
 
 
-def _plain_number(value: float, _: object = None) -> str:
-    return f"{value:g}"
-
-
-def _logarithmic(axis: Axes, number: Callable[[float, object], str] = _plain_number) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _logarithmic(axis: Axes, number: str | Callable[[float, object], str] = "{x:g}") -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.yaxis.set_major_formatter(FuncFormatter(number))
+    axis.yaxis.set_major_formatter(number)
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -242,29 +222,34 @@ def _small_number(value: float, _: object = None) -> str:
 
 
 def _grid(rows: int, columns: int, size: tuple[float, float], sharey: Any = False) -> tuple[Figure, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, sharey=sharey)
 
 
-def _scatter_traces(axis: Axes, table: pd.DataFrame, x: str, y: str, experiment: str) -> None:
+def _scatter_traces(axis: Axes, table: pd.DataFrame, column: str, hues: Mapping[str, str]) -> None:
     """One scatter per trace, so one colour each."""
     for (trace, model, fraction), part in table.groupby(["trace", "model", "fraction"], sort=False):
-        colour = _trace_colour(table, str(model), float(str(fraction)), experiment)
-        axis.scatter(part[x], part[y], s=8, color=[colour], alpha=0.75, lw=0, label=str(trace), rasterized=True)
+        colour = _trace_colour(hues.get(str(model)), float(str(fraction)))
+        _cloud(axis, part[REFERENCE], part[column], colour, s=8, alpha=0.75, label=str(trace))
 
 
-def _trace_colour(table: pd.DataFrame, model: str, fraction: float, experiment: str) -> Any:
+def _hues(table: pd.DataFrame, experiment: str) -> dict[str, str]:
+    """A colour for each of several models; empty where there is only one."""
+    models = list(dict.fromkeys(table["model"]))
+    return (
+        {} if kind(experiment) == WITHIN or len(models) == 1 else dict(zip(models, cycle(MODEL_COLOURS), strict=False))
+    )
+
+
+def _trace_colour(hue: str | None, fraction: float) -> Any:
     """Within one model the fraction is the hue; across models the model is, lighter for smaller fractions."""
     from matplotlib.colors import to_rgb
 
-    models = list(dict.fromkeys(table["model"]))
-    if kind(experiment) == WITHIN or len(models) == 1:
+    if hue is None:
         return _fraction_colour(fraction)
-    base = np.array(to_rgb(MODEL_COLOURS[models.index(model) % len(MODEL_COLOURS)]))
+    base = np.array(to_rgb(hue))
     return tuple(base + (1 - base) * 0.65 * (1 - fraction))
 
 
@@ -282,25 +267,11 @@ def _fraction_bar(figure: Figure, axes: Any) -> None:
     figure.colorbar(scale, ax=axes, label="training data used (%), one colour per trace", aspect=40, pad=0.01)
 
 
-def _trace_key(figure: Figure, axes: Any, table: pd.DataFrame, experiment: str) -> None:
-    from matplotlib.lines import Line2D
-
-    models = list(dict.fromkeys(table["model"]))
-    if kind(experiment) == WITHIN or len(models) == 1:
-        _fraction_bar(figure, axes)
-        figure.suptitle(f"{heading(experiment)}: {models[0]}", fontsize=10)
-        return
-    keys = [
-        Line2D([], [], ls="", marker="o", color=MODEL_COLOURS[i % len(MODEL_COLOURS)], label=model)
-        for i, model in enumerate(models)
-    ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle(f"{heading(experiment)}: one hue per model, lighter for less training data", fontsize=10)
-
-
-def _legend_below(figure: Figure, axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+def _finish(figure: Figure, title: str) -> None:
+    """The title above, and below the legend of the first panel, in full colours."""
+    figure.suptitle(title)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     for handle in legend.legend_handles:
         if handle is not None:
             handle.set_alpha(1)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from truecal.lab.checkpoints import BINS, RECALIBRATIONS, TABLE_BINNING, error_column, gap_column
-from truecal.lab.correlations import REFERENCE, rank_correlations
+from truecal.lab.correlations import REFERENCE, correlation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 TEMPERATURE = "temperature"
 ALL = "all"  # in the place of a trace: every checkpoint of the experiment together
 TWIN = "twin"  # the same reports, labels drawn from them: calibration repaired in full
+VARIANTS = {TEMPERATURE: "temperature scaling"} | RECALIBRATIONS | {TWIN: "calibrated twins"}
 ERRORS = ("ConfECE", "ConfCE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr", "score_LinCE_cw")
 LEAST = 10  # checkpoints below which a trace has no line
 
@@ -31,7 +31,7 @@ def mechanism_table(kept: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
     lines = []
     for experiment, table in kept.items():
-        for name in (TEMPERATURE, *RECALIBRATIONS, TWIN):
+        for name in VARIANTS:
             prefix = "" if name == TEMPERATURE else f"{name}_"
             for trace, part in _parts(table, f"{prefix}{error_column('ConfECE', 'fix', min(BINS))}"):
                 lines.append({"experiment": experiment, "recalibration": name, "trace": trace, **_line(part, prefix)})
@@ -55,18 +55,13 @@ def _parts(table: pd.DataFrame, needed: str) -> Iterator[tuple[str, pd.DataFrame
 
 
 def _line(part: pd.DataFrame, prefix: str) -> dict[str, Any]:
-    gap = gap_of(part, prefix)
     line: dict[str, Any] = {"checkpoints": len(part)}
+    reference, gap = f"{prefix}{REFERENCE}", gap_of(part, prefix)
     if gap is not None:
-        line |= {"r_gap": _r(part, prefix, gap), "gap_first": part[gap].iloc[0], "gap_last": part[gap].iloc[-1]}
-    for family in ERRORS:
-        for bins in BINS:
-            column = f"{prefix}{error_column(family, TABLE_BINNING[family], bins)}"
-            if column in part:
-                line[f"r_{error_column(family, TABLE_BINNING[family], bins)}"] = _r(part, prefix, column)
+        line |= {"r_gap": correlation(part, reference, gap), "gap_first": part[gap].iloc[0]}
+        line["gap_last"] = part[gap].iloc[-1]
+    for family, bins in product(ERRORS, BINS):
+        name = error_column(family, TABLE_BINNING[family], bins)
+        if f"{prefix}{name}" in part:
+            line[f"r_{name}"] = correlation(part, reference, f"{prefix}{name}")
     return line
-
-
-def _r(part: pd.DataFrame, prefix: str, column: str) -> float:
-    pair = part[[f"{prefix}{REFERENCE}", column]].to_numpy(dtype=np.float64)
-    return float(rank_correlations(pair)[0, 1])

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
+from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +32,14 @@ LETTER_MODELS = (
     *("mlp-16", "mlp-32", "mlp-64", "mlp-128", "mlp-256"),
     *("mlp-32-32", "mlp-64-64", "mlp-128-128", "mlp-64-64-64"),
 )
+PAPER_MODEL = "mobilenetv3_small_100"
 PAPER_MODELS = (
-    *("mobilenetv3_small_050", "mobilenetv3_small_075", "mobilenetv3_small_100"),
+    *("mobilenetv3_small_050", "mobilenetv3_small_075", PAPER_MODEL),
     *("resnet10t", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
 )
 LITE0 = "tf_efficientnet_lite0"
+LITE0_VARIANTS = tuple(f"{LITE0}@{size}{frozen}" for size in (64, 96, 128) for frozen in ("", "+freeze4", "+freeze6"))
 LONG_RATES = (0.001, 0.02)
-TWELFTHS = tuple(i / 12 for i in range(1, 13))
 # The order of work where time is short: every second fraction of both arms, then these pairs one after the other.
 LONG_PIECES = ((1, 3, 5, 7, 9, 11), (12,), (6,), (2,), (4,), (8,), (10,))
 LONG_MODELS = tuple(
@@ -42,7 +47,6 @@ LONG_MODELS = tuple(
     for name in (LITE0, "tf_efficientnet_lite1", "tf_efficientnet_lite2", "mobilenetv2_100")
     for size in (64, 96)
 )
-LITE0_VARIANTS = tuple(f"{LITE0}@{size}{frozen}" for size in (64, 96, 128) for frozen in ("", "+freeze4", "+freeze6"))
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,59 @@ class Preset:
     beside_paper: bool = False
 
 
+@dataclass(frozen=True)
+class CifarSettings:
+    """How to train on CIFAR-100; the defaults are the paper's protocol."""
+
+    image_size: int = 224
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    batch_size: int = 256
+    precision: str = "bf16"
+    pretrained: bool = True
+    weights: str | Path | None = None
+    device: str = "cuda"
+    cuda_graphs: bool = False
+    channels_last: bool = True
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.precision not in {"bf16", "fp32"}:
+            raise ValueError(f"precision is 'bf16' or 'fp32', got {self.precision!r}")
+
+    def recorded(self) -> dict[str, Any]:
+        """What the numbers depend on; the rest is the machine's."""
+        machine = {"weights", "device", "cuda_graphs", "channels_last"}
+        return {key: value for key, value in asdict(self).items() if key not in machine}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model's name in full: ``name[@size][+freezeN]``: input size in pixels, and the stem and N stages kept fixed.
+
+    >>> Variant.parse("tf_efficientnet_lite0@96+freeze4", 224)
+    Variant(name='tf_efficientnet_lite0', image_size=96, frozen=4)
+    """
+
+    name: str
+    image_size: int
+    frozen: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, image_size: int) -> Variant:
+        match = re.fullmatch(r"([A-Za-z0-9_.]+)(?:@(\d+))?(?:\+freeze(\d+))?", text)
+        if match is None:
+            raise ValueError(f"expected a model as name[@size][+freezeN], got {text!r}")
+        name, size, frozen = match.groups()
+        return cls(name, int(size or image_size), None if frozen is None else int(frozen))
+
+    def cost(self, fraction: float) -> float:
+        """Relative work of an epoch: training on a fraction of the images, a forward pass over the held-out ones."""
+        backward = 1.0 if self.frozen is None else 0.6
+        return (self.image_size / 224) ** 2 * (fraction * backward + 0.07)
+
+
 def letter(
     *,
     seed: int = 42,
@@ -73,136 +130,71 @@ def letter(
 ) -> Preset:
     """Letter Recognition with scikit-learn's perceptrons: the bundled default, minutes on two cores."""
     epochs = epochs or (8 if quick else 25)
-    fractions = tuple(fractions or (FORTIETHS[4::5] if quick else FORTIETHS))
-    cross_fractions = tuple(cross_fractions or ((0.2, 1.0) if quick else FIFTHS))
-    models = tuple(models[1::2] if quick and models == LETTER_MODELS else models)
+    fractions = fractions or (FORTIETHS[4::5] if quick else FORTIETHS)
+    cross_fractions = cross_fractions or ((0.2, 1.0) if quick else FIFTHS)
+    models = models[1::2] if quick and models == LETTER_MODELS else models
 
-    def trace(model: str, fraction: float) -> Trace:
-        return Trace(model, fraction, epochs, cost=0.5 + fraction)
+    def cost(model: str, fraction: float) -> float:
+        return 0.5 + fraction
 
+    within = _traces([within_model], fractions, epochs, cost)
     return Preset(
         "letter",
         "Letter Recognition, scikit-learn perceptrons",
-        _experiments(trace, within_model, fractions, models, cross_fractions),
+        {WITHIN: within, CROSS: _traces(models, cross_fractions, epochs, cost)},
         partial(_open_letter, seed),
         {"seed": seed, "epochs": epochs},
-        notes=(
-            "The paper's protocol carried over to Letter Recognition (16 features, 26 classes; 10,000 training, 5,000 "
-            "validation and 5,000 test rows), with multi-layer perceptrons trained by Adam instead of image networks. "
-            "It is a small stand-in for CIFAR-100, not a repetition of the paper's numbers.",
-        ),
+        notes=_notes("letter"),
         processes=min(2, os.cpu_count() or 1),
     )
 
 
 def tiny(*, seed: int = 42, quick: bool = False) -> Preset:
     """The whole pipeline in seconds: a few short traces of small perceptrons, for trying things out."""
-    small = letter(
-        seed=seed,
-        epochs=3,
-        fractions=(0.1, 0.4, 1.0),
-        cross_fractions=(0.2, 1.0),
-        models=("mlp-8", "mlp-32"),
-        within_model="mlp-16",
-    )
-    return replace(
-        small,
-        name="tiny",
-        title="Toy run on Letter Recognition",
-        notes=("A toy run that shows the pipeline; its numbers mean nothing.",),
-        warm_up=0.9,
-        processes=1,
-    )
+    models: Any = {"models": ("mlp-8", "mlp-32"), "within_model": "mlp-16"}
+    small = letter(seed=seed, epochs=3, fractions=(0.1, 0.4, 1.0), cross_fractions=(0.2, 1.0), **models)
+    title = "Toy run on Letter Recognition"
+    return replace(small, name="tiny", title=title, notes=_notes("tiny"), warm_up=0.9, processes=1)
 
 
 def cifar100(
     *,
     data: str | Path,
-    seed: int = 42,
     quick: bool = False,
-    weights: str | Path | None = None,
-    within_model: str = "mobilenetv3_small_100",
+    within_model: str = PAPER_MODEL,
     models: Sequence[str] = PAPER_MODELS,
     fractions: Sequence[float] | None = None,
     cross_fractions: Sequence[float] | None = None,
     epochs: int | None = None,
-    image_size: int = 224,
-    learning_rate: float = 1e-3,
-    momentum: float = 0.9,
-    weight_decay: float = 5e-4,
-    batch_size: int = 256,
-    precision: str = "bf16",
-    pretrained: bool = True,
-    device: str = "cuda",
-    cuda_graphs: bool = False,
-    channels_last: bool = True,
-    name: str = "cifar100",
-    notes: tuple[str, ...] = (),
+    **options: Any,
 ) -> Preset:
-    """CIFAR-100 with timm's networks on a GPU: by default the paper's protocol in full."""
-    from truecal.lab.cifar_trainer import CifarSettings
-
-    settings = CifarSettings(
-        image_size=image_size,
-        learning_rate=learning_rate,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        batch_size=batch_size,
-        precision=precision,
-        pretrained=pretrained,
-        weights=None if weights is None else str(weights),
-        device=device,
-        cuda_graphs=cuda_graphs,
-        channels_last=channels_last,
-        seed=seed,
-    )
+    """CIFAR-100 with timm's networks on a GPU: by default the paper's protocol in full; options: `CifarSettings`."""
+    settings = CifarSettings(**options)
     epochs = epochs or (2 if quick else 100)
-    fractions = tuple(fractions or ((0.1, 0.5, 1.0) if quick else FORTIETHS))
-    cross_fractions = tuple(cross_fractions or ((1.0,) if quick else FIFTHS))
+    fractions = fractions or ((0.1, 0.5, 1.0) if quick else FORTIETHS)
+    cross_fractions = cross_fractions or ((1.0,) if quick else FIFTHS)
 
-    def trace(model: str, fraction: float) -> Trace:
-        return Trace(model, fraction, epochs, cost=_image_cost(model, fraction, image_size))
+    def cost(model: str, fraction: float) -> float:
+        return Variant.parse(model, settings.image_size).cost(fraction)
 
-    machine_only = {"weights", "device", "cuda_graphs", "channels_last"}
-    recorded = {key: value for key, value in asdict(settings).items() if key not in machine_only} | {"epochs": epochs}
-    paper = asdict(CifarSettings()) | {"epochs": 100}
-    unlike = [f"{key.replace('_', ' ')} {value} (paper: {paper[key]})" for key, value in recorded.items()
-              if key != "seed" and value != paper[key]]  # fmt: skip
-    if within_model != "mobilenetv3_small_100":
-        unlike.insert(0, f"within-model network {within_model} (paper: mobilenetv3_small_100)")
-    if unlike:
-        notes = (f"The paper's protocol, except for: {', '.join(unlike)}.", *notes)
+    within = _traces([within_model], fractions, epochs, cost)
+    recorded = {**settings.recorded(), "epochs": epochs}
+    paper = {**CifarSettings(seed=settings.seed).recorded(), "epochs": 100, "within-model network": PAPER_MODEL}
+    unlike = [
+        f"{key.replace('_', ' ')} {value} (paper: {paper[key]})"
+        for key, value in {"within-model network": within_model, **recorded}.items()
+        if value != paper[key]
+    ]
     return Preset(
-        name,
+        "cifar100",
         f"CIFAR-100, {within_model} within, {len(models)} models across",
-        _experiments(trace, within_model, fractions, tuple(models), cross_fractions),
-        partial(_open_cifar, str(data), settings),
+        {WITHIN: within, CROSS: _traces(models, cross_fractions, epochs, cost)},
+        partial(_open_cifar, data, settings),
         recorded,
-        notes=notes,
-        processes=5 if device.startswith("cuda") else 1,
+        notes=(f"The paper's protocol, except for: {', '.join(unlike)}.",) if unlike else (),
+        processes=5 if settings.device.startswith("cuda") else 1,
         beside_paper=True,
     )
-
-
-def _image_cost(model: str, fraction: float, image_size: int) -> float:
-    """Relative work of an epoch: training on a fraction of the images, then a forward pass over the held-out ones."""
-    from truecal.lab.cifar_trainer import Variant
-
-    variant = Variant.parse(model, image_size)
-    backward = 1.0 if variant.frozen is None else 0.6
-    return (variant.image_size / 224) ** 2 * (fraction * backward + 0.07)
-
-
-LONG_NOTES = (
-    "Two arms of the within-model experiment differ in the learning rate alone: the same network, 64-pixel inputs, "
-    "subsets, seeds, order of images and 100 epochs. Rates, fractions, warm-up threshold and the order of work were "
-    "written into the preset before any of its runs. The two rates themselves, and the question, came from earlier "
-    "looks at single runs with other sizes and fractions.",
-    "Cross-model is a SUBSTITUTE for the paper's nine architectures: tf_efficientnet_lite0, lite1, lite2 and "
-    "mobilenetv2_100, each at 64 and at 96 pixels, for 10 epochs at learning rate 0.01.",
-    "The isotonic regression of the confidence itself was added to the measurements after the first traces were seen, "
-    "which lack it; nothing else was changed.",
-)
 
 
 def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: Any) -> Preset:
@@ -213,69 +205,43 @@ def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: 
     base = cifar100(
         within_model=f"{LITE0}@64",
         models=LONG_MODELS,
-        fractions=(1 / 12, 1.0) if quick else TWELFTHS,
+        fractions=(1 / 12, 1.0) if quick else tuple(i / 12 for i in range(1, 13)),
         image_size=64,
-        epochs=epochs or (2 if quick else 100),
+        epochs=epochs,
         quick=quick,
-        name="cifar100-long",
-        notes=LONG_NOTES,
         **options,
     )
-    within = tuple(replace(trace, piece=_long_piece(trace.fraction)) for trace in base.experiments[WITHIN])
-    arms = {
-        f"{WITHIN}-lr{rate:g}": tuple(replace(trace, learning_rate=rate) for trace in within) for rate in LONG_RATES
-    }
-    cross = tuple(
+    pieces = {twelfth: i for i, piece in enumerate(LONG_PIECES) for twelfth in piece}
+    within = [replace(trace, piece=pieces[round(12 * trace.fraction)]) for trace in base.experiments[WITHIN]]
+    arms = {f"{WITHIN}-lr{rate:g}": rate for rate in LONG_RATES}
+    experiments = {arm: tuple(replace(trace, learning_rate=rate) for trace in within) for arm, rate in arms.items()}
+    experiments[CROSS] = tuple(
         replace(trace, learning_rate=0.01, epochs=min(trace.epochs, 10), piece=len(LONG_PIECES))
         for trace in base.experiments[CROSS]
     )
     return replace(
         base,
+        name="cifar100-long",
         title=f"CIFAR-100, {LITE0} at two learning rates, {len(LONG_MODELS)} models across",
-        experiments={**arms, CROSS: cross},
-        settings={**base.settings, "learning_rate": {**dict(zip(arms, LONG_RATES, strict=True)), CROSS: 0.01}},
+        experiments=experiments,
+        settings={**base.settings, "learning_rate": {**arms, CROSS: 0.01}},
+        notes=base.notes + _notes("cifar100-long"),
         warm_up=0.7,
         recalibrations=("none", "vector", "isotonic", "top"),
     )
 
 
-def _long_piece(fraction: float) -> int:
-    twelfths = round(12 * fraction)
-    return next(i for i, piece in enumerate(LONG_PIECES) if twelfths in piece)
-
-
-LITE0_NOTE = (
-    "Cross-model is a SUBSTITUTE for the paper's nine architectures: nine variants of tf_efficientnet_lite0, input "
-    "sizes 64, 96 and 128 by frozen depth (nothing; the stem and the first four stages; all but the last stage and the "
-    "head). They share one set of ImageNet weights, so they differ less from one another than nine architectures."
-)
-
-
 def cifar100_lite0(
-    *,
-    within_model: str = f"{LITE0}@128",
-    models: Sequence[str] = LITE0_VARIANTS,
-    epochs: int | None = None,
-    quick: bool = False,
-    image_size: int = 128,
-    learning_rate: float = 0.01,
-    **options: Any,
+    *, models: Sequence[str] = LITE0_VARIANTS, epochs: int | None = None, quick: bool = False, **options: Any
 ) -> Preset:
     """CIFAR-100 with one network's weights, small images and few epochs: an hour of the paper's protocol on one GPU.
 
     The cross-model part is a substitute: nine variants (input size by frozen depth) of that one network.
     """
-    return cifar100(
-        within_model=within_model,
-        models=models,
-        epochs=epochs or (2 if quick else 10),
-        quick=quick,
-        image_size=image_size,
-        learning_rate=learning_rate,
-        name="cifar100-lite0",
-        notes=(LITE0_NOTE,) if tuple(models) == LITE0_VARIANTS else (),
-        **options,
-    )
+    options = {"within_model": f"{LITE0}@128", "image_size": 128, "learning_rate": 0.01, **options}
+    base = cifar100(models=models, epochs=epochs or (2 if quick else 10), quick=quick, **options)
+    notes = _notes("cifar100-lite0") if tuple(models) == LITE0_VARIANTS else ()
+    return replace(base, name="cifar100-lite0", notes=base.notes + notes)
 
 
 PRESETS: dict[str, Callable[..., Preset]] = {
@@ -292,11 +258,11 @@ def make_preset(name: str, **options: Any) -> Preset:
     if name not in PRESETS:
         raise ValueError(f"expected a preset among {', '.join(PRESETS)}, got {name!r}")
     accepted = set(inspect.signature(PRESETS[name]).parameters)
-    if "options" in accepted:  # they are those of cifar100 that the preset does not fix itself
-        accepted |= set(inspect.signature(cifar100).parameters)
-    if name == "cifar100-long":
+    if "options" in accepted:
+        accepted |= {*inspect.signature(cifar100).parameters, *(field.name for field in fields(CifarSettings))}
+    if name == "cifar100-long":  # which fixes these itself
         accepted -= {"within_model", "models", "fractions", "image_size", "learning_rate"}
-    accepted -= {"name", "notes", "options"}
+    accepted -= {"options"}
     unknown = sorted(set(options) - accepted)
     if unknown:
         raise ValueError(
@@ -305,6 +271,28 @@ def make_preset(name: str, **options: Any) -> Preset:
     if "data" in accepted and options.get("data") is None:
         raise ValueError(f"the preset {name!r} needs data: the cifar-100-python folder")
     return PRESETS[name](**options)
+
+
+def _notes(preset: str) -> tuple[str, ...]:
+    text = files("truecal.lab").joinpath("data/notes.toml").read_text(encoding="utf-8")
+    return tuple(" ".join(note.split()) for note in tomllib.loads(text)[preset])
+
+
+def _traces(
+    models: Iterable[str], fractions: Iterable[float], epochs: int, cost: Callable[[str, float], float]
+) -> tuple[Trace, ...]:
+    pairs = product(models, fractions)
+    return tuple(Trace(model, fraction, epochs, cost=cost(model, fraction)) for model, fraction in pairs)
+
+
+def _open_letter(seed: int) -> MLPTrainer:
+    return MLPTrainer(read_letter(), seed)
+
+
+def _open_cifar(data: str | Path, settings: CifarSettings) -> Trainer:
+    from truecal.lab.cifar_trainer import CifarTrainer
+
+    return CifarTrainer(read_cifar100(data), settings)
 
 
 def from_folder(folder: str | Path) -> Preset:
@@ -364,26 +352,3 @@ def _stored_trace(root: Path, path: Path) -> Trace:
     source = path.relative_to(root).as_posix()
     epochs = len(list(path.glob("*.npz")))
     return Trace(str(given.get("model", path.name)), float(fraction), epochs, source=source)
-
-
-def _open_letter(seed: int) -> MLPTrainer:
-    return MLPTrainer(read_letter(), seed)
-
-
-def _open_cifar(data: str, settings: Any) -> Trainer:
-    from truecal.lab.cifar_trainer import CifarTrainer
-
-    return CifarTrainer(read_cifar100(data), settings)
-
-
-def _experiments(
-    trace: Callable[[str, float], Trace],
-    within_model: str,
-    fractions: Sequence[float],
-    models: Sequence[str],
-    cross_fractions: Sequence[float],
-) -> dict[str, tuple[Trace, ...]]:
-    return {
-        WITHIN: tuple(trace(within_model, fraction) for fraction in fractions),
-        CROSS: tuple(trace(model, fraction) for model in models for fraction in cross_fractions),
-    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,49 +36,28 @@ def reproduce(
     preset: str | None = None,
     *,
     out: str | Path,
-    quick: bool = False,
     from_dir: str | Path | None = None,
-    keep_logits: bool = False,
     seed: int = 42,
-    experiments: Sequence[str] = KINDS,
-    pieces: Sequence[int] | None = None,
-    processes: int | None = None,
-    scorers: int = 0,
+    quick: bool = False,
     time_limit: float | None = None,
-    summary: bool = True,
-    progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Outcome:
     """Run the paper's experiment under ``preset`` (``letter`` unless named) and write everything under ``out``.
 
-    ``experiments`` and ``pieces`` take some of the preset's traces alone. Several are trained at a time in
-    ``processes``, each with ``scorers`` more that measure behind it. ``from_dir`` takes stored logits instead of
-    training. ``time_limit`` (seconds) stops cleanly before it; the next run with the same arguments goes on from
-    there. ``summary=False`` leaves figures and tables for later, see `summarise`. Other options are the preset's own
+    ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before it; the next
+    run with the same arguments goes on from there. Other options are those of `run_preset` and the preset's own
     (`truecal.lab.presets`).
     """
-    begun = time.time()
-    if from_dir is not None and (preset is not None or options):
-        raise ValueError("stored logits (from_dir) take neither a preset nor its options")
-    unknown = set(experiments) - set(KINDS)
-    if unknown or not experiments:
-        raise ValueError(f"experiments are among {', '.join(KINDS)}, got {', '.join(experiments) or 'none'}")
-    if from_dir is not None:
+    deadline = math.inf if time_limit is None else time.time() + time_limit
+    own = inspect.signature(run_preset).parameters.keys() - {"deadline"}
+    running = {key: options.pop(key) for key in own & options.keys()}
+    if from_dir is None:
+        chosen = make_preset(preset or "letter", seed=seed, quick=quick, **options)
+    elif preset is None and not options:
         chosen = from_folder(from_dir)
     else:
-        chosen = make_preset(preset or "letter", seed=seed, quick=quick, **options)
-    return run_preset(
-        chosen,
-        Path(out),
-        experiments=experiments,
-        pieces=pieces,
-        keep_logits=keep_logits,
-        processes=processes,
-        scorers=scorers,
-        deadline=float("inf") if time_limit is None else begun + time_limit,
-        summary=summary,
-        progress=progress,
-    )
+        raise ValueError("stored logits (from_dir) take neither a preset nor its options")
+    return run_preset(chosen, Path(out), deadline=deadline, **running)
 
 
 def run_preset(
@@ -88,11 +69,18 @@ def run_preset(
     keep_logits: bool = False,
     processes: int | None = None,
     scorers: int = 0,
-    deadline: float = float("inf"),
+    deadline: float = math.inf,
     summary: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
-    """`reproduce` for a preset that is already made: the way in for a dataset of one's own."""
+    """`reproduce` for a preset that is already made: the way in for a dataset of one's own.
+
+    ``experiments`` and ``pieces`` take some of the preset's traces alone. Several are trained at a time in
+    ``processes``, each with ``scorers`` more that measure behind it. ``summary=False`` leaves figures and tables for
+    later, see `summarise`.
+    """
+    if not experiments or not set(experiments) <= set(KINDS):
+        raise ValueError(f"experiments are among {', '.join(KINDS)}, got {', '.join(experiments) or 'none'}")
     out.mkdir(parents=True, exist_ok=True)
     planned = [
         replace(trace, experiment=name)
@@ -122,20 +110,14 @@ def run_preset(
 
 def describe(preset: Preset) -> dict[str, Any]:
     """What `run.json` records: enough to refuse a different run in the same folder, and to write the results."""
-    return {
-        "preset": preset.name,
-        "title": preset.title,
-        "warm_up": preset.warm_up,
-        "beside_paper": preset.beside_paper,
-        "settings": dict(preset.settings),
-        "notes": list(preset.notes),
-        "traces": {name: [trace.name for trace in traces] for name, traces in preset.experiments.items()},
-    }
+    recorded = {key: getattr(preset, key) for key in ("title", "warm_up", "beside_paper", "settings", "notes")}
+    traces = {name: [trace.name for trace in traces] for name, traces in preset.experiments.items()}
+    return {"preset": preset.name, **recorded, "traces": traces}
 
 
 def print_progress(progress: Progress) -> None:
     """One line per epoch on standard error."""
-    left = "" if progress.seconds_left == float("inf") else f", about {_duration(progress.seconds_left)} left"
+    left = "" if progress.seconds_left == math.inf else f", about {_duration(progress.seconds_left)} left"
     print(
         f"{progress.share:4.0%} {progress.finished}/{progress.traces} traces: {progress.trace} "
         f"epoch {progress.epoch}/{progress.epochs}{left}",

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -104,11 +105,7 @@ def _row(score: Score, trace: Trace, checkpoint: Checkpoint, y_validation: Label
 
 
 def run_traces(
-    job: Job,
-    traces: Sequence[Trace],
-    *,
-    processes: int = 1,
-    progress: Callable[[Progress], None] | None = None,
+    job: Job, traces: Sequence[Trace], *, processes: int = 1, progress: Callable[[Progress], None] | None = None
 ) -> list[Row]:
     """Train whatever is not finished yet and return the merged rows; raise `Stopped` at the deadline."""
     found = job.store.finished(traces)
@@ -140,14 +137,9 @@ class _Here(Executor):
         return done
 
 
-@contextmanager
-def _scorer(job: Job) -> Iterator[Executor]:
-    if not job.scorers:
-        yield _Here()
-        return
+def _scorer(job: Job) -> Executor:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(job.scorers, context, initializer=_watch_parent) as pool:
-        yield pool
+    return ProcessPoolExecutor(job.scorers, context, initializer=_watch_parent) if job.scorers else _Here()
 
 
 def _train_all(
@@ -155,11 +147,10 @@ def _train_all(
 ) -> None:
     """One worker: trace after trace, without waiting for the measurements of the last one."""
     finishing: list[Future[None]] = []
-    with ThreadPoolExecutor(1) as behind:
-        executor = behind if job.scorers else _Here()
+    with ThreadPoolExecutor(1) if job.scorers else _Here() as behind:
         while (trace := take()) is not None:
             finish = run_trace(job, trainer, trace, partial(report, trace.key), scorer)
-            finishing.append(executor.submit(finish))
+            finishing.append(behind.submit(finish))
     for done in finishing:
         done.result()
 
@@ -169,11 +160,11 @@ def choose(todo: Sequence[Trace], own_model: str | None, others: Iterable[str]) 
     that nobody holds; the longest of them."""
     held = set(others)
     todo = [trace for trace in todo if trace.piece == min(other.piece for other in todo)]
-    work: dict[str, float] = {}
+    work: defaultdict[str, float] = defaultdict(float)
     for trace in todo:
-        work[trace.model] = work.get(trace.model, 0.0) + trace.cost * trace.epochs
+        work[trace.model] += trace.work
     model = own_model if own_model in work else max(work, key=lambda name: (name not in held, work[name]))
-    return max((trace for trace in todo if trace.model == model), key=lambda trace: trace.cost * trace.epochs)
+    return max((trace for trace in todo if trace.model == model), key=lambda trace: trace.work)
 
 
 class _Meter:
@@ -203,39 +194,41 @@ class _Meter:
         return self._epochs[name] == self._traces[name].epochs
 
     def _share(self) -> float:
-        total = sum(trace.cost * trace.epochs for trace in self._traces.values())
+        total = sum(trace.work for trace in self._traces.values())
         return sum(trace.cost * self._epochs[name] for name, trace in self._traces.items()) / total if total else 1.0
 
 
-def _run_here(job: Job, todo: list[Trace], seen: Callable[[str, int], None]) -> None:
-    remaining, model = list(todo), None
+class _Plan:
+    """The traces that nobody has taken yet, and which model each worker holds."""
 
-    def take() -> Trace | None:
-        nonlocal model
-        if not remaining:
+    def __init__(self, todo: Sequence[Trace]) -> None:
+        self.remaining = list(todo)
+        self._models: dict[int, str] = {}
+
+    def take(self, worker: int) -> Trace | None:
+        if not self.remaining:
             return None
-        trace = choose(remaining, model, ())
-        remaining.remove(trace)
-        model = trace.model
+        others = [model for number, model in self._models.items() if number != worker]
+        trace = choose(self.remaining, self._models.get(worker), others)
+        self.remaining.remove(trace)
+        self._models[worker] = trace.model
         return trace
 
-    if remaining:
+
+def _run_here(job: Job, todo: Sequence[Trace], seen: Callable[[str, int], None]) -> None:
+    if todo:
         with _scorer(job) as scorer:
-            _train_all(job, job.open(), scorer, take, seen)
+            _train_all(job, job.open(), scorer, partial(_Plan(todo).take, 0), seen)
 
 
-def _run_in_processes(job: Job, todo: list[Trace], seen: Callable[[str, int], None], processes: int) -> None:
+def _run_in_processes(job: Job, todo: Sequence[Trace], seen: Callable[[str, int], None], processes: int) -> None:
     context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
     messages: Any = context.Queue()
     inboxes = [context.SimpleQueue() for _ in range(processes)]
-    arguments = [(number, job, inbox, messages) for number, inbox in enumerate(inboxes)]
-    workers = [context.Process(target=_work, args=given) for given in arguments]
-    remaining = list(todo)
-    models: dict[int, str] = {}
-    stopped: list[str] = []
+    workers = [context.Process(target=_work, args=(i, job, inbox, messages)) for i, inbox in enumerate(inboxes)]
+    plan, stopped, running = _Plan(todo), 0, set(range(processes))
     for worker in workers:
         worker.start()
-    running = set(range(processes))
     try:
         while running:
             try:
@@ -245,15 +238,10 @@ def _run_in_processes(job: Job, todo: list[Trace], seen: Callable[[str, int], No
                 continue
             if what == "epoch":
                 seen(*payload)
-            elif what == "ready" and remaining and time.time() < job.deadline:
-                trace = choose(remaining, models.get(number), [m for n, m in models.items() if n != number])
-                remaining.remove(trace)
-                models[number] = trace.model
-                inboxes[number].put(trace)
             elif what == "ready":
-                inboxes[number].put(None)
+                inboxes[number].put(plan.take(number) if time.time() < job.deadline else None)
             elif what == "stopped":
-                stopped.append(payload)
+                stopped += 1
             elif what == "end":
                 running.discard(number)
             else:
@@ -263,8 +251,8 @@ def _run_in_processes(job: Job, todo: list[Trace], seen: Callable[[str, int], No
     finally:
         for worker in workers:
             worker.kill()
-    if stopped or remaining:
-        raise Stopped(f"{len(stopped)} traces in progress, {len(remaining)} not begun")
+    if stopped or plan.remaining:
+        raise Stopped(f"{stopped} traces in progress, {len(plan.remaining)} not begun")
 
 
 def _check_alive(workers: Sequence[Any], running: Iterable[int]) -> None:
@@ -274,25 +262,25 @@ def _check_alive(workers: Sequence[Any], running: Iterable[int]) -> None:
 
 
 def _work(number: int, job: Job, inbox: Any, messages: Any) -> None:
+    def send(what: str, payload: Any = None) -> None:
+        messages.put((number, what, payload))
+
     def take() -> Trace | None:
-        messages.put((number, "ready", None))
+        send("ready")
         given: Trace | None = inbox.get()
         return given
-
-    def report(key: str, epoch: int) -> None:
-        messages.put((number, "epoch", (key, epoch)))
 
     _watch_parent()
     try:
         trainer = job.open()
         with _scorer(job) as scorer:
             try:
-                _train_all(job, trainer, scorer, take, report)
-            except Stopped as trace:
-                messages.put((number, "stopped", str(trace)))
-        messages.put((number, "end", None))
+                _train_all(job, trainer, scorer, take, lambda key, epoch: send("epoch", (key, epoch)))
+            except Stopped:
+                send("stopped")
+        send("end")
     except BaseException:
-        messages.put((number, "failed", traceback.format_exc()))
+        send("failed", traceback.format_exc())
 
 
 def _watch_parent() -> None:
@@ -307,18 +295,15 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-class _one_thread_each:
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
     """While workers start, tell their numerical libraries to use one thread: the workers are the parallelism."""
-
-    NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in self.NAMES}
-        os.environ.update(dict.fromkeys(self.NAMES, "1"))
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name in names:
+            del os.environ[name]
+        os.environ.update(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truecal.core.extras import require
 from truecal.io import atomic_path, write_atomic
 from truecal.io.failures import failure
 from truecal.lab.checkpoints import MEASURED, with_scores
@@ -43,32 +44,25 @@ def summarise(folder: str | Path) -> Path:
     main = spearman_table(kept)
     if run.get("beside_paper"):
         main = beside_paper(main)
-    combinations = spearman_table(kept, ALL_PAIRS)
-    thresholds = threshold_table(tables)
-    mechanism = mechanism_table(kept)
+    found = {"spearman": main, "combinations": spearman_table(kept, ALL_PAIRS), "thresholds": threshold_table(tables)}
+    found["mechanism"] = mechanism_table(kept)
     (out / "tables").mkdir(exist_ok=True)
-    names = list(tables)
-    _write_csv(main, out / "tables" / "spearman.csv")
-    write_atomic(out / "tables" / "spearman.md", to_markdown(main, names))
-    write_atomic(out / "tables" / "spearman.tex", to_latex(main, names))
-    _write_csv(combinations, out / "tables" / "combinations.csv")
-    _write_csv(thresholds, out / "tables" / "thresholds.csv")
-    _write_csv(mechanism, out / "tables" / "mechanism.csv")
-    for name in names:
+    for name, table in found.items():
+        write_atomic(out / "tables" / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
+    write_atomic(out / "tables" / "spearman.md", to_markdown(main, list(tables)))
+    write_atomic(out / "tables" / "spearman.tex", to_latex(main, list(tables)))
+    for name, table in stored.items():
         with atomic_path(out / name / "checkpoints.parquet") as temporary:
-            stored[name].to_parquet(temporary, index=False)
+            table.to_parquet(temporary, index=False)
         draw_all(kept[name], name, out / "figures")
-    draw_mechanism(tables, mechanism, out / "figures")
-    write_atomic(out / "RESULTS.md", results_text(run, tables, kept, main, combinations, thresholds, mechanism))
+    draw_mechanism(tables, found["mechanism"], out / "figures")
+    write_atomic(out / "RESULTS.md", results_text(run, tables, kept, *found.values()))
     return out / "RESULTS.md"
 
 
 def read_run(out: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """What `run.json` says and the tables of the experiments that are there."""
-    try:
-        import pandas as pd
-    except ImportError as missing:
-        raise ImportError('figures and tables need pandas: pip install "truecal[lab]"') from missing
+    pd = require("pandas", "lab")
     run = read_run_file(out)
     paths = {name: out / name / TABLE for name in run["traces"]}
     tables = {name: _numeric(pd.DataFrame(read_rows(path)), path) for name, path in paths.items() if path.is_file()}
@@ -86,8 +80,3 @@ def _numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:
             row = next(i for i, value in enumerate(table[column]) if not isinstance(value, (int, float)))
             raise failure(path, f"expected a number in column {column!r}, got {table[column][row]!r} at row {row}")
     return table
-
-
-def _write_csv(table: pd.DataFrame, path: Path) -> None:
-    with atomic_path(path) as temporary:
-        table.to_csv(temporary, index=False, lineterminator="\n")

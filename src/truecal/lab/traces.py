@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -50,6 +52,10 @@ class Trace:
     learning_rate: float | None = None  # where it is not the trainer's own
     piece: int = 0  # pieces are trained one after the other, so that a run that is stopped has whole pieces
     experiment: str = ""
+
+    @property
+    def work(self) -> float:
+        return self.cost * self.epochs
 
     @property
     def key(self) -> str:
@@ -139,79 +145,68 @@ class Store:
 
     def finished(self, traces: Iterable[Trace]) -> dict[str, list[Row]]:
         """The complete traces by their keys: from their own files, or from a merged table that came alone."""
+
+        @cache
+        def merged(folder: Path) -> dict[str, list[Row]]:
+            return _by_trace(folder / TABLE) or {}  # one that is damaged blocks no trace: it is made anew from them
+
         found: dict[str, list[Row]] = {}
-        tables: dict[Path, dict[str, list[Row]]] = {}
         for trace in traces:
-            folder = self.folder(trace)
-            if self._rows(trace).is_file():
-                rows = read_rows(self._rows(trace))
-            else:
-                if folder not in tables:  # one that is damaged blocks no trace: it is made anew from them
-                    tables[folder] = {} if _damaged(folder / TABLE) else _by_trace(folder / TABLE)
-                rows = tables[folder].get(trace.name, [])
+            own = self._file(trace, "traces", ".csv")
+            rows = read_rows(own) if own.is_file() else merged(self.folder(trace)).get(trace.name, [])
             if [row["epoch"] for row in rows] == list(range(1, trace.epochs + 1)):
                 found[trace.key] = rows
         return found
 
     def finish(self, trace: Trace, rows: Sequence[Row]) -> None:
-        write_rows(self._rows(trace), rows)
+        write_rows(self._file(trace, "traces", ".csv"), rows)
         self.state(trace).unlink(missing_ok=True)
-        self._partial(trace).unlink(missing_ok=True)
+        self._file(trace, "partial", ".csv").unlink(missing_ok=True)
 
     def state(self, trace: Trace) -> Path:
-        return self.folder(trace) / "partial" / f"{trace.name}.state"
+        return self._file(trace, "partial", ".state")
 
     def save_partial(self, trace: Trace, rows: Sequence[Row]) -> None:
-        write_rows(self._partial(trace), rows)
+        write_rows(self._file(trace, "partial", ".csv"), rows)
 
     def load_partial(self, trace: Trace) -> list[Row]:
         """Rows of the epochs before the saved state; without both there is nothing to go on from."""
-        if self.state(trace).is_file() and self._partial(trace).is_file():
-            return read_rows(self._partial(trace))
-        return []
+        rows = self._file(trace, "partial", ".csv")
+        return read_rows(rows) if self.state(trace).is_file() and rows.is_file() else []
 
     def merge(self, traces: Sequence[Trace]) -> list[Row]:
         """Write each experiment's table of finished traces, in the order planned, and return all their rows."""
         found = self.finished(traces)
-        tables: dict[Path, list[Row]] = {}
+        tables: dict[Path, list[Row]] = defaultdict(list)
         for trace in traces:
-            tables.setdefault(self.folder(trace), []).extend(found.get(trace.key, []))
-        for folder, rows in tables.items():
-            table = folder / TABLE
-            if rows and _damaged(table):
+            tables[self.folder(trace) / TABLE] += found.get(trace.key, [])
+        for table, rows in tables.items():
+            if rows and _by_trace(table) is None:
                 table.replace(table.with_name(f"{table.stem}.damaged{table.suffix}"))  # perhaps the only copy of a run
             if rows:
                 write_rows(table, rows)
         return [row for rows in tables.values() for row in rows]
 
     def save_logits(self, trace: Trace, checkpoint: Checkpoint) -> None:
-        folder = self.folder(trace) / "logits" / trace.name
+        folder = self._file(trace, "logits")
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "trace.json", json.dumps({"model": trace.model, "fraction": trace.fraction}))
-        arrays = {"validation": checkpoint.validation, "test": checkpoint.test}
+        arrays: Any = {"validation": checkpoint.validation, "test": checkpoint.test}
         if checkpoint.train_loss is not None:
-            arrays["train_loss"] = np.asarray(checkpoint.train_loss)
+            arrays["train_loss"] = checkpoint.train_loss
         with atomic_path(folder / f"epoch-{checkpoint.epoch:04d}.npz") as temporary:
-            np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]  # its stub takes arrays for a flag
+            np.savez_compressed(temporary, **arrays)
 
-    def _rows(self, trace: Trace) -> Path:
-        return self.folder(trace) / "traces" / f"{trace.name}.csv"
-
-    def _partial(self, trace: Trace) -> Path:
-        return self.folder(trace) / "partial" / f"{trace.name}.csv"
+    def _file(self, trace: Trace, part: str, suffix: str = "") -> Path:
+        return self.folder(trace) / part / f"{trace.name}{suffix}"
 
 
-def _damaged(table: Path) -> bool:
-    """Whether there is a table that cannot be read."""
+def _by_trace(table: Path) -> dict[str, list[Row]] | None:
+    """The rows of each trace in a merged table; None where there is one that cannot be read."""
+    found: dict[str, list[Row]] = defaultdict(list)
     try:
-        _by_trace(table)
+        for row in read_rows(table) if table.is_file() else ():
+            found[str(row["trace"])].append(row)
     except FileError:
-        return True
-    return False
-
-
-def _by_trace(table: Path) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in read_rows(table) if table.is_file() else []:
-        found.setdefault(str(row["trace"]), []).append(row)
+        return None
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.extras import require
-from ..evaluation.measuring import bins_text
+from ..core.rules import bins_text
 from ..evaluation.ranking import ranks
 from .smoothing import kernel_regression
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.data import as_array
+from ..core.data import as_array, row_blocks
 
 Array = NDArray[Any]
 
-_BLOCK_ENTRIES = 1 << 17  # a block of the kernel stays in cache
+_BLOCK_BYTES = 1 << 20  # a block of the kernel stays in cache
 _NEGLIGIBLE = 1e-140  # against a largest weight of 1; its square is still a normal number, and fast
 _OCTAVES = 10  # bandwidths from the range of x down to 1/1024 of it
 _STEPS = 4  # candidates per octave
@@ -45,7 +45,7 @@ def kernel_regression(x: Any, y: Any, *, at: Any = 200, bandwidth: float | None 
         raise ValueError(f"bandwidth must be a positive number, got {bandwidth!r}")
     where = np.linspace(points.min(), points.max(), int(at)) if np.ndim(at) == 0 else np.asarray(at, dtype=np.float64)
     fitted = np.empty(len(where))
-    for rows in _blocks(len(where), len(points)):
+    for rows in row_blocks(len(where), 8 * len(points), _BLOCK_BYTES):
         squares = np.square(where[rows, None] - points)
         fitted[rows] = _mean(np.exp((squares.min(axis=1, keepdims=True) - squares) / (2 * bandwidth**2)), values)
     return Curve(where, fitted, float(bandwidth))
@@ -63,7 +63,7 @@ def leave_one_out_bandwidth(x: Any, y: Any) -> float:
         return spread if spread > 0 else 1.0
     candidates = spread * 2.0 ** (-np.arange(_OCTAVES * _STEPS + 1) / _STEPS)
     errors = np.zeros(len(candidates))
-    for rows in _blocks(len(points), len(points)):
+    for rows in row_blocks(len(points), 8 * len(points), _BLOCK_BYTES):
         squares = np.square(points[rows, None] - points)
         squares[np.arange(len(squares)), np.arange(len(points))[rows]] = np.inf
         excess = squares.min(axis=1, keepdims=True) - squares
@@ -83,11 +83,6 @@ def _read(x: Any, y: Any) -> tuple[Array, Array]:
     if not (np.isfinite(points).all() and np.isfinite(values).all()):
         raise ValueError("x and y must be finite")
     return points, values
-
-
-def _blocks(n: int, width: int) -> list[slice]:
-    step = max(1, _BLOCK_ENTRIES // width)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def _mean(kernel: Array, values: Array) -> Array:

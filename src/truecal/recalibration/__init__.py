@@ -6,12 +6,10 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError('truecal.recalibration needs scikit-learn: run pip install "truecal[recalibration]"') from error
 
 from truecal.recalibration.affine import DirichletScaling, MatrixScaling, VectorScaling
-from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, ScalingBinning
-from truecal.recalibration.identity import Identity
-from truecal.recalibration.isotonic import IsotonicOneVsRest
+from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
 from truecal.recalibration.prefit import CalibratedClassifier, calibrate
 from truecal.recalibration.selection import Selection, select_recalibration
-from truecal.recalibration.temperature import TemperatureScaling
+from truecal.recalibration.temperature import Identity, TemperatureScaling
 
 __all__ = [
     "CalibratedClassifier",

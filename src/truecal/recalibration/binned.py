@@ -1,4 +1,4 @@
-"""Maps that replace a prediction by a mean over its bin: histogram and scaling-binning, canonical recalibration."""
+"""Maps that replace a prediction by a mean over those alike: in bins, in cells, or in blocks of isotonic regression."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.isotonic import IsotonicRegression
 
 from truecal.core.data import check_positive_int, shown
 from truecal.recalibration.base import (
@@ -74,10 +75,8 @@ class OneVsRestBins(ProbabilityMap):
         """Edges from the probabilities, means of one column of values per class."""
         m = check_positive_int(self.n_bins, "n_bins")
         self.edges_ = [inner_edges(column, m, self.strategy) for column in p.T]
-        self.means_ = [
-            bin_means(edges, column, values, weight)
-            for edges, column, values in zip(self.edges_, p.T, columns, strict=True)
-        ]
+        parts = zip(self.edges_, p.T, columns, strict=True)
+        self.means_ = [bin_means(edges, column, values, weight) for edges, column, values in parts]
 
     def _probabilities(self, logits: Logits) -> Float64s:
         p = self._binned(logits)
@@ -187,9 +186,8 @@ class CanonicalRecalibration(ProbabilityMap):
         member = csr_array((data.weight, (self._cells(p), np.arange(n))), shape=(n_cells + 1, n))
         outcomes = csr_array((np.ones(n), (np.arange(n), data.y)), shape=p.shape)
         mass: Any = member.sum(axis=1)[:, None]
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # a huge mass leaves nothing to the prior; 0 / 0 is an empty cell
+        # A huge mass leaves nothing to the prior; 0 / 0 is an empty cell.
+        with np.errstate(over="ignore", invalid="ignore"):
             pull = smoothing / (data.unit * mass + smoothing) if smoothing else 0.0
             self.means_ = (1 - pull) * ((member @ outcomes).toarray() / mass) + pull * (member @ p / mass)
 
@@ -207,3 +205,32 @@ class CanonicalRecalibration(ProbabilityMap):
         p = probabilities_of(logits)
         means = self.means_[self._cells(p)]
         return np.where(np.isnan(means), p, means)
+
+
+class IsotonicOneVsRest(ProbabilityMap):
+    """For each class r the best non-decreasing map of p_r to the frequency of r, then rows divided by their sums.
+
+    Zadrozny and Elkan, Transforming classifier scores into accurate multiclass probability estimates, KDD 2002. A
+    class that no validation sample has keeps its predicted probability; a row whose maps are all 0 stays as it was.
+
+    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, one IsotonicRegression per
+    class (None for an absent class), `classes_`.
+
+    >>> import truecal as tc
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]
+    >>> isotonic = tc.IsotonicOneVsRest.from_probabilities().fit(p, [0, 0, 0, 1, 1])
+    >>> isotonic.predict_proba([[0.9, 0.1]]).tolist()
+    [[0.75, 0.25]]
+    """
+
+    def _fit(self, data: ValidationData) -> None:
+        p = probabilities_of(data.logits)
+        self.maps_: list[IsotonicRegression | None] = [None] * p.shape[1]
+        for r in np.unique(data.y):
+            curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+            self.maps_[r] = curve.fit(p[:, r], data.y == r, data.weight)
+
+    def _probabilities(self, logits: Logits) -> Float64s:
+        p = probabilities_of(logits)
+        columns = [p[:, r] if f is None else f.predict(p[:, r]) for r, f in enumerate(self.maps_)]
+        return normalise(np.column_stack(columns), p)

@@ -16,10 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from truecal.core.data import as_array, shown
 from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
 from truecal.recalibration.base import Floats, Recalibrator, softmax_of
-from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, ScalingBinning
-from truecal.recalibration.identity import Identity
-from truecal.recalibration.isotonic import IsotonicOneVsRest
-from truecal.recalibration.temperature import TemperatureScaling
+from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
+from truecal.recalibration.temperature import Identity, TemperatureScaling
 
 METHODS: dict[str, type[Recalibrator]] = {
     "identity": Identity,
@@ -37,12 +35,7 @@ SMALLEST = float(np.log(np.finfo(np.float64).smallest_subnormal))
 
 
 def calibrate(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    method: str | Recalibrator = "temperature",
-    sample_weight: ArrayLike | None = None,
+    estimator: Any, X: Any, y: Any, *, method: str | Recalibrator = "temperature", sample_weight: Any = None
 ) -> CalibratedClassifier:
     """Recalibrate a fitted classifier on validation data (X, y) that it was not trained on.
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,9 @@ from sklearn.base import clone
 
 from truecal.core.data import as_array, check_labels, check_same_length, shown
 from truecal.core.errors import CalibrationError, get_error
+from truecal.core.extras import require
 from truecal.core.properties import Classwise, Confidence, Full, Linear
+from truecal.core.result import Result
 from truecal.recalibration.base import Recalibrator
 from truecal.recalibration.reuse import refuse_reuse
 
@@ -29,8 +30,8 @@ class Score:
     U: float | None = None
 
 
-@dataclass(frozen=True, repr=False)
-class Selection:
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Result):
     """The chosen map, fitted, and the scores of all candidates on the selection data, best first."""
 
     name: str
@@ -42,14 +43,11 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the fitted map itself is not among them."""
-        values = {**vars(self), "scores": [asdict(score) for score in self.scores]}
-        del values["best"]
-        return values
+        return {key: value for key, value in super().to_dict().items() if key != "best"}
 
     def to_pandas(self) -> Any:
         """One row per candidate, best first."""
-        import pandas as pd
-
+        pd = require("pandas", "pandas")
         return pd.DataFrame(self.to_dict()["scores"]).set_index("name")
 
     def __repr__(self) -> str:
@@ -60,9 +58,6 @@ class Selection:
             parts = "" if s.loss is None else f"loss {s.loss:.6f}, U {s.U:+.6f}, "
             lines.append(f"  {s.name:<{width}}  {parts}error {s.error:.4g}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def select_recalibration(
@@ -110,15 +105,9 @@ def select_recalibration(
     refuse_reuse(logits_fit, y_fit, logits_select, y_select)
     fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
     scores = [_score(name, f, metric, label, logits_select, y_select) for name, f in fitted.items()]
-    ranked = sorted(scores, key=lambda s: s.error)  # stable: the first candidate wins a tie
-    return Selection(
-        name=ranked[0].name,
-        best=fitted[ranked[0].name],
-        scores=tuple(ranked),
-        error=label,
-        truthful=truthful,
-        n_samples=len(as_array(y_select, "y_select")),
-    )
+    scores.sort(key=lambda s: s.error)  # stable: the first candidate wins a tie
+    name = scores[0].name
+    return Selection(name, fitted[name], tuple(scores), label, truthful, len(as_array(y_select, "y_select")))
 
 
 def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> dict[str, Recalibrator]:

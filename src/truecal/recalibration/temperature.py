@@ -1,4 +1,4 @@
-"""Temperature scaling: one number, found exactly, in about three passes over the logits."""
+"""Temperature scaling, one number, found exactly in about three passes over the logits; and no scaling at all."""
 
 from __future__ import annotations
 
@@ -230,6 +230,23 @@ def _inverse(b: float) -> float:
     """1 / b within the positive floats."""
     with np.errstate(over="ignore", divide="ignore"):
         return float(np.clip(1 / np.float64(b), np.finfo(np.float64).tiny, LARGEST))
+
+
+class Identity(ScoreMap):
+    """Leave the logits as they are; put it among the candidates of `select_recalibration`.
+
+    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attribute: `classes_`.
+
+    >>> import truecal as tc
+    >>> tc.Identity.from_probabilities().fit([[0.9, 0.1]], [0]).predict_proba([[0.7, 0.3]]).round(12).tolist()
+    [[0.7, 0.3]]
+    """
+
+    def _fit(self, data: ValidationData) -> None:
+        pass
+
+    def _logits(self, logits: Logits) -> Floats:
+        return logits.values.astype(np.promote_types(logits.values.dtype, np.float32))
 
 
 class TemperatureScaling(ScoreMap):

@@ -56,6 +56,18 @@ class Source:
     def headline(self) -> str:
         return self.first.headline
 
+    @cached_property
+    def counts(self) -> list[int]:
+        """The bin counts of the control: those of ECE and of the error whose score ranks the models."""
+        names = {self.headline, *(name for name in ECE_NAMES if name in self.first.error_names)}
+        rows = [row for name in names for row in self.first.rows(name)]
+        return sorted({row.n_bins for row in rows if row.n_bins is not None})
+
+    @property
+    def start(self) -> int:
+        """The place of the bin count shown first: the one nearest to the usual 15."""
+        return min(range(len(self.counts)), key=lambda i: abs(np.log(self.counts[i] / 15)), default=0)
+
     @property
     def n_pairs(self) -> int:
         return len(self.models) * (len(self.models) - 1) // 2
@@ -125,7 +137,6 @@ def summary(source: Source, title: str | None, intro: str | None) -> dict[str, A
     """Everything that the template writes as text."""
     first, comparison, verdict = source.first, source.comparison, source.verdict
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
-    counts = _counts(source)
     return {
         "source": source,
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
@@ -134,32 +145,20 @@ def summary(source: Source, title: str | None, intro: str | None) -> dict[str, A
         "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
         "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
-        "counts": counts,
-        "start": _start(counts),
+        "counts": source.counts,
+        "start": source.start,
         "several": len(source.models) > 1,
         "widest": max([1.0, *(line["bar"] for line in source.board)]),
         "slots": min(3, len(source.models)) if first.reliability else 0,
         "subgroups": [(line["model"], _subgroups(line["found"])) for line in source.board],
         "parts": _parts(source),
         "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
-        "flips": _flips(source),
-        "dominance": _dominance(source),
+        "flips": None if comparison is None else _flips(source, comparison),
+        "dominance": None if comparison is None or len(source.models) < 2 else _dominance(source, comparison),
         "measures": [measure(name) for name in first.error_names],
         "notes": [clean(note) for note in merged_notes((comparison or first).notes)],
         "has_parts": any(row.loss is not None for row in first.errors),
     }
-
-
-def _counts(source: Source) -> list[int]:
-    """The bin counts of the control: those of ECE and of the error whose score ranks the models."""
-    names = {source.headline, *(name for name in ECE_NAMES if name in source.first.error_names)}
-    rows = [row for name in names for row in source.first.rows(name)]
-    return sorted({row.n_bins for row in rows if row.n_bins is not None})
-
-
-def _start(counts: Sequence[int]) -> int:
-    """The bin count shown first: the one nearest to the usual 15."""
-    return min(range(len(counts)), key=lambda i: abs(np.log(counts[i] / 15)), default=0)
 
 
 def _size(source: Source) -> str:
@@ -202,11 +201,8 @@ def way_label(error: str, by: str) -> str:
     return f"score: {label}" if by == "score" else label
 
 
-def _flips(source: Source) -> dict[str, Any]:
+def _flips(source: Source, comparison: Comparison) -> dict[str, Any]:
     """Per error and score how many pairs change places, and the pairs themselves, ECE's first."""
-    comparison = source.comparison
-    if comparison is None:
-        return {"summary": [], "rows": [], "left_out": 0}
     number = Counter((flip.error, flip.by) for flip in comparison.flips)
     ways = dict.fromkeys((r.error, r.by) for r in comparison.rankings if r.error in comparison.stability)
     summary = [
@@ -217,19 +213,15 @@ def _flips(source: Source) -> dict[str, Any]:
     return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
 
 
-def _dominance(source: Source) -> dict[str, Any] | None:
-    comparison = source.comparison
-    if comparison is None or len(source.models) < 2:
-        return None
-    chain = comparison.chain
+def _dominance(source: Source, comparison: Comparison) -> dict[str, Any]:
+    agreement: dict[str, dict[int | None, float]] = {error: {} for error in comparison.error_names}
+    for found in comparison.chain:
+        agreement[found.error][found.n_bins] = found.spearman
     return {
         "chain": [source.models[i] for i in comparison.dominance.chain],
         "comparable": f"{comparison.dominance.comparable:.0%}",
         "n_losses": len(source.first.losses),
-        "agreement": [
-            (measure(error), {found.n_bins: found.spearman for found in chain if found.error == error})
-            for error in comparison.error_names
-        ],
+        "agreement": [(measure(error), values) for error, values in agreement.items()],
     }
 
 
@@ -238,10 +230,10 @@ def _dominance(source: Source) -> dict[str, Any] | None:
 
 def payload(source: Source) -> dict[str, Any]:
     """The data that the scripts of the page read: plain lists of rounded numbers."""
-    first, counts = source.first, _counts(source)
+    first = source.first
     return {
-        "counts": counts,
-        "start": _start(counts),
+        "counts": source.counts,
+        "start": source.start,
         "models": [_drawn(source, model) for model in source.models],
         "board": [source.models.index(line["model"]) for line in source.board],
         "headline": source.headline,
@@ -257,9 +249,9 @@ def payload(source: Source) -> dict[str, Any]:
 
 
 def _drawn(source: Source, model: Model) -> dict[str, Any]:
-    found = source.evaluations[model.key]
-    said = {"test": source.verdict.standings[model.key].words, "direction": found.direction.word}
-    return {key: value for key, value in asdict(model).items() if key != "key"} | said
+    test, direction = source.verdict.standings[model.key].words, source.evaluations[model.key].direction.word
+    drawn = {key: value for key, value in asdict(model).items() if key != "key"}
+    return {**drawn, "test": test, "direction": direction}
 
 
 def _ways(comparison: Comparison) -> dict[str, Any]:
@@ -299,14 +291,11 @@ def _reliabilities(source: Source) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, first in source.first.reliability.items():
         diagrams = [source.evaluations[model.key].reliability[name] for model in source.models]
-        views = list(range(len(first.count)))
-        kept = views[: max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))]
-        if len(kept) < len(views):
-            kept = _most_frequent(first, len(kept))
+        kept = _most_frequent(first, max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1])))
         found[name] = {
             "by_class": name == "classwise",
             "views": kept,
-            "left_out": len(views) - len(kept),
+            "left_out": len(first.count) - len(kept),
             "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],
         }
     return found

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
+import re
 from collections.abc import Iterable
 from typing import Any
 
 LONGEST_NAME = 240
 LABEL = 22
 
-_SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_HIDDEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_SCRIPT_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def clean(text: object) -> str:
@@ -24,14 +25,7 @@ def clean(text: object) -> str:
     >>> clean("a\\u202eb\\x00c") == "a\\ufffdb\\ufffdc"
     True
     """
-    return "".join(_visible(c) for c in str(text))
-
-
-def _visible(c: str) -> str:
-    if c in "\n\t\r":
-        return " "
-    hidden = unicodedata.category(c) in ("Cc", "Cs") or c in "\u061c\u200e\u200f\u2028\u2029"
-    return "\ufffd" if hidden or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069" else c
+    return _HIDDEN.sub("\ufffd", re.sub(r"[\n\t\r]", " ", str(text)))
 
 
 def shorten(text: str, most: int) -> str:
@@ -109,6 +103,4 @@ def script_json(value: Any) -> str:
     "\\u003c/script\\u003e"
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, escaped in _SCRIPT_ESCAPES.items():
-        text = text.replace(character, escaped)
-    return text
+    return text.translate(_SCRIPT_ESCAPES)
