@@ -13,6 +13,7 @@ from on_device import OnDevice
 from truecal.backends import on_device
 from truecal.backends import torch as backend
 from truecal.backends.numpy import Dispatch
+from truecal.inference.device import draw_outcomes
 from worlds import bounded, is_multiclass, variants
 
 tc: Any = truecal
@@ -269,6 +270,31 @@ def test_every_loss_is_there():
     assert set(backend._LOSSES) == set(tc.LOSSES)
     v = np.arange(6.0).reshape(3, 2)
     assert tc.linear_loss(OnDevice(v), OnDevice(v[::-1].copy())) == tc.linear_loss(v, v[::-1])
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
+@pytest.mark.parametrize("rule", [tc.Quantile((2, 5, 90)), tc.Quantile(4, ties="together")], ids=str)
+@pytest.mark.parametrize("name", ["classwise", "confidence", "binary"])
+def test_a_test_of_U_draws_where_the_predictions_lie(name, rule, ties):
+    metric = tc.CalibrationError(tc.ERRORS[name].property, rule)
+    y, p = predictions(metric, 80, ties=ties, seed=7)  # not the seed of the draws
+    here, there = (tc.calibration_test(*x, error=metric, resamples=400) for x in ((y, p), (OnDevice(y), OnDevice(p))))
+    assert there.null == here.null and there.n_bins == here.n_bins
+    for ours, theirs in zip(there.details, here.details, strict=True):
+        assert pytest.approx(theirs.U, rel=1e-9, abs=1e-12) == ours.U
+        assert ours.null_sd == pytest.approx(theirs.null_sd, rel=0.25, abs=1e-9)  # other draws of the same law
+        assert ours.pvalue == pytest.approx(theirs.pvalue, abs=0.12)
+    assert tc.calibration_test(OnDevice(y), OnDevice(p), error=metric, resamples=400) == there
+
+
+def test_drawn_labels_follow_the_predictions():
+    p = torch.tensor([[0.2, 0.5, 0.3], [0.0, 1.0, 0.0]])
+    drawn = torch.cat(list(draw_outcomes(p, 4000, 1000, seed=0)))
+    shares = torch.nn.functional.one_hot(drawn, 3).double().mean(0)
+    assert torch.allclose(shares, p.double(), atol=0.03)
+    assert shares[1].tolist() == [0.0, 1.0, 0.0]
+    came = torch.cat(list(draw_outcomes(torch.tensor([0.0, 0.3, 1.0]), 4000, 999, seed=0)))
+    assert came.double().mean(0).tolist() == pytest.approx([0.0, 0.3, 1.0], abs=0.03)
 
 
 @pytest.mark.parametrize(

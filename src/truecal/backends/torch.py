@@ -292,7 +292,7 @@ def _checked_weights(sample_weight: Any, reports: Tensor, flags: list[Tensor]) -
 # -- rows of a sample --------------------------------------------------------------------------------------------------
 
 
-def _views(sample: Sample, columns: slice) -> Tensor:
+def views_of(sample: Sample, columns: slice) -> Tensor:
     """The reports of some views, (views, n)."""
     reports: Any = sample.reports
     return reports[None, :] if reports.ndim == 1 else reports[:, columns].T  # type: ignore[no-any-return]
@@ -312,7 +312,7 @@ def _outcome(sample: Sample, columns: slice) -> Tensor:
 def _row_sums(sample: Sample, columns: slice) -> list[Tensor]:
     """weight·outcome, weight·residual, (weight·residual)² and, with weights, weight and weight²: each (views, n)."""
     outcome = _outcome(sample, columns)
-    residual = _views(sample, columns).double() - outcome
+    residual = views_of(sample, columns).double() - outcome
     w: Any = sample.weights
     if w is None:
         return [outcome, residual, residual.square()]
@@ -373,7 +373,7 @@ def as_numbers(pieces: Sequence[Sequence[Moments]]) -> list[list[Moments]]:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class Cut:
     """Where bins end, (views or 1, bins) positions, and the block at each end: first, last (both the end: no block)."""
 
     end: Tensor
@@ -386,25 +386,25 @@ class _Cut:
         return (self.end - self.first).double() / (self.last - self.first).clamp(min=1)
 
     @staticmethod
-    def plain(end: Tensor) -> _Cut:
+    def plain(end: Tensor) -> Cut:
         """Ends that divide no block, or whose rows keep their order."""
-        return _Cut(end, end, end)
+        return Cut(end, end, end)
 
 
-def _table(build: Any, c: int, rows: Sequence[Tensor], cut: _Cut) -> BinTable:
+def _table(build: Any, c: int, rows: Sequence[Tensor], cut: Cut) -> BinTable:
     """The bins between the ends, from cumulative sums of the rows in order, (views, n + 1) each."""
     views = len(rows[0])
     end, first, last = (x.expand(views, -1) for x in (cut.end, cut.first, cut.last))
     blocks = [(x.gather(1, first), x.gather(1, last)) for x in rows]
     upto = [low + (high - low) * cut.share for low, high in blocks]
-    sums = [_steps(x) for x in upto]
+    sums = [steps_of(x) for x in upto]
     outcome, residual, own, *weight = sums
-    count = weight[0] if weight else _steps(end.double())
+    count = weight[0] if weight else steps_of(end.double())
     if cut.first is cut.last:
         return build.table(c, (count, outcome, residual, own), _zeros(count), **_weight_sq(weight))  # type: ignore[no-any-return]
     parts = [high - low for low, high in blocks]
-    variance = _tie_variance(end, first, last, parts[1], parts[2])
-    of_weight = _tie_variance(end, first, last, parts[3], parts[4]) if weight else None
+    variance = tie_variance(end, first, last, parts[1], parts[2])
+    of_weight = tie_variance(end, first, last, parts[3], parts[4]) if weight else None
     more = _weight_sq(weight) | {"weight_variance": of_weight}
     return build.table(c, (count, outcome, residual, own), variance, **more)  # type: ignore[no-any-return]
 
@@ -417,7 +417,7 @@ def _zeros(other: Tensor) -> Tensor:
     return other.new_zeros(()).expand_as(other)
 
 
-def _steps(x: Tensor) -> Tensor:
+def steps_of(x: Tensor) -> Tensor:
     """Differences of neighbours along the last axis, the first from 0."""
     return torch.diff(x, prepend=x.new_zeros(()).expand(*x.shape[:-1], 1))
 
@@ -427,7 +427,7 @@ def _summed(rows: Sequence[Tensor], order: Tensor) -> list[Tensor]:
     return [torch.nn.functional.pad(x.gather(1, order.expand_as(x)).cumsum(1), (1, 0)) for x in rows]
 
 
-def _tie_variance(end: Tensor, first: Tensor, last: Tensor, total: Tensor, squares: Tensor) -> Tensor:
+def tie_variance(end: Tensor, first: Tensor, last: Tensor, total: Tensor, squares: Tensor) -> Tensor:
     """Variance of each bin's sum over the orders of the blocks at its two ends.
 
     A block of t rows with sum R and sum of squares Q that gives s rows to the bin adds s(t − s)/(t²(t − 1))·(tQ − R²);
@@ -458,7 +458,7 @@ def _before(x: Tensor) -> Tensor:
 def _sorted_tables(build: Any, columns: slice) -> Tables:
     """Views in the order of their reports, whatever the rule, weights and outcomes."""
     sample, rule = build.sample, build.rule
-    x, order = _views(sample, columns).contiguous().sort(dim=1, stable=True)
+    x, order = views_of(sample, columns).contiguous().sort(dim=1, stable=True)
     rows = _row_sums(sample, columns)
     if isinstance(rule, AveragedRule):
         return (_points_table(build, x.double(), order, rows),)
@@ -477,13 +477,13 @@ def _ends(build: Any, other: Tensor) -> list[Tensor]:
     return [like(np.append(cuts, n)[None], other) for cuts in build.rule.shared_cuts(n)]
 
 
-def _rank_cut(x: Tensor, end: Tensor, ties: str) -> _Cut:
+def _rank_cut(x: Tensor, end: Tensor, ties: str) -> Cut:
     """Ends among sorted reports with their blocks, under a treatment of ties."""
     if ties == "row":
-        return _Cut.plain(end)
+        return Cut.plain(end)
     value = x[:, end[0] - 1]
     last = torch.searchsorted(x, value, right=True)
-    return _Cut.plain(last) if ties == "together" else _Cut(end, torch.searchsorted(x, value), last)
+    return Cut.plain(last) if ties == "together" else Cut(end, torch.searchsorted(x, value), last)
 
 
 def _points_table(build: Any, points: Tensor, order: Tensor, rows: Sequence[Tensor]) -> BinTable:
@@ -517,7 +517,7 @@ def _quantile_tables(build: Any, columns: slice) -> Tables:
     """
     sample = build.sample
     n = sample.rows
-    x = _views(sample, columns).contiguous().sort(dim=1).values
+    x = views_of(sample, columns).contiguous().sort(dim=1).values
     every = [np.append(cuts, n) for cuts in build.rule.shared_cuts(n)]
     union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
     end = like(union, x)[None]
@@ -525,10 +525,10 @@ def _quantile_tables(build: Any, columns: slice) -> Tables:
     value = x[:, place]
     total = x.cumsum(1, dtype=torch.float64)[:, place]
     below, upto = _counted(sample, columns, value)
-    cut = _Cut(end, torch.searchsorted(x, value), torch.searchsorted(x, value, right=True))
+    cut = Cut(end, torch.searchsorted(x, value), torch.searchsorted(x, value, right=True))
     if build.ties == "together":
         total = total + (cut.last - end) * value.double()
-        cut, hits, marked = _Cut.plain(cut.last), upto, None
+        cut, hits, marked = Cut.plain(cut.last), upto, None
     else:
         marked = upto - below
         hits = below + marked * cut.share
@@ -537,16 +537,16 @@ def _quantile_tables(build: Any, columns: slice) -> Tables:
 
 
 def _coarse_tables(
-    build: Any, every: Sequence[Any], union: Any, upto: Tensor, cut: _Cut, marked: Tensor | None
+    build: Any, every: Sequence[Any], union: Any, upto: Tensor, cut: Cut, marked: Tensor | None
 ) -> Tables:
     """The tables of every bin count, side by side, from sums up to the union of all their cuts."""
     if len(every) > 1:
         index = like(np.concatenate([np.searchsorted(union, ends) for ends in every]), upto)
         upto, marked = upto[..., index], None if marked is None else marked[:, index]
-        cut = _Cut(*(x[:, index] for x in (cut.end, cut.first, cut.last)))
+        cut = Cut(*(x[:, index] for x in (cut.end, cut.first, cut.last)))
     starts = np.cumsum([0, *(len(ends) for ends in every)])
-    sums = _steps(upto)
-    variance = None if marked is None else _tie_variance(cut.end, cut.first, cut.last, marked, marked)
+    sums = steps_of(upto)
+    variance = None if marked is None else tie_variance(cut.end, cut.first, cut.last, marked, marked)
     found = []
     for c, (start, stop) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
         here = sums[..., start:stop]
@@ -557,7 +557,7 @@ def _coarse_tables(
             assert marked is not None
             one = slice(start, start + 1)
             ends = (x[:, one] for x in (cut.end, cut.first, cut.last, marked, marked))
-            ties = torch.cat([_tie_variance(*ends), ties[:, 1:]], -1)
+            ties = torch.cat([tie_variance(*ends), ties[:, 1:]], -1)
         found.append(build.table(c, here, ties))
     return tuple(found)
 
@@ -575,7 +575,7 @@ def _counted(sample: Sample, columns: slice, value: Tensor) -> tuple[Tensor, Ten
         own = reports.gather(1, marks[:, None])[:, 0]
         weight = ((marks >= columns.start) & (marks < columns.stop)).double()
         row = (marks - columns.start).clamp(0, views - 1)
-        at_most, below = _search_rows(value, row, own)
+        at_most, below = search_rows(value, row, own)
     width = cuts + 1
     counts = value.new_zeros(2, views * width, dtype=torch.float64)
     counts[0].index_add_(0, row * width + below, weight)
@@ -584,7 +584,7 @@ def _counted(sample: Sample, columns: slice, value: Tensor) -> tuple[Tensor, Ten
     return found[0], found[1]
 
 
-def _search_rows(table: Tensor, row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def search_rows(table: Tensor, row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Where values[i] would go in the sorted table[row[i]]: before its equals, and after them."""
     width = table.shape[1]
     flat = table.reshape(-1)
@@ -657,7 +657,7 @@ def _interval_sums(sample: Sample, edges: Any, budget: int) -> Tensor:
         outcome, residual, own, *weight = _row_sums(part, slice(0, sample.views))
         count = weight[0] if weight else torch.ones_like(outcome)
         every = [count, outcome, residual, own, *weight[1:]]
-        total = total + _added(every, _intervals(_views(part, slice(0, sample.views)), edges), m)
+        total = total + _added(every, _intervals(views_of(part, slice(0, sample.views)), edges), m)
     return total  # type: ignore[no-any-return]
 
 
@@ -737,7 +737,7 @@ def _quantile_values(
     ends, upper, lower, starts = _quantile_places(sample.rows, rule.counts or (), reports.device)
     total: Any = 0.0
     for tile in _tiles(sample, dispatch.device_numbers):
-        ordered = _views(sample, tile).contiguous().sort(dim=1).values
+        ordered = views_of(sample, tile).contiguous().sort(dim=1).values
         how: dict[str, Any] = {"together": ties == "together", "absolute": norm == "l1"}
         about = (reports, sample.marks, tile.start, ends, upper, lower)
         found = fused.quantile_bins(ordered, *about, **how)
@@ -810,17 +810,17 @@ class _Order:
         ordered = cell[order]
         return _Order(order, ((ordered[1:] != ordered[:-1]).nonzero()[:, 0] + 1,))
 
-    def cut(self, cuts: Tensor, ties: str) -> _Cut:
+    def cut(self, cuts: Tensor, ties: str) -> Cut:
         """The ends of the bins of one count, with their blocks."""
         n = len(self.order)
         end = torch.cat([cuts, cuts.new_tensor([n])])
         if self.tied is None or ties == "row":
-            return _Cut.plain(end[None])
+            return Cut.plain(end[None])
         place = torch.arange(n, device=end.device)
         first = torch.where(self.tied, 0, place).cummax(0).values[end - 1]
         begins = torch.cat([torch.where(self.tied, n, place), end[-1:]])
         last = begins.flip(0).cummin(0).values.flip(0)[end]
-        return _Cut.plain(last[None]) if ties == "together" else _Cut(end[None], first[None], last[None])
+        return Cut.plain(last[None]) if ties == "together" else Cut(end[None], first[None], last[None])
 
 
 def _vector_tables(build: Any) -> Iterator[Tables]:
