@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test quick bare lint bench clean
+.PHONY: demo test quick bare lint bench audit-table clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -42,5 +42,12 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
+# Metrics of other libraries, in an environment of their own: the table of docs/audit.md.
+audit-table:
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check -e ".[torch,recalibration]" \
+		torchmetrics netcal relplot uncertainty-calibration mapie calibre probcal torch-uncertainty
+	$(VENV)-audit/bin/python -m benchmarks.audit_peers --out docs/audit.md
+
 clean:
-	rm -rf $(VENV) $(VENV)-bare demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

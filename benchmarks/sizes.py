@@ -1,4 +1,4 @@
-"""What evaluate costs as data grow: seconds, and peak memory beside that of the arrays handed in.
+"""What evaluate and compare cost as data grow: seconds, and peak memory beside that of the arrays handed in.
 
 python -m benchmarks.sizes            # every size, one process each, a line per size
 python -m benchmarks.sizes binary-1e6 # some of them
@@ -28,6 +28,11 @@ def _binary(n: int) -> Data:
     return y, p
 
 
+def _single(n: int) -> Data:
+    y, p = _binary(n)
+    return y, p.astype(np.float32)
+
+
 def _classes(n: int, k: int) -> Data:
     """Peaked float32 distributions."""
     rng = np.random.default_rng(0)
@@ -44,6 +49,11 @@ SIZES: dict[str, Callable[[], Data]] = {
     "binary-1e5": lambda: _binary(100_000),
     "binary-1e6": lambda: _binary(1_000_000),
     "binary-8e6": lambda: _binary(8_000_000),
+    "float32-8e6": lambda: _single(8_000_000),
+    "binary-2e7": lambda: _binary(20_000_000),
+    "compare-2e6": lambda: _binary(2_000_000),
+    "compare-8e6": lambda: _binary(8_000_000),
+    "1e6x10": lambda: _classes(1_000_000, 10),
     "50x10000": lambda: _classes(50, 10_000),
     "2000x20000": lambda: _classes(2_000, 20_000),
     "50000x1000": lambda: _classes(50_000, 1_000),
@@ -60,9 +70,15 @@ def _measure(name: str) -> None:
 
     tc.evaluate(*_binary(1000))  # libraries are loaded before the clock starts
     y, proba = SIZES[name]()
-    arrays = (y.nbytes + proba.nbytes) / 1e6
+    models = {"a": proba}
+    if name.startswith("compare"):
+        models["b"] = np.square(proba)
+    arrays = (y.nbytes + sum(p.nbytes for p in models.values())) / 1e6
     before, begun = _peak(), time.perf_counter()
-    tc.evaluate(y, proba)
+    if len(models) > 1:
+        tc.compare(y, models)
+    else:
+        tc.evaluate(y, proba)
     seconds, more = time.perf_counter() - begun, _peak() - before
     print(f"{name:>12}: {seconds:6.1f} s, arrays {arrays:6.0f} MB, peak {more:+6.0f} MB ({1 + more / arrays:.1f}x)")
 

@@ -33,7 +33,15 @@ SECONDS, MEGABYTES = 20, 700
 """What no call may exceed; inputs have a few dozen rows."""
 
 RESULTS = {
-    *("CalibratedClassifier", "CalibrationTest", "Comparison", "ConsistencyBands", "Decomposition", "Dominance"),
+    *(
+        "AuditReport",
+        "CalibratedClassifier",
+        "CalibrationTest",
+        "Comparison",
+        "ConsistencyBands",
+        "Decomposition",
+        "Dominance",
+    ),
     *("Evaluation", "Gap", "Interval", "MeanGap", "Noise", "NullBand", "PairedDifference", "Refinement", "Selection"),
     *("ERRORS", "LOSSES", "BinTable", "Baseline", "TopPredictions", "Outcomes"),
 }
@@ -114,6 +122,17 @@ def _models(w: World) -> Any:
 
 
 GOOD: dict[str, Make] = {
+    "metric": lambda w: w.pick(tc.brier, tc.ERRORS["binary_l1"], lambda y, p: 0.0),
+    "convention": lambda w: w.pick("y_true_first", "preds_first"),
+    "budget": lambda w: w.pick(40, 300),
+    "seconds": lambda w: w.pick(2.0, 5),
+    "expected": lambda w: w.pick(None, {"finite": "a reason"}),
+    "metric_options": lambda w: w.pick(None, {}),
+    "array": lambda w: w.pick("auto", "numpy"),
+    "binary": lambda w: w.pick("auto", "matrix", "column"),
+    "input": lambda w: w.pick("probabilities", "logits"),
+    "exact": lambda w: w.pick(False, True),
+    "higher_is_better": lambda w: w.pick(False, True),
     "y_true": lambda w: w.outcomes() if w.binary else w.y,
     "y_proba": lambda w: w.column() if w.binary else w.proba,
     "y_prob": World.column,
@@ -165,7 +184,7 @@ GOOD: dict[str, Make] = {
     "theta": lambda w: w.pick(0.1, 1e300, 1e-320),
     "n_directions": lambda w: w.pick(1, 64, 10**9),
     "what": lambda w: w.pick("U", "loss", "error", "gap"),
-    "classes": lambda w: w.pick(None, [0], [0, 1]),
+    "classes": lambda w: w.pick(None, [0], [0, 1], 2, (2, 3)),
     "names": lambda w: w.pick(("a", "b"), ("\n", "__proto__")),
     "name": lambda w: w.pick("model", "__proto__", "\n", 5),
     "per_example": lambda w: w.pick(False, True),
@@ -308,6 +327,9 @@ def arguments(name: str, w: World, parameters: Any) -> dict[str, Any]:
         chosen[key] = value
     if "resamples" in parameters:
         chosen.setdefault("resamples", 39)  # a case is quick
+    if "budget" in parameters:
+        chosen.setdefault("budget", 40)
+        chosen.setdefault("seconds", 5)
     return chosen
 
 

@@ -231,3 +231,20 @@ def test_every_public_name_is_called_or_known_not_to_be() -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_random_calls_end_in_a_result_or_in_one_line(seed: int) -> None:
     assert list(fuzz_api.run(seed, range(1500))) == []
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e6])
+@pytest.mark.parametrize("strategy", [tc.Quantile(5), tc.TwoBin()], ids=repr)
+def test_the_interval_of_scarce_surprises_has_the_unit_of_the_outcomes(size, strategy):
+    """Prices in euros or in millions: all but two outcomes come as predicted, and the interval is the same in both."""
+    rng = np.random.default_rng(0)
+    u = rng.random(200)
+    came = u + np.where(np.arange(200) < 2, 0.4, 0.0)
+
+    def found(unit: float) -> Any:
+        error = tc.CalibrationError(tc.Outcomes(range=(0.0, 2 * unit)), strategy)
+        return tc.confidence_interval(came * unit, u * unit, error=error, what="gap_sq", n_bins=None)
+
+    here, there = found(1.0), found(size)
+    assert here.note == there.note != ""
+    assert (there.low, there.high) == pytest.approx((here.low * size**2, here.high * size**2), rel=1e-9, abs=0)

@@ -1,4 +1,4 @@
-"""Small worlds and every way to misreport them, with exact expectations by listing all outcomes."""
+"""Every kind of error under every rule, and expectations over the small worlds of the audit by plain loops."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import truecal
+from truecal.auditing.metric import Form
+from truecal.auditing.worlds import lies, worlds
 from truecal.core.errors import COMPOSED
 
 tc: Any = truecal  # what a test hands in need not be of the right type
@@ -22,6 +24,8 @@ SCALAR_RULES = {
     "exact": tc.Exact(),
     "two-bin": tc.TwoBin(),
     "poisson": tc.Poisson(0.2),
+    "two-bin-grid": tc.OnGrid(tc.TwoBin(), 8),
+    "poisson-grid": tc.OnGrid(tc.Poisson(0.2), 8),
 }
 VECTOR_RULES = {
     "argmax": tc.ArgmaxQuantile(2),
@@ -32,7 +36,7 @@ VECTOR_RULES = {
     "halfspaces": tc.Halfspaces(3),
     "exact": tc.Exact(),
 }
-AVERAGED = ("two-bin", "poisson", "halfspaces")
+AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid", "halfspaces")
 
 
 def rules_for(metric: tc.CalibrationError) -> dict:
@@ -88,83 +92,16 @@ def expected(metric, truth, reports) -> float:
     return float(total)
 
 
-def multiclass_worlds() -> list[np.ndarray]:
-    rng = np.random.default_rng(7)
-    return [
-        np.full((3, 3), 1 / 3),
-        np.array([[1 / 3, 1 / 2, 1 / 6]] * 3),
-        np.array([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05], [0.1, 0.8, 0.1]]),
-        np.array([[0.98, 0.01, 0.01], [0.01, 0.01, 0.98], [0.4, 0.35, 0.25]]),
-        rng.dirichlet([0.3] * 3, 3),
-        rng.dirichlet([1] * 3, 3),
-        rng.dirichlet([10] * 3, 3),
-    ]
-
-
-def binary_worlds() -> list[np.ndarray]:
-    rng = np.random.default_rng(8)
-    return [
-        np.full(4, 0.5),
-        np.arange(1, 5) / 4,
-        np.array([0.1, 0.1, 0.9, 0.9]),
-        np.array([0.02, 0.03, 0.97, 0.5]),
-        rng.random(4),
-    ]
-
-
-def multiclass_lies(truth: np.ndarray) -> list[np.ndarray]:
-    """Pool, shrink, sharpen, round, jitter, snap, swap the top two, uniform, another row's truth, anything."""
-    rng = np.random.default_rng(9)
-    n, k = truth.shape
-    uniform = np.full((n, k), 1 / k)
-    swapped = truth.copy()
-    for row in swapped:
-        a, b = np.argsort(-row, kind="stable")[:2]
-        row[[a, b]] = row[[b, a]]
-    jitter = np.clip(truth + 1e-6 * rng.standard_normal(truth.shape), 1e-9, None)
-    lies = [
-        np.tile(truth.mean(axis=0), (n, 1)),
-        uniform,
-        0.7 * truth + 0.3 * uniform,
-        truth**2,
-        np.round(truth, 1) + 1e-12,
-        jitter,
-        swapped,
-        truth[::-1],
-        np.eye(k)[truth.argmax(axis=1)],
-        *(rng.dirichlet([a] * k, n) for a in (0.3, 1, 10)),
-    ]
-    return [lie / lie.sum(axis=1, keepdims=True) for lie in lies]
-
-
-def binary_lies(truth: np.ndarray) -> list[np.ndarray]:
-    rng = np.random.default_rng(10)
-    return [
-        np.full_like(truth, truth.mean()),
-        np.full_like(truth, 0.5),
-        0.7 * truth + 0.15,
-        np.round(truth, 1),
-        np.clip(truth + 1e-6 * rng.standard_normal(len(truth)), 0, 1),
-        np.clip(truth + np.array([0.1, -0.1] * (len(truth) // 2)), 0, 1),
-        (truth > 0.5).astype(float),
-        np.minimum(truth, 1 / 3),
-        truth[::-1].copy(),
-        rng.random(len(truth)),
-    ]
-
-
 def classes_of(metric) -> int:
     return len(metric.property.phi) if isinstance(metric.property, tc.Linear) else 3
 
 
-def with_classes(rows: np.ndarray, k: int) -> np.ndarray:
-    """The same worlds with classes added that take a tenth of the chance each."""
-    more = np.full((len(rows), k - rows.shape[1]), 0.1)
-    return np.hstack([rows * (1 - more.sum(axis=1, keepdims=True)), more])
-
-
 def worlds_and_lies(metric):
-    if is_multiclass(metric):
-        worlds = [with_classes(truth, classes_of(metric)) for truth in multiclass_worlds()]
-        return [(truth, multiclass_lies(truth)) for truth in worlds]
-    return [(truth, binary_lies(truth)) for truth in binary_worlds()]
+    """(truth, one lie of each kind) in the metric's form: three rows of classes, or one probability for four rows."""
+    multiclass = is_multiclass(metric)
+    found = worlds(3, classes_of(metric)) if multiclass else worlds(4, 2)
+    form = Form(binary="matrix" if multiclass else "column")
+    return [
+        (form.predictions(truth), [form.predictions(lie) for lie in dict(lies(truth)).values()])
+        for truth in list(found.values())[: 7 if multiclass else 6]
+    ]

@@ -6,32 +6,42 @@ whether it is truthful and why; `decompose` splits one into how good the predict
 
 from __future__ import annotations
 
-import ast
-import importlib
-import pkgutil
-from typing import Any
+# Nothing is imported before a name is asked for, not even from the standard library: the command line begins here, and
+# answers Ctrl-C in its own words only from then on.
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
 
+_HOMES: dict[str, str] = {}
+
+
 def _homes() -> dict[str, str]:
-    """The module of each public name, as `__init__.pyi` lists them; nothing is imported before it is used."""
-    stub = pkgutil.get_data(__name__, "__init__.pyi") or b""
-    imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
-    return {name.name: f".{node.module}" for node in imports for name in node.names}
+    """The module of each public name, as `__init__.pyi` lists them."""
+    if not _HOMES:
+        import ast
+        import pkgutil
 
-
-_HOMES = _homes()
-__all__ = sorted(_HOMES)  # the stub spells them
+        stub = pkgutil.get_data(__name__, "__init__.pyi") or b""
+        imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
+        _HOMES.update({name.name: f".{node.module}" for node in imports for name in node.names})
+    return _HOMES
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__all__":  # the stub spells them
+        return sorted(_homes())
+    if name.startswith("__") or name not in _homes():
         raise AttributeError(f"module 'truecal' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    import importlib
+
+    value = getattr(importlib.import_module(_homes()[name], __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_homes()})

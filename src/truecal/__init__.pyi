@@ -1,4 +1,8 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from .auditing import (
+    AuditReport,
+    audit,
+)
 from .baselines import (
     ERRORS,
     Baseline,
@@ -37,6 +41,7 @@ from .core.properties import (
     TopLabel,
 )
 from .core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     Edges,
     EqualWidth,
@@ -44,6 +49,7 @@ from .core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
     Poisson,
     Quantile,
     TwoBin,
@@ -118,13 +124,19 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
+from .scale.stream import (
+    Stream,
+    stream,
+)
 
 __version__: str
 
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "ArgmaxEdges",
     "ArgmaxQuantile",
+    "AuditReport",
     "Baseline",
     "BinTable",
     "Binary",
@@ -157,6 +169,7 @@ __all__ = [
     "MeanGap",
     "Noise",
     "NullBand",
+    "OnGrid",
     "Outcomes",
     "PairedDifference",
     "Poisson",
@@ -164,11 +177,13 @@ __all__ = [
     "Refinement",
     "ScalingBinning",
     "Selection",
+    "Stream",
     "TemperatureScaling",
     "TopLabel",
     "TopPredictions",
     "TwoBin",
     "VectorScaling",
+    "audit",
     "binary_error",
     "brier",
     "calibrate",
@@ -197,6 +212,7 @@ __all__ = [
     "score",
     "select_recalibration",
     "spherical",
+    "stream",
     "tabulate",
     "top_label_error",
 ]

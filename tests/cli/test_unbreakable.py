@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> N
     with child("evaluate", "good.npz", *FAST, before=before) as running:
         out, err = running.communicate()
         assert (running.returncode, out, err) == (130, "", "interrupted\n")
+
+
+def test_nothing_is_loaded_before_ctrl_c_is_answered() -> None:
+    """Up to the first line of `main` Python's own traceback would be printed: a few milliseconds, no library."""
+    code = "import sys; before = set(sys.modules); import truecal.cli; print(*sorted(set(sys.modules) - before))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "truecal.cli" in found
+    assert not {"ast", "pkgutil", "typing", "importlib.util", "numpy", "typer"} & set(found), found
 
 
 @pytest.mark.slow

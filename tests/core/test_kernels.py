@@ -212,3 +212,27 @@ def test_many_short_views_at_once_are_those_views_one_by_one(seed, n, k, counts,
     each = [cpu.indicator_segments(np.sort(p[:, j]), marked[j], cuts, ties="average", squares=True) for j in range(k)]
     np.testing.assert_allclose(found.sums, cpu.stack_segments(each).sums, rtol=1e-12, atol=1e-300)
     agree(tc.CalibrationError(tc.Classwise(), tc.Quantile(tuple(dict.fromkeys(counts)))), y, p, Dispatch())
+
+
+def test_runs_of_a_formula_in_blocks_are_those_of_its_values(monkeypatch, rng):
+    x, starts = rng.random(40), np.array([0, 3, 3, 11, 12, 30, 40, 40])
+    whole = np.stack([cpu.run_sums(x, starts), cpu.run_sums(x * x, starts)])
+    for block in (1, 2, 7, 40, 100):
+        monkeypatch.setattr(cpu, "_RUN_ROWS", block)
+        np.testing.assert_allclose(cpu.run_sums_of(lambda u: np.stack([u, u * u]), x, starts), whole, rtol=1e-14)
+
+
+@pytest.mark.parametrize("block", [1, 2, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rule", [tc.TwoBin(), tc.Poisson(0.07), tc.Poisson(1e-9)], ids=repr)
+def test_points_in_blocks_are_all_points_at_once(monkeypatch, rule, weighted, block, rng):
+    """Ties reach over the ends of blocks, and one value fills several of them."""
+    u = np.concatenate([rng.random(20).round(1), np.full(11, 0.4), [0.0, 1.0]])
+    y = rng.random(len(u)) < u
+    w = rng.uniform(0.5, 2.0, len(u)) if weighted else None
+    error = tc.CalibrationError(tc.Binary(), rule)
+    whole = error.parts(error.read(y, u, sample_weight=w))[0]
+    for module in ("rules", "tabulate"):
+        monkeypatch.setattr(f"truecal.core.{module}.FORM_BLOCK", block)
+    assert error.parts(error.read(y, u, sample_weight=w))[0] == pytest.approx(whole, rel=1e-12)
+    assert error(y, u, sample_weight=w) == pytest.approx(whole.error, rel=1e-12)

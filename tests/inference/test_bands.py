@@ -30,7 +30,19 @@ def test_the_law_of_a_bin_count_is_that_of_all_outcomes(n):
     law = np.zeros(n + 1)
     for y in product((0, 1), repeat=n):
         law[sum(y)] += np.prod(np.where(y, u, 1 - u))
-    np.testing.assert_allclose(poisson_binomial(u), law, atol=1e-14)
+    np.testing.assert_allclose(poisson_binomial(u).chance, law, atol=1e-14)
+
+
+@pytest.mark.parametrize("block", [1, 3, 64])
+def test_the_law_of_many_draws_is_that_of_their_blocks(monkeypatch, block):
+    u = np.random.default_rng(0).random(150) ** 9
+    whole = poisson_binomial(u)
+    monkeypatch.setattr("truecal.inference.poisson_binomial._BLOCK", block)
+    law = poisson_binomial(u)
+    for ones in (0, 3, 9, 15, 22, 150):
+        assert law.at_most(ones) == pytest.approx(whole.at_most(ones), abs=1e-12)
+        assert law.at_least(ones) == pytest.approx(whole.at_least(ones), abs=1e-12)
+    assert [law.quantile(q) for q in (0.025, 0.5, 0.975)] == [whole.quantile(q) for q in (0.025, 0.5, 0.975)]
 
 
 def test_drawn_bands_agree_with_exact_ones():

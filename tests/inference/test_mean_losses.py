@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from truecal.inference.mean_losses import (
     NO_BOUND,
     SCARCE,
     UNBOUNDED,
-    Values,
+    given_values,
     loss_values,
     mean_interval,
     top_label_values,
@@ -42,13 +43,16 @@ def test_every_table_holds_the_loss_of_every_label():
     for name, loss in ONE.items():
         np.testing.assert_allclose(LOSS_TABLES[name](A), [[loss(p, y) for y in range(K)] for p in A], atol=1e-14)
     for name, public in tc.LOSSES.items():
-        np.testing.assert_allclose(loss_values(Y, A, None, name).value, public(Y, A, per_example=True), atol=1e-14)
+        np.testing.assert_allclose(
+            loss_values(Y, A, None, name).whole().value, public(Y, A, per_example=True), atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("name", list(ONE))
 def test_ranges_are_mean_and_sd_over_the_labels_that_may_come(name, paired):
-    found = loss_values(Y, A, B if paired else None, name)
+    losses = loss_values(Y, A, B if paired else None, name)
+    found = losses.whole()
     assert found.high is not None and found.low is not None and found.surprise is not None
     for i, (a, b) in enumerate(zip(A, B, strict=True)):
         d = [ONE[name](a, y) - (ONE[name](b, y) if paired else 0.0) for y in range(K)]
@@ -58,14 +62,14 @@ def test_ranges_are_mean_and_sd_over_the_labels_that_may_come(name, paired):
         centre = sum(m * x for m, x in zip(share, d, strict=True)) / s
         sd = math.sqrt(sum(m * (x - centre) ** 2 for m, x in zip(share, d, strict=True)) / s)
         assert (found.value[i], found.high[i], found.low[i]) == pytest.approx((d[Y[i]], centre + sd, centre - sd))
-        assert found.surprise[i] == pytest.approx(s * 2 * sd)
-    assert (found.ends == (-math.inf, math.inf)) == paired
+        assert found.surprise[i] == pytest.approx(s)
+    assert (losses.least == -math.inf) == paired
 
 
 def test_for_two_classes_the_range_is_the_two_values():
     u = np.random.default_rng(0).random(20)
     p = np.column_stack([1 - u, u])
-    found = loss_values(np.zeros(20, int), p, None, "brier")
+    found = loss_values(np.zeros(20, int), p, None, "brier").whole()
     table = LOSS_TABLES["brier"](p)
     assert found.high is not None and found.low is not None
     np.testing.assert_allclose(found.high, table.max(axis=1))
@@ -75,7 +79,7 @@ def test_for_two_classes_the_range_is_the_two_values():
 def by_loops(values, w, groups, level, comparisons=1):
     """Centre and ends of the interval, with the pseudo-rows written out."""
     n = len(values.value)
-    by = [w[i] * values.surprise[i] for i in range(n)]
+    by = [w[i] * values.surprise[i] * (values.high[i] - values.low[i]) for i in range(n)]
     hi = sum(b * x for b, x in zip(by, values.high, strict=True)) / sum(by)
     lo = sum(b * x for b, x in zip(by, values.low, strict=True)) / sum(by)
     z = stats.norm.isf((1 - level) / comparisons / 2)
@@ -108,8 +112,9 @@ def test_the_interval_is_that_of_rows_and_pseudo_rows(name, weighted, clustered,
     rng = np.random.default_rng(1)
     w = rng.uniform(0.2, 2.0, 40) if weighted else np.ones(40)
     groups = rng.integers(0, 12, 40) if clustered else np.arange(40)
-    values = loss_values(Y, A, B, name)
-    found = mean_interval(values, w if weighted else None, (groups, 12) if clustered else None, 0.9, comparisons)
+    losses = loss_values(Y, A, B, name)
+    values = losses.whole()
+    found = mean_interval(losses, w if weighted else None, (groups, 12) if clustered else None, 0.9, comparisons)
     low, high, se = by_loops(values, w, groups, 0.9, comparisons)
     assert found.estimate == pytest.approx(np.average(values.value, weights=w))
     assert (found.low, found.high, found.se) == pytest.approx(
@@ -141,7 +146,7 @@ def test_with_ample_surprises_it_is_the_t_interval():
     y = rng.integers(0, 4, 4000)
     values = loss_values(y, p, softmax(rng.normal(size=(4000, 4))), "brier")
     found = mean_interval(values, None, None, 0.95)
-    usual = stats.ttest_1samp(values.value, 0.0).confidence_interval(0.95)
+    usual = stats.ttest_1samp(values.whole().value, 0.0).confidence_interval(0.95)
     width = float(usual.high - usual.low)
     assert (found.low, found.high) == pytest.approx((usual.low, usual.high), abs=0.01 * width)
 
@@ -151,7 +156,7 @@ def test_two_models_that_never_missed_cannot_be_told_apart():
     y = np.ones(100, int)
     one, two = (np.tile([1 - u, u], (100, 1)) for u in (0.99, 0.98))
     values = loss_values(y, one, two, "brier")
-    assert values.value.std() < 1e-15
+    assert values.whole().value.std() < 1e-15
     found = mean_interval(values, None, None, 0.95)
     assert found.low < 0 < found.high and found.pvalue > 0.2
 
@@ -183,7 +188,7 @@ def test_losses_without_a_bound_are_withheld():
             found.note == UNBOUNDED and np.isinf(found.low) and np.isnan(found.pvalue) and np.isfinite(found.estimate)
         )
     both = loss_values(np.array([0, 1, 0, 1]), p, p, "cross_entropy")
-    assert both.trouble(np.ones(4)) == ""  # a label that both exclude is left out
+    assert mean_interval(both, None, None, 0.95).note == ""  # a label that both exclude is left out
     assert mean_interval(loss_values(np.array([0, 1, 0, 1]), p, q, "brier"), None, None, 0.95).note == ""
 
 
@@ -207,26 +212,44 @@ def test_rows_without_weight_may_have_an_infinite_loss():
 
 def test_real_outcomes_have_a_t_interval_that_says_what_it_rests_on():
     x = np.random.default_rng(0).normal(1.0, 1.0, 50)
-    found = mean_interval(Values(x), None, None, 0.95)
+    found = mean_interval(given_values(x), None, None, 0.95)
     usual = stats.ttest_1samp(x, 0.0)
     assert found.note == NO_BOUND and found.pvalue == pytest.approx(usual.pvalue)
     assert (found.low, found.high) == pytest.approx(tuple(usual.confidence_interval(0.95)))
-    same = mean_interval(Values(np.full(5, 0.3)), None, None, 0.95)
+    same = mean_interval(given_values(np.full(5, 0.3)), None, None, 0.95)
     assert np.isinf(same.high) and "same in every row" in same.note
 
 
 def test_of_top_classes_alone_each_model_may_be_right_or_wrong():
     z, c = (np.array([True, False]), np.array([True, True])), (np.array([0.9, 0.8]), np.array([0.6, 0.7]))
-    found = top_label_values(z, c)
+    found = top_label_values(z, c).whole()
     assert found.value == pytest.approx([0.01 - 0.16, 1.64 - 0.09])
     assert found.high == pytest.approx([1.81 - 0.16, 1.64 - 0.09]) and found.low == pytest.approx(
         [0.01 - 1.36, 0.04 - 1.49]
     )
 
 
-def test_blocks_of_rows_do_not_matter(monkeypatch):
-    whole = loss_values(Y, A, B, "spherical")
-    monkeypatch.setattr("truecal.inference.mean_losses._BLOCK", 7)
-    pieces = loss_values(Y, A, B, "spherical")
-    for name in ("value", "high", "low", "surprise"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["spherical", "cross_entropy", "classification_error"])
+def test_blocks_of_rows_do_not_matter(name, weighted, clustered):
+    whole = loss_values(Y, A, B, name)
+    pieces = replace(whole, step=3)
+    assert len(list(pieces)) == 14
+    w = np.append(0.0, np.random.default_rng(0).uniform(0.2, 2.0, 39)) if weighted else None
+    groups = (np.arange(40) // 3, 14) if clustered else None
+    one, many = (mean_interval(losses, w, groups, 0.95) for losses in (whole, pieces))
+    assert one.note == many.note == ""
+    for part in ("estimate", "low", "high", "se", "pvalue"):
+        assert getattr(one, part) == pytest.approx(getattr(many, part), rel=1e-11), part
+
+
+def test_one_probability_per_row_stands_for_two_classes():
+    u = np.random.default_rng(0).random(30).astype(np.float32)
+    y = u > 0.3
+    for name in ("brier", "cross_entropy", "confidence_loss"):
+        one = loss_values(y, u, u[::-1], name).whole()
+        a, b = (np.column_stack([1 - p, p]) for p in (u, u[::-1]))
+        two = loss_values(y.astype(int), a, b, name).whole()
+        np.testing.assert_array_equal(one.value, two.value)
+        np.testing.assert_array_equal(one.high, two.high)

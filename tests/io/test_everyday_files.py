@@ -162,6 +162,23 @@ def test_labels_that_count_from_one(tmp_path: Path) -> None:
         read_predictions(path, label_base=2)
 
 
+def test_soft_labels_may_be_a_column_per_class(tmp_path: Path) -> None:
+    """In the order of the classes of the predictions, whatever theirs is; one-hot columns are labels."""
+    path = tmp_path / "soft.csv"
+    path.write_text("label_cat,label_dog,prob_dog,prob_cat\n0.25,0.75,0.6,0.4\n1,0,0.3,0.7\n")
+    read = read_predictions(path)
+    assert read.classes == ("dog", "cat") and read.y_true is not None
+    assert read.y_true.tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    assert "labels from the columns 'label_dog', 'label_cat' (one per class, by their prefix)" in read.notes
+    path.write_text("target.cat,target.dog,prob_dog,prob_cat\n0,1,0.6,0.4\n1,0,0.3,0.7\n")
+    one_hot = read_predictions(path)
+    assert one_hot.y_true is not None and one_hot.y_true.tolist() == [0, 1]
+    path.write_text("label_cat,label_dog,prob_dog,prob_cat\n0.2,0.2,0.6,0.4\n1,0,0.3,0.7\n")
+    assert "rows that sum to 1" in refusal(path)
+    path.write_text("label_cat,label_bird,prob_dog,prob_cat\n0.2,0.8,0.6,0.4\n")
+    assert read_predictions(path).y_true is None  # other classes: no family
+
+
 def test_soft_labels_are_handed_on(tmp_path: Path) -> None:
     soft = np.array([[0.1, 0.9], [0.5, 0.5], [1, 0]])
     np.save(tmp_path / "y.npy", soft)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ import pytest
 import truecal as tc
 from lab_tables import N_CLASSES, N_TEST, made_up_table, overfitting_table
 from truecal.evaluation.ranking import spearman
-from truecal.lab.checkpoints import BINS, LOSSES, error_column, u_column
+from truecal.lab.checkpoints import BINS, LOSSES, error_column, gap_column, u_column
 from truecal.lab.correlations import ALL_PAIRS, beside_paper, rank_correlations, spearman_table, threshold_table
 from truecal.lab.mechanism import ALL, mechanism_table
 from truecal.lab.results_text import overturned_pairs, results_text, u_part
@@ -72,11 +73,12 @@ class TestFigures:
         assert len(chain) > 5
         for axis, family in zip(figure.axes, ("ConfCE_corr", "LinCE_cw"), strict=True):
             assert len(axis.get_lines()) == 3
-            (note,) = axis.texts
-            for line, bins, text in zip(axis.get_lines(), BINS, note.get_text().splitlines(), strict=True):
+            r = []
+            for line, bins in zip(axis.get_lines(), BINS, strict=True):
                 values = table[error_column(family, "qua", bins)].to_numpy()[chain]
                 np.testing.assert_array_equal(line.get_ydata(), values)
-                assert text == f"{bins} bins: r = {spearman(np.arange(len(chain)), values):.3f}"
+                r.append(f"{spearman(np.arange(len(chain)), values):.3f}")
+            assert axis.get_title().endswith(f"\nr = {' / '.join(r)} at 5 / 20 / 2000 bins")
 
     def test_trends_have_points_and_one_curve_per_bin_count(self, case: tuple[str, pd.DataFrame]) -> None:
         experiment, table = case
@@ -222,13 +224,38 @@ class TestWords:
         assert "that does not follow the loss" in text and "the theorem's condition" in text
 
     def test_the_first_lines_tell_the_story(self) -> None:
-        top = self.write(overfitting_table()).split("## What was run")[0]
-        assert "**The usual ConfECE** changes sign with the number of bins (within)" in top
-        assert "within: the gap of the confidence grows as the error falls (median r(gap, error) -1.00;" in top
-        assert "temperature scaling -1.00, no recalibration -1.00, temperature scaling, then isotonic" in top
-        assert "isotonic regression of the confidence +1.00" in top
-        plain = self.write(made_up_table(traces=3, epochs=15, noise=0.0)).split("## What was run")[0]
-        assert "**The usual ConfECE** keeps its sign" in plain and "Repaired?" not in plain
+        top = self.write(overfitting_table(), paper=True).split("## What was run")[0]
+        assert (
+            "Traces with checkpoints after warm-up: 3 of 7 planned within one model, 6 of 6 planned across models."
+            in top
+        )
+        assert "**The usual ConfECE** changes sign with the number of bins within one model:" in top
+        assert "; in the paper 0.97 / -0.01 / -0.28 within one model, 0.97 / 0.65 / 0.60 across models." in top
+        assert "The sign changes where training lowers the error while the gap of the confidence grows" in top
+        assert "within one model the gap grows as the error falls (median r(gap, error) -1.00)" in top
+        assert "within one model temperature scaling -1.00 (" in top and "no recalibration -1.00 (" in top
+        assert "then isotonic regression of the confidence +1.00 (" in top
+        assert "across models temperature" not in top  # nothing to undo there
+
+    def test_the_first_lines_without_a_flip(self) -> None:
+        top = self.write(made_up_table(traces=3, epochs=15, noise=0.0)).split("## What was run")[0]
+        assert "**The usual ConfECE** keeps its sign" in top
+        for words in ("What recalibration does", "The sign changes where", "in the paper 0."):
+            assert words not in top
+
+    def test_a_flip_that_the_gap_does_not_explain_is_not_explained(self) -> None:
+        table = overfitting_table()
+        table[gap_column("ConfCE_corr", "auto")] = 20 * table["classification_error"]
+        top = self.write(table).split("## What was run")[0]
+        assert "changes sign with the number of bins within one model" in top
+        assert "the gap shrinks as the error falls" in top and "The sign changes where" not in top
+
+    def test_a_recalibration_that_some_traces_lack_says_so(self) -> None:
+        table = overfitting_table()
+        lacking = {column: np.nan for column in map(str, table) if column.startswith("top_")}
+        table = pd.concat([table[table["trace"] != "trace-0"], table[table["trace"] == "trace-0"].assign(**lacking)])
+        top = self.write(table).split("## What was run")[0]
+        assert re.search(r"regression of the confidence \+1\.00 \(\d+\.\d points, 2 of 3 traces\)", top)
 
     def test_missing_traces_and_the_paper_are_named(self) -> None:
         text = self.write(made_up_table(), paper=True)

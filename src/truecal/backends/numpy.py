@@ -23,6 +23,7 @@ _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines 
 _COLUMN_ROWS = 16384
 _HISTOGRAM_ROWS = 1 << 15
 _SOFTMAX_ROWS = 4096
+_RUN_ROWS = 1 << 16
 _SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
 
 
@@ -83,6 +84,11 @@ def row_shares(n: int, threads: int) -> list[slice]:
     return [slice(i * n // threads, (i + 1) * n // threads) for i in range(threads)]
 
 
+def dot(a: Array, b: Array) -> float:
+    """Σ a·b of two vectors on one thread: for blocks of rows, waking those of a linear algebra library takes longer."""
+    return float(np.einsum("i,i->", a, b))
+
+
 def run_sums(x: Array, starts: Array) -> Array:
     """Sums of x[..., starts[j]:starts[j+1]] along the last axis, in float64, zero for empty runs."""
     size = x.shape[-1]
@@ -94,6 +100,20 @@ def run_sums(x: Array, starts: Array) -> Array:
     if inside < len(starts):
         sums = np.concatenate([sums, np.zeros((*x.shape[:-1], len(starts) - inside))], axis=-1)
     return np.asarray(sums)
+
+
+def run_sums_of(formula: Callable[[Array], Array], x: Array, starts: Array) -> Array:
+    """`run_sums` of a formula of a long vector, a block at a time, so that its values are never all there."""
+    if len(x) <= _RUN_ROWS:
+        return run_sums(formula(x), starts)
+    sums = np.zeros((*formula(x[:0]).shape[:-1], len(starts)))
+    for begin in range(0, len(x), _RUN_ROWS):
+        end = min(len(x), begin + _RUN_ROWS)
+        first = max(0, int(np.searchsorted(starts, begin, side="right")) - 1)
+        stop = int(np.searchsorted(starts, end))
+        here = np.maximum(starts[first:stop] - begin, 0)
+        sums[..., first:stop] += run_sums(formula(x[begin:end]), here)
+    return sums
 
 
 def transposed_tile(matrix: Array, columns: slice, dtype: np.dtype[Any]) -> Array:
@@ -167,7 +187,7 @@ def indicator_segments(
     ordered[high:] -= 1  # exact: floats in [1/2, 1] minus 1
     ends = np.append(cuts, n)
     starts = np.concatenate([[0], cuts])
-    distance = run_sums(ordered, starts)
+    distance = run_sums_of(np.asarray, ordered, starts)
     count = (ends - starts).astype(np.float64)
     near_one = np.diff(np.maximum(ends, high), prepend=high)
     marks = np.diff(whole + part, prepend=0.0, append=len(marked))
@@ -175,7 +195,7 @@ def indicator_segments(
     sums: tuple[Array, ...] = (count, outcome, distance + (near_one - outcome))
     if squares:
         surprise = _surprises(ordered, high, starts, marked, whole, part, value, complement)
-        sums = (*sums, run_sums(np.square(ordered, dtype=np.float64), starts) + surprise)
+        sums = (*sums, run_sums_of(lambda x: np.square(x, dtype=np.float64), ordered, starts) + surprise)
     return cuts, first, last, block, *sums
 
 
@@ -236,17 +256,16 @@ def _surprises(
     perfect reports keep their digits.
     """
     middle = int(np.searchsorted(marked, marked.dtype.type(0.5), side="right"))
-    excess = np.abs(2 * marked.astype(np.float64) - 1)
     share = np.abs(2 * value.astype(np.float64) - 1) * part
     below = value <= 0.5
-    low = _Side(excess[:middle], np.minimum(whole, middle), np.where(below, part, 0), np.where(below, share, 0))
-    top = _Side(excess[middle:], np.maximum(whole - middle, 0), np.where(below, 0, part), np.where(below, 0, share))
+    low = _Side(marked[:middle], np.minimum(whole, middle), np.where(below, part, 0), np.where(below, share, 0))
+    top = _Side(marked[middle:], np.maximum(whole - middle, 0), np.where(below, 0, part), np.where(below, 0, share))
     if complement:
-        far, near, every, begin = top, low, 1 - 2 * ordered[:high].astype(np.float64), np.minimum(starts, high)
+        far, near, every, sign, begin = top, low, ordered[:high], -2.0, np.minimum(starts, high)
     else:
-        far, near, every, begin = low, top, 2 * ordered[high:].astype(np.float64) + 1, np.maximum(starts - high, 0)
+        far, near, every, sign, begin = low, top, ordered[high:], 2.0, np.maximum(starts - high, 0)
     rows = np.diff(np.append(begin, len(every)))
-    grid, rest = (run_sums(x, begin) for x in grid_part(every))
+    grid, rest = run_sums_of(lambda x: np.stack(grid_part(1 + sign * x.astype(np.float64))), every, begin)
     near_grid, near_rest = near.sums()
     left = (grid - near_grid) / GRID + (rest - near_rest)
     far_grid, far_rest = far.sums()
@@ -255,7 +274,7 @@ def _surprises(
 
 @dataclass(frozen=True)
 class _Side:
-    """Marked rows on one side of 1/2: their values, how many lie before each cut, and what cuts divide blocks into."""
+    """Marked rows on one side of 1/2: their reports, how many lie before each cut, and what cuts divide blocks into."""
 
     values: Array
     before: Array
@@ -267,12 +286,12 @@ class _Side:
         return np.diff(self.before + self.part, prepend=0.0, append=len(self.values))
 
     def sums(self) -> tuple[Array, Array]:
-        """Sums of the values in each segment, as grid part and rest."""
-        grid, rest = (np.concatenate([[0.0], np.cumsum(x)]) for x in grid_part(self.values))
-        return (
-            np.diff(grid[self.before], prepend=0.0, append=grid[-1]),
-            np.diff(rest[self.before] + self.share, prepend=0.0, append=rest[-1]),
+        """Sums of |2u − 1| in each segment, as grid part and rest."""
+        starts = np.concatenate([[0], self.before])
+        grid, rest = run_sums_of(
+            lambda u: np.stack(grid_part(np.abs(2 * u.astype(np.float64) - 1))), self.values, starts
         )
+        return grid, rest + np.diff(self.share, prepend=0.0, append=0.0)
 
 
 def grid_part(values: Array) -> tuple[Array, Array]:
@@ -342,10 +361,15 @@ def bucketed_segments(
     split = np.zeros(len(count), dtype=np.bool_)
     split[home] = True
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
-    rows = np.flatnonzero(split[bucket])
+    rows = split[bucket]
+    del bucket
     chosen, chosen_marks = values[rows], marks[rows]
+    complement = bool(2 * np.count_nonzero(chosen_marks) > len(chosen))
+    marked = chosen[~chosen_marks if complement else chosen_marks]
+    for x in (chosen, marked):
+        x.sort()
     moved, first, last, block, *sums = indicator_segments(
-        np.sort(chosen), np.sort(chosen[chosen_marks]), cuts - shift, ties=ties, squares=squares
+        chosen, marked, cuts - shift, ties=ties, complement=complement, squares=squares
     )
     whole = np.flatnonzero(~split & (count > 0))
     segment = np.searchsorted(cuts, before[whole], side="right")
@@ -407,6 +431,44 @@ def interval_index(values: Array, edges: Array) -> Array:
     return np.searchsorted(edges[1:-1], values, side="left")
 
 
+_OCTAVES, _STEPS = 32, 9  # buckets reach down to 2^-32, with 2^9 of them between a power of two and the next
+
+
+class IntervalLookup:
+    """`interval_index` for edges that are used again and again, on values in [0, 1]: a table instead of a search.
+
+    Non-negative floats order like their bits, so the leading bits of a value are its bucket, and the table has the
+    first interval of each bucket. Where one edge lies in a bucket, a comparison decides; where several do, a search.
+    """
+
+    def __init__(self, edges: Array) -> None:
+        self._edges = edges
+        size = edges.dtype.itemsize
+        self._bits = np.dtype(f"i{size}")
+        one = int(np.ones(1, dtype=edges.dtype).view(self._bits)[0])
+        self._shift = np.finfo(edges.dtype).nmant - _STEPS
+        self._base = (one >> self._shift) - (_OCTAVES << _STEPS)
+        low = (np.arange(self._base, (one >> self._shift) + 2, dtype=self._bits) << self._shift).view(edges.dtype)
+        low[0] = 0.0
+        first = interval_index(low[:-1], edges)
+        last = interval_index(np.nextafter(low[1:], edges.dtype.type(0)), edges)
+        self._first = first.astype(np.int32)
+        self._upper = np.append(edges[1:-1], np.asarray(np.inf, dtype=edges.dtype))
+        crowded = last > first + 1
+        self._crowded = crowded if crowded.any() else None
+
+    def __call__(self, values: Array) -> Array:
+        bucket = values.view(self._bits) >> self._shift
+        bucket -= self._base
+        np.maximum(bucket, 0, out=bucket)
+        cell = self._first.take(bucket)
+        cell += values > self._upper.take(cell)
+        if self._crowded is not None:
+            rows = np.flatnonzero(self._crowded.take(bucket))
+            cell[rows] = interval_index(values[rows], self._edges)
+        return cell
+
+
 def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
     """Count, outcome and residual sums (with squares, residual² too) of every column over fixed intervals, without a
     sort: arrays (k, m).
@@ -464,13 +526,13 @@ def _bucketed_interval_sums(values: Array, marks: Array, edges: Array, squares: 
     lowest = (np.arange(size + 2) / size).astype(edges.dtype)
     cell = interval_index(lowest[:-1], edges)
     mixed = cell != interval_index(np.nextafter(lowest[1:], edges.dtype.type(0)), edges)
-    rows = np.flatnonzero(mixed[bucket])
-    looked_up = _interval_sums(values[rows], marks[rows], edges, squares)
     whole = np.flatnonzero(~mixed)
-    return tuple(
-        part + np.bincount(cell[whole], weights=x[whole], minlength=len(edges) - 1)
-        for x, part in zip(sums, looked_up, strict=True)
-    )
+    found = tuple(np.bincount(cell[whole], weights=x[whole], minlength=len(edges) - 1) for x in sums)
+    for start in range(0, len(values), _RUN_ROWS):
+        rows = start + np.flatnonzero(mixed[bucket[start : start + _RUN_ROWS]])
+        for total, part in zip(found, _interval_sums(values[rows], marks[rows], edges, squares), strict=True):
+            total += part
+    return found
 
 
 def top_class(matrix: Array) -> Array:
@@ -479,7 +541,11 @@ def top_class(matrix: Array) -> Array:
 
 
 def top_class_and_value(matrix: Array) -> tuple[Array, Array]:
-    """Index (the lowest on ties) and value of the largest entry of each row."""
+    """Index (the lowest on ties) and value of the largest entry of each row; (n,) are those of class 1 of two."""
+    if matrix.ndim == 1:
+        other = 1 - matrix
+        index = (matrix > other).view(np.uint8)
+        return index, np.maximum(other, matrix, out=other)
     n, k = matrix.shape
     if k > _SMALL_K:
         index = np.asarray(matrix.argmax(axis=1))

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.cells import refuse_outside_edges
+from ..core.cells import refuse_misfit, refuse_outside_edges
 from ..core.data import (
     HALF_ROW_SUM_TOLERANCE,
     LARGEST,
@@ -30,6 +30,7 @@ from ..core.data import (
 )
 from ..core.properties import Binary, Classwise, Confidence, Linear, Outcomes, Property, TopLabel
 from ..core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     AveragedRule,
     BinningRule,
@@ -40,9 +41,13 @@ from ..core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
+    Poisson,
     Quantile,
+    TwoBin,
     VectorRule,
     _cuts_within,
+    decayed_prefix,
     quantile_cuts,
 )
 from ..core.sample import Sample
@@ -345,9 +350,7 @@ def times(reports: Tensor, direction: np.ndarray[Any, Any]) -> Tensor:
 def tables(build: Any) -> Iterator[Tables]:
     """The tables of a sample, a few views at a time; `build` knows the sample, the rule, ties and what is asked for."""
     sample, rule = build.sample, build.rule
-    if isinstance(rule, Halfspaces):
-        yield from _direction_tables(build)
-    elif sample.joint:
+    if sample.joint:
         yield from _vector_tables(build)
     elif isinstance(rule, FixedRule) and _listed(build):
         yield _interval_tables(build)
@@ -357,6 +360,13 @@ def tables(build: Any) -> Iterator[Tables]:
     else:
         for tile in _tiles(sample, build.dispatch.device_numbers >> 2):
             yield _sorted_tables(build, tile)
+
+
+def has(rule: BinningRule) -> bool:
+    """Whether the rule is measured here; frozen cells of single views and classes are left to numpy."""
+    if isinstance(rule, Edges):
+        return not rule.per_view
+    return not isinstance(rule, (OnGrid, ArgmaxEdges))
 
 
 def on_host(table: BinTable) -> BinTable:
@@ -460,8 +470,6 @@ def _sorted_tables(build: Any, columns: slice) -> Tables:
     sample, rule = build.sample, build.rule
     x, order = views_of(sample, columns).contiguous().sort(dim=1, stable=True)
     rows = _row_sums(sample, columns)
-    if isinstance(rule, AveragedRule):
-        return (_points_table(build, x.double(), order, rows),)
     if isinstance(rule, Quantile):
         summed = _summed(rows, order)
         cuts = [_rank_cut(x, end, build.ties) for end in _ends(build, x)]
@@ -486,14 +494,6 @@ def _rank_cut(x: Tensor, end: Tensor, ties: str) -> Cut:
     return Cut.plain(last) if ties == "together" else Cut(end, torch.searchsorted(x, value), last)
 
 
-def _points_table(build: Any, points: Tensor, order: Tensor, rows: Sequence[Tensor]) -> BinTable:
-    """Every row is a cell of its own, at its report."""
-    outcome, residual, own, *weight = (x.gather(1, order.expand_as(x)) for x in rows)
-    count = weight[0] if weight else torch.ones_like(outcome)
-    sums = (count, outcome, residual, own)
-    return build.table(0, sums, _zeros(count), points=points, **_weight_sq(weight))  # type: ignore[no-any-return]
-
-
 def _cells_table(build: Any, c: int, cell: Tensor, order: Tensor, rows: Sequence[Tensor]) -> BinTable:
     """Runs of equal numbers `cell` (views, n), in order, are the cells; empty ones are left out."""
     place = torch.nn.functional.pad((cell[:, 1:] != cell[:, :-1]).cumsum(1), (1, 0))
@@ -504,6 +504,54 @@ def _cells_table(build: Any, c: int, cell: Tensor, order: Tensor, rows: Sequence
     if len(rows) > 3:
         sums = [sums[3], *sums[:3], sums[4]]
     return build.table(c, sums[:4], _zeros(sums[0]), **_weight_sq([sums[0], *sums[4:]][: len(rows) - 3]))  # type: ignore[no-any-return]
+
+
+# -- averages over cuts ------------------------------------------------------------------------------------------------
+
+
+def point_moments(sample: Sample, rule: AveragedRule | Halfspaces, dispatch: Dispatch) -> list[Moments]:
+    """What an average over cuts needs, a few views at a time: every row is a point, and all of them are held."""
+    refuse_misfit(sample, rule)
+    found = []
+    if isinstance(rule, Halfspaces):
+        keys: Any = rule.keys(sample.reports)
+        for key in keys:
+            points, order = key.sort(stable=True)
+            for tile in _tiles(sample, dispatch.device_numbers >> 2):
+                found.append(_of_points(TwoBin(), (0.0, 1.0), points[None], order[None], _row_sums(sample, tile)))
+        return found
+    for tile in _tiles(sample, dispatch.device_numbers >> 2):
+        points, order = views_of(sample, tile).contiguous().sort(dim=1, stable=True)
+        found.append(_of_points(rule, sample.bounds, points.double(), order, _row_sums(sample, tile)))
+    return found
+
+
+def _of_points(rule: AveragedRule, bounds: Any, points: Tensor, order: Tensor, rows: Sequence[Tensor]) -> Moments:
+    """As `core.table.PointSums.moments`, for points (views or 1, n) and rows in their own order."""
+    residual, own = rows[1].gather(1, order.expand_as(rows[1])), rows[2].sum(1)
+    weight = rows[3].gather(1, order.expand_as(residual)) if len(rows) > 3 else torch.ones_like(residual)
+    squared = _form(rule, bounds, points, residual)
+    pairs = _form(rule, bounds, points, weight) - weight.square().sum(1)
+    gaps = torch.where(pairs > 0, (squared - own) / pairs, torch.nan)
+    return Moments(squared=squared.sum(), own=own.sum(), gap_sq=gaps.sum(), pair_weight=pairs.sum())
+
+
+def _form(rule: AveragedRule, bounds: Any, points: Tensor, sums: Tensor) -> Tensor:
+    """S'GS of each row of sums: the rule's running form, with all points at once."""
+    if isinstance(rule, Poisson):
+        decay = torch.exp(-torch.diff(points, prepend=points[:, :1]) / rule.theta)
+        carried: Any = decayed_prefix(decay, sums)  # type: ignore[arg-type]  # tensors in place of arrays
+        smooth: Tensor = (sums * (sums + 2 * carried)).sum(1)
+        return smooth
+    rule.running(1, bounds)  # refuses a missing range
+    low, high = bounds
+    gaps = torch.cat([torch.diff(points), high - points[:, -1:]], 1) / (high - low)
+    centred = sums.cumsum(1)
+    half = centred[:, -1:] / 2
+    centred = centred - half  # L − T/2 keeps the sum free of cancellation
+    first = (points[:, 0] - low) / (high - low) * half[:, 0].square()
+    whole: Tensor = 2 * (first + (gaps * centred.square()).sum(1)) + 2 * half[:, 0].square()
+    return whole
 
 
 # -- quantile bins from sorted values alone ----------------------------------------------------------------------------
@@ -653,7 +701,7 @@ def _interval_sums(sample: Sample, edges: Any, budget: int) -> Tensor:
     total: Any = 0.0
     for start in range(0, sample.rows, step := max(1, budget // sample.views)):
         rows = slice(start, start + step)
-        part = sample.take(rows)  # type: ignore[arg-type]  # a slice of rows
+        part = sample.take(rows)
         outcome, residual, own, *weight = _row_sums(part, slice(0, sample.views))
         count = weight[0] if weight else torch.ones_like(outcome)
         every = [count, outcome, residual, own, *weight[1:]]
@@ -830,14 +878,6 @@ def _vector_tables(build: Any) -> Iterator[Tables]:
     for tile in _tiles(sample, build.dispatch.device_numbers >> 2):
         rows = _summed(_row_sums(sample, tile), found.order[None])
         yield tuple(_table(build, c, rows, cut) for c, cut in enumerate(cuts))
-
-
-def _direction_tables(build: Any) -> Iterator[Tables]:
-    sample = build.sample
-    for key in build.rule.keys(sample.reports):
-        points, order = key.sort(stable=True)
-        for tile in _tiles(sample, build.dispatch.device_numbers >> 2):
-            yield (_points_table(build, points, order[None], _row_sums(sample, tile)),)
 
 
 def _partition(rule: VectorRule, reports: Tensor) -> _Order:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
 
 INTERRUPTED = 130
 
@@ -29,7 +28,7 @@ def main() -> None:
     raise SystemExit(code)
 
 
-def _leave(*_: Any) -> None:
+def _leave(*_: object) -> None:
     """One line and the exit code at once; imports that are cut short would raise anything."""
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The commands and their exit codes: 0 done, 1 bad input, 2 usage, 3 calibration rejected, 4 time limit, 130 Ctrl-C."""
+"""The commands and their exit codes: 0 done, 1 bad input, 2 usage, 3 rejected or gamed, 4 time limit, 130 Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -20,8 +22,10 @@ from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
 
 from . import render
+from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
-from .options import Measuring, Outputs, Reading, fraction, with_options
+from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
+from .streaming import refuse_test, stream_arguments, streamed
 
 REJECTED = 3
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
@@ -37,17 +41,26 @@ app = typer.Typer(
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="Prediction files, one per model; folders; FILE:logits or FILE:probs.", show_default=False),
+    typer.Argument(
+        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits or FILE:probs.",
+        show_default=False,
+    ),
 ]
-File = Annotated[Path, typer.Argument(help="A prediction file; FILE:logits or FILE:probs.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs.", show_default=False
+    ),
+]
 Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
 
 
 @contextmanager
-def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
+def _waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | None]:
     """A bar with the share done and the time left while a person waits; nothing at all in a pipe.
 
-    What it yields takes the share done; until it is called the bar only shows that something goes on.
+    What it yields takes the share done; until it is called the bar only shows that something goes on. With a number of
+    rows the bar also says how many are done in a second.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -56,20 +69,31 @@ def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=None)
-        yield lambda share: bar.update(task, total=1.0, completed=share)
+        began = time.monotonic()
+
+        def show(share: float) -> None:
+            speed = share * rows / max(time.monotonic() - began, 1e-9)
+            said = f"{text}, {speed:,.0f} rows/s" if rows else text
+            bar.update(task, total=1.0, completed=share, description=said)
+
+        yield show
 
 
 def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
     """Before any work: every output can be written, none is an input, no two are the same file."""
+    _check_paths(inputs, outputs.wanted)
+    if outputs.html is not None:
+        need_extra("--html", "report")
+
+
+def _check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path]) -> None:
     taken = {os.path.realpath(path): "an input" for path in inputs if path is not None}
-    for option, path in outputs.wanted.items():
+    for option, path in wanted.items():
         place = os.path.realpath(path)
         if place in taken:
             raise typer.BadParameter(f"{path} is {taken[place]} already", param_hint=option)
         check_writable(path)
         taken[place] = f"the output of {option}"
-    if outputs.html is not None:
-        need_extra("--html", "report")
 
 
 def _show_version(wanted: bool) -> None:
@@ -102,7 +126,7 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
     """Everything is made first and written last, and each file appears whole or not at all."""
     made: dict[Path, str] = {}
     if outputs.json is not None:
-        made[outputs.json] = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+        made[outputs.json] = as_json(result)
     if outputs.csv is not None:
         made[outputs.csv] = render.to_csv(result)
     if outputs.html is not None:
@@ -110,8 +134,17 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
 
         made[outputs.html] = render_report(result, classes=classes, **words)
     for path, text in made.items():
-        write_atomic(path, text)
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
+        _put(path, text)
+
+
+def as_json(result: Any) -> str:
+    """Plain JSON of a result."""
+    return json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+
+
+def _put(path: Path, text: str) -> None:
+    write_atomic(path, text)
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
 @app.command()
@@ -124,11 +157,21 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
     - `truecal evaluate preds.parquet`
 
     - `truecal evaluate logits.npz --logits --temperature val.npz --bins 5,20 --html report.html`
+
+    - `truecal evaluate 'predictions/*.parquet' --memory 2GB` (larger than memory: read in batches)
     """
     import truecal as tc
 
     settings = measuring.settings()
     _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
+    if (datasets := streamed([file], reading, measuring)) is not None:
+        from truecal.scale.files import evaluate_dataset
+
+        with _waiting("measuring", datasets[0].n_rows) as progress:
+            result = evaluate_dataset(datasets[0], progress=progress, **stream_arguments(measuring))
+        render.evaluation(result, details=details)
+        _write(result, outputs)
+        return
     loaded = _read([file], reading)
     with _waiting("measuring") as progress:
         name, model = next(iter(loaded.models.items()))
@@ -161,6 +204,14 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     settings = measuring.settings()
     _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
+    if (datasets := streamed(files, reading, measuring)) is not None:
+        from truecal.scale.files import compare_datasets
+
+        with _waiting(f"comparing {len(files)} models", len(files) * datasets[0].n_rows) as progress:
+            found = compare_datasets(datasets, progress=progress, **stream_arguments(measuring))
+        render.comparison(found, details=details)
+        _write(found, outputs)
+        return
     loaded = _read(files, reading)
     with _waiting(f"comparing {len(files)} models") as progress:
         arguments = settings | loaded.arguments(measuring)
@@ -201,12 +252,77 @@ def run_calibration_test(
             f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = Measuring(bins=bins).counts
+    refuse_test(file)
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, resamples, seed, progress)
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:
+        raise typer.Exit(REJECTED)
+
+
+@app.command()
+def audit(
+    metric: Annotated[
+        str, typer.Argument(help="A member of tc.ERRORS or tc.LOSSES, or module:callable.", show_default=False)
+    ],
+    option: Annotated[list[str] | None, typer.Option("-k", help="An option of the metric, name=value.")] = None,
+    classes: Annotated[str, typer.Option("--classes", help="Numbers of classes, comma-separated.")] = "2,3",
+    convention: Annotated[str, typer.Option("--convention", help="y_true_first or preds_first.")] = "y_true_first",
+    higher_is_better: Annotated[
+        bool, typer.Option("--higher-is-better", help="As for accuracy: the metric is to be large.")
+    ] = False,
+    logits: Annotated[bool, typer.Option("--logits", help="The metric takes log-probabilities.")] = False,
+    budget: Annotated[
+        str, typer.Option("--budget", help="quick, default, thorough, or a number of calls.")
+    ] = "default",
+    seconds: Annotated[float, typer.Option("--seconds", help="Stop searching after so long.", min=1)] = 100.0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of drawn worlds and outcomes.", min=0)] = 0,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None,
+    script: Annotated[Path | None, typer.Option("--script", help="Write a script that checks the proof.")] = None,
+) -> None:
+    """Does a metric reward lying? Search for a lie that scores better than the truth; exit code 3 when one is found.
+
+    The metric is imported and called: that runs its code, as Python would. Examples:
+
+    - `truecal audit confidence_l1`
+
+    - `truecal audit sklearn.metrics:brier_score_loss --classes 2`
+
+    - `truecal audit torchmetrics.functional.classification:multiclass_calibration_error --convention preds_first
+    -k num_classes=3`
+
+    - `truecal audit netcal.metrics:ECE.measure -k bins=10 --convention preds_first`
+    """
+    import truecal as tc
+
+    wanted = {"--html": html, "--json": json, "--script": script}
+    _check_paths([], {option: path for option, path in wanted.items() if path is not None})
+    call, options = find_metric(metric, read_options(option or []))
+    with _waiting("looking for a lie that pays") as progress:
+        result = tc.audit(
+            call,
+            classes=whole_numbers(classes, "--classes"),
+            convention=cast(Any, convention),
+            higher_is_better=higher_is_better,
+            metric_options=options,
+            input="logits" if logits else "probabilities",
+            budget=int(budget) if budget.isdecimal() else cast(Any, budget),
+            seconds=seconds,
+            seed=seed,
+            progress=progress,
+        )
+    result = replace(result, metric=metric)
+    render.audit(result)
+    if html is not None:
+        _put(html, result.to_html())
+    if json is not None:
+        _put(json, as_json(result))
+    if script is not None and result.proof is not None:
+        _put(script, result.snippet() + "\n")
+    if result.verdict == "gamed":
         raise typer.Exit(REJECTED)
 
 

@@ -67,20 +67,19 @@ class Measuring:
     resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
     seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
     level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
+    memory: Annotated[
+        str | None,
+        Option(
+            "--memory", help="Larger tables are read in batches, such as 2GB; a quarter of the free memory if unset."
+        ),
+    ] = None
+    one_pass: Annotated[
+        bool, Option("--one-pass", help="Read a table in batches and once: bins of equal width, not of equal size.")
+    ] = False
 
     @property
     def counts(self) -> tuple[int, ...] | None:
-        if self.bins is None:
-            return None
-        try:
-            counts = tuple(int(part) for part in self.bins.split(","))
-        except ValueError:
-            counts = ()
-        if not counts or min(counts) < 1:
-            raise typer.BadParameter(
-                f"expected whole numbers such as 5,20,2000, got {self.bins!r}", param_hint="--bins"
-            )
-        return counts
+        return None if self.bins is None else whole_numbers(self.bins, "--bins", "5,20,2000")
 
     def settings(self) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
@@ -107,6 +106,17 @@ class Outputs:
         """Option and path of each file to write."""
         paths = {"--html": self.html, "--json": self.json, "--csv": self.csv}
         return {option: path for option, path in paths.items() if path is not None}
+
+
+def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ...]:
+    """Comma-separated numbers of at least 1, or a usage error."""
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise typer.BadParameter(f"expected whole numbers such as {example}, got {text!r}", param_hint=option)
+    return counts
 
 
 def split(text: str | None) -> tuple[str, ...] | None:

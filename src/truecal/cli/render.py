@@ -19,6 +19,7 @@ from truecal.evaluation.model import gap_interval, points_text
 from truecal.evaluation.verdict import merged_notes
 
 if TYPE_CHECKING:
+    from truecal.auditing import AuditReport
     from truecal.evaluation.comparison import Comparison
     from truecal.evaluation.measuring import ErrorValue
     from truecal.evaluation.model import Evaluation
@@ -217,6 +218,11 @@ def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> N
     _say(console, repr(result))
     word = "rejected" if rejected else "not rejected"
     _say(console, f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
+
+
+def audit(result: AuditReport) -> None:
+    """The verdict, its proof and what else was found."""
+    _say(_console(), *repr(result).split("\n"))
 
 
 def to_csv(result: Any) -> str:

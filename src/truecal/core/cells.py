@@ -15,20 +15,20 @@ Kernels (two-bin, Poisson): G_ij is a function of |u_i − u_j|, summed by one p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
-from ..backends.numpy import run_sums
-from .data import working_dtype
+from .data import row_blocks, working_dtype
 from .rules import (
     AveragedRule,
     BinningRule,
     Edges,
     FixedRule,
     Halfspaces,
+    OnGrid,
     Partition,
     Poisson,
     RankRule,
@@ -39,6 +39,9 @@ from .rules import (
 )
 from .sample import Bounds, Sample
 from .types import Array
+
+Blocks = Callable[[Array], tuple[Array, Array]]
+"""For sorted places, where the block of equal reports that each lies in begins and ends."""
 
 
 @dataclass(frozen=True)
@@ -96,35 +99,46 @@ class Bins:
         return np.asarray(total)
 
 
-_ONE_BY_ONE = 1 << 20  # from this many numbers on, rows of residuals are put in order one at a time
+SUMMED_ROWS = 1 << 16  # rows summed at once: partial sums keep digits, and no copy of all rows is made
 
 
 @final
 @dataclass(frozen=True)
 class BinCells:
-    """Bins over one order of the rows, at one or several bin counts that share their atoms."""
+    """Bins over atoms, at one or several bin counts that share them."""
 
-    order: Array
-    starts: Array
+    atom: Array
+    """The atom of each row, in as few bytes as their number allows: with millions of rows nothing else is kept."""
+    sizes: Array
+    """The rows of each atom."""
     bins: tuple[Bins, ...]
 
-    @property
-    def sizes(self) -> Array:
-        """The rows of each atom."""
-        return np.diff(np.append(self.starts, len(self.order)))
+    @staticmethod
+    def in_order(order: Array, starts: Array, bins: tuple[Bins, ...]) -> BinCells:
+        """Atoms that are runs of ordered rows."""
+        sizes = np.diff(np.append(starts, len(order)))
+        atom = np.empty(len(order), dtype=np.min_scalar_type(len(starts)))
+        atom[order] = np.repeat(np.arange(len(starts), dtype=atom.dtype), sizes)
+        return BinCells(atom, sizes, bins)
 
     @property
-    def atom(self) -> Array:
-        """The atom of each row, in the rows' own order."""
-        atom = np.empty(len(self.order), dtype=np.min_scalar_type(len(self.starts)))
-        atom[self.order] = np.repeat(np.arange(len(self.starts), dtype=atom.dtype), self.sizes)
-        return atom
+    def order(self) -> Array:
+        """The rows atom by atom."""
+        return np.argsort(self.atom, kind="stable")
 
     def atom_sums(self, residuals: Array) -> Array:
         """(atoms, v) sums of residuals (v, n) given in the rows' own order."""
-        if residuals.size < _ONE_BY_ONE:
-            return np.ascontiguousarray(run_sums(residuals[:, self.order], self.starts).T)
-        return np.stack([run_sums(row[self.order], self.starts) for row in residuals], axis=1)
+        return self.sums_of(lambda rows: residuals[:, rows], len(residuals))
+
+    def sums_of(self, values: Callable[[slice], Array], number: int = 1) -> Array:
+        """(atoms, number) sums of values of the rows, which are asked for a block of rows at a time."""
+        sums = np.zeros((len(self.sizes), number))
+        for start in range(0, len(self.atom), SUMMED_ROWS):
+            rows = slice(start, start + SUMMED_ROWS)
+            atom = self.atom[rows].astype(np.intp)
+            for v, each in enumerate(values(rows)):
+                sums[:, v] += np.bincount(atom, each, len(self.sizes))
+        return sums
 
     def pairs(self, residuals: Array) -> Array:
         """(counts, v): Σ_{i≠j} G_ij r_i r_j for each row of residuals (v, n)."""
@@ -144,7 +158,7 @@ class BinCells:
         atom = self.atom.astype(np.int64)
         out = np.zeros((len(self.bins), groups))
         for r in residuals:
-            sums = sparse.coo_array((r, (group, atom)), shape=(groups, len(self.starts))).tocsr()
+            sums = sparse.coo_array((r, (group, atom)), shape=(groups, len(self.sizes))).tocsr()
             for place, b in enumerate(self.bins):
                 if b.alone:
                     continue
@@ -284,6 +298,8 @@ def refuse_misfit(sample: Sample, rule: BinningRule) -> None:
         raise ValueError(
             f"{rule!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
         )
+    if isinstance(rule, Edges) and rule.per_view and len(rule.values) != sample.views:
+        raise ValueError(f"edges are of {len(rule.values)} views, the reports have {sample.views}")
     if not sample.joint and isinstance(rule, (VectorRule, Halfspaces)) and not isinstance(rule, RankRule):
         raise ValueError(
             f"{rule!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"
@@ -294,7 +310,8 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
     """Given edges must cover every report."""
     if not isinstance(rule, Edges):
         return
-    low, high = (reports.dtype.type(rule.values[i]) for i in (0, -1))
+    (edges,) = rule.edges(sample.bounds, reports.dtype)
+    low, high = edges.reshape(-1)[[0, -1]]
     if reports.size and (reports.min() < low or reports.max() > high):
         place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
@@ -304,45 +321,70 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
 
 def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
     reports = sample.view(j).astype(working_dtype(sample.reports), copy=False)
-    order = np.argsort(reports, kind="stable")
-    ordered = reports[order]
     if isinstance(rule, AveragedRule):
-        if not isinstance(rule, (TwoBin, Poisson)):
+        kernel = rule.rule if isinstance(rule, OnGrid) else rule
+        if not isinstance(kernel, (TwoBin, Poisson)):
             raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
-        return KernelCells(rule, order, ordered.astype(np.float64), sample.bounds)
+        order = np.argsort(reports, kind="stable")
+        return KernelCells(kernel, order, rule.places(reports[order], sample.bounds), sample.bounds)
+    if isinstance(rule, RankRule) and ties == "row":
+        order = np.argsort(reports, kind="stable")
+        return _partition_cells(Partition(order, rule.cuts(reports[order])), ties)
+    ordered = np.sort(reports)
     if isinstance(rule, FixedRule):
-        refuse_outside_edges(sample, rule, reports)
-        return _bin_cells(order, rule.cut(ordered, sample.bounds), None)
-    assert isinstance(rule, RankRule)
-    tied = np.concatenate([[False], ordered[1:] == ordered[:-1]])
-    return _partition_cells(Partition(order, rule.cuts(ordered), tied), ties)
+        refuse_outside_edges(sample, rule.of_view(j), reports)
+        starts, bins = _atoms(len(ordered), rule.of_view(j).cut(ordered, sample.bounds), None)
+    else:
+        assert isinstance(rule, RankRule)
+        starts, bins = _rank_atoms(len(ordered), rule.cuts(ordered), lambda places: _equal(ordered, places), ties)
+    # Equal reports share their atom, so that a report finds it by its value and no order of the rows is needed.
+    atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
+    first = ordered[starts]
+    for rows in row_blocks(len(reports), 32):
+        atom[rows] = np.searchsorted(first, reports[rows], side="right") - 1
+    return BinCells(atom, np.diff(np.append(starts, len(ordered))), bins)
+
+
+def _equal(ordered: Array, places: Array) -> tuple[Array, Array]:
+    """For places among sorted values, where the values equal to theirs begin and end."""
+    values = ordered[places]
+    return np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
 
 
 def _partition_cells(partition: Partition, ties: str) -> BinCells:
-    n, tied, every = len(partition.order), partition.tied, partition.cuts
-    if ties == "together" and tied is not None:
-        every = tuple(whole_blocks(cuts, tied) for cuts in every)
-    runs = tuple(Runs.between(cuts, n) for cuts in every)
-    return _bin_cells(partition.order, runs, tied if ties == "average" else None)
+    tied = partition.tied
+    blocks: Blocks | None = None
+    if tied is not None:
+        begins = np.append(np.flatnonzero(~tied), len(tied))
+
+        def blocks(places: Array) -> tuple[Array, Array]:
+            block = np.searchsorted(begins, places, side="right") - 1
+            return begins[block], begins[block + 1]
+
+    return BinCells.in_order(partition.order, *_rank_atoms(len(partition.order), partition.cuts, blocks, ties))
 
 
-def whole_blocks(cuts: Array, tied: Array) -> Array:
+def _rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str) -> tuple[Array, tuple[Bins, ...]]:
+    if ties == "together" and blocks is not None:
+        every = tuple(whole_blocks(cuts, blocks, n) for cuts in every)
+    return _atoms(n, tuple(Runs.between(cuts, n) for cuts in every), blocks if ties == "average" else None)
+
+
+def whole_blocks(cuts: Array, blocks: Blocks, n: int) -> Array:
     """Move every cut inside a tie block to the block's end: the block stays with the bin of its first place."""
-    ends = np.append(np.flatnonzero(~tied), len(tied))
-    return np.asarray(ends[np.searchsorted(ends, cuts)])
+    begin, end = blocks(np.minimum(cuts, n - 1))
+    return np.where((begin < cuts) & (cuts < n), end, cuts)
 
 
-def _bin_cells(order: Array, every: tuple[Runs, ...], tied: Array | None) -> BinCells:
-    """Atoms for all counts at once: runs between the union of all cuts, where a divided block is one atom."""
-    n = len(order)
-    union = np.unique(np.concatenate([runs.start for runs in every]))
-    starts = union
-    if tied is not None and tied[union].any():
-        begins = np.append(np.flatnonzero(~tied), n)
-        block = np.searchsorted(begins, union[tied[union]], side="right") - 1
-        starts = np.unique(np.concatenate([union[~tied[union]], begins[block], begins[block + 1]]))
+def _atoms(n: int, every: tuple[Runs, ...], blocks: Blocks | None) -> tuple[Array, tuple[Bins, ...]]:
+    """Where atoms start, for all counts at once: runs between all cuts, where a divided block is one atom."""
+    starts = np.unique(np.concatenate([runs.start for runs in every]))
+    if blocks is not None:
+        begin, end = blocks(starts)
+        divided = begin < starts
+        starts = np.unique(np.concatenate([starts[~divided], begin[divided], end[divided]]))
         starts = starts[starts < n]
-    return BinCells(order, starts, tuple(_bins(starts, runs, n) for runs in every))
+    return starts, tuple(_bins(starts, runs, n) for runs in every)
 
 
 def _bins(starts: Array, runs: Runs, n: int) -> Bins:

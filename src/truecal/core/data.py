@@ -189,6 +189,11 @@ def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> 
     return (slice(start, min(n, start + step)) for start in range(0, n, step))
 
 
+def both_classes(positive: Array) -> Array:
+    """(n, 2): the probabilities of both classes, from those of class 1."""
+    return np.column_stack([1 - positive, positive])
+
+
 def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
     """An (n, k) array of distributions over classes, in its own floating dtype; raises naming row and column.
 

@@ -28,8 +28,8 @@ from .rules import (
     resolve_ties,
 )
 from .sample import Sample
-from .table import BinTable, Moments, Totals
-from .tabulate import map_tables, single_rules, whole_tables
+from .table import BinTable, Moments, PointSums, Totals
+from .tabulate import map_points, map_tables, measurable, single_rules, whole_tables
 from .types import Array
 
 Norm = Literal["l1", "l2"]
@@ -182,6 +182,14 @@ class CalibrationError:
     ) -> list[Moments]:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
+        sample = measurable(sample, rule)
+        if is_tensor(sample.reports) and isinstance(rule, (AveragedRule, Halfspaces)):
+            found = device_backend().as_numbers([device_backend().point_moments(sample, rule, dispatch)])[0]
+            return [Moments(*np.sum(found, axis=0).tolist())]
+        if isinstance(rule, (AveragedRule, Halfspaces)):
+            of_points = PointSums.moments if squares else PointSums.squared_moments
+            found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
+            return [Moments(*np.sum(found, axis=0).tolist())]
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain
         if is_tensor(sample.reports) and not squares:

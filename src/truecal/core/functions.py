@@ -37,15 +37,13 @@ class _ClassOptions(_Options, total=False):
     labels: Any
 
 
-class _ConfidenceOptions(_Options, total=False):
-    strategy: Strategy | Literal["auto"]
-    corrected: Corrected
-    labels: Any
-
-
 class _TopOptions(_Options, total=False):
     strategy: Strategy | Literal["auto"]
     corrected: Corrected
+
+
+class _ConfidenceOptions(_TopOptions, total=False):
+    labels: Any
 
 
 class _FullOptions(_Options, total=False):
@@ -258,16 +256,18 @@ def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ti
     return read_rule(strategy, n_bins, ties, names=names) if vector else read_rule(strategy, n_bins, ties)
 
 
-class _ScoreOptions(TypedDict, total=False):
+class ScoreOptions(TypedDict, total=False):
+    """What functions of a named error take beside the number of bins."""
+
     error: str | CalibrationError
     sample_weight: Any
     labels: Any
 
 
 @overload
-def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[_ScoreOptions]) -> float: ...
+def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[ScoreOptions]) -> float: ...
 @overload
-def score(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ScoreOptions]) -> Array: ...
+def score(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[ScoreOptions]) -> Array: ...
 def score(
     y_true: Any,
     y_proba: Any,

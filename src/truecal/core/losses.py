@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import device_backend, on_device
 from ..backends.numpy import top_class_and_value
-from .data import check_multiclass, check_pair, check_weights
+from .data import check_multiclass, check_pair, check_weights, row_blocks
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
 from .types import Array
@@ -141,7 +141,10 @@ def spherical(y: Array, proba: Array) -> Array:
     >>> round(tc.spherical([1], [[.6, .4]]), 6)
     0.4453
     """
-    squares = np.einsum("ij,ij->i", proba, proba, dtype=np.float64)
+    squares = np.empty(len(y))
+    for rows in row_blocks(len(y), proba.shape[1] * 8):
+        block = proba[rows].astype(np.float64)
+        squares[rows] = np.einsum("ij,ij->i", block, block)
     return np.asarray(1.0 - _own(y, proba) / np.sqrt(squares))
 
 

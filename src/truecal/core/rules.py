@@ -5,8 +5,9 @@ Four families, by what they need to look at:
 
 - `FixedRule`: the cells are intervals given in advance (`EqualWidth`, `Edges`);
 - `RankRule`: the cells are runs of the sorted reports (`Quantile`, `Exact`);
-- `AveragedRule`: the closed form of an average over random partitions (`TwoBin`, `Poisson`);
-- `VectorRule`: cells for vector reports (`ArgmaxQuantile`, `KdTree`, `KMeans`; `Halfspaces` averages over directions).
+- `AveragedRule`: the closed form of an average over random partitions (`TwoBin`, `Poisson`, either `OnGrid`);
+- `VectorRule`: cells for vector reports (`ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, `KMeans`; `Halfspaces` averages
+  over directions).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any, Literal, final
 import numpy as np
 
 from ..backends import device_backend, is_tensor, namespace
-from .data import as_array, check_positive_int, check_seed, shown
+from ..backends.numpy import interval_index, top_class_and_value
+from .data import as_array, check_positive_int, check_seed, shown, working_dtype
 from .sample import Bounds
 from .types import Array
 
@@ -29,6 +31,7 @@ BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
 
 DEFAULT_BINS = 15
+FORM_BLOCK = 1 << 16  # points of an average over cuts that are looked at together
 _MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
 MOST_DIRECTIONS = 10**4  # each costs a pass over the rows, and the average has long settled
@@ -142,6 +145,10 @@ class FixedRule(BinningRule):
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         """For each requested count, all edges in the dtype of the reports."""
 
+    def of_view(self, view: int) -> FixedRule:
+        """The rule of one of several views: the same for all, unless each has edges of its own."""
+        return self
+
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
         """For each requested count, the runs of sorted reports that share an interval."""
         every = self.edges(bounds, ordered.dtype)
@@ -180,9 +187,34 @@ class Runs:
 class AveragedRule(BinningRule):
     """An average over random partitions of the line, through its closed form."""
 
+    def places(self, reports: Array, bounds: Bounds | None) -> Array:
+        """Where reports sit on the line."""
+        return np.asarray(reports, dtype=np.float64)
+
     @abstractmethod
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+        """The form of so many views before its first point."""
+
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        """S'GS for each row S of `sums`, whose columns sit at the sorted `points` (the same for all, or a row each)."""
+        """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
+        running = self.running(len(sums), bounds)
+        for start in range(0, len(points), FORM_BLOCK):
+            block = slice(start, start + FORM_BLOCK)
+            running.add(points[block], sums[:, block])
+        return running.value
+
+
+class RunningForm(ABC):
+    """A quadratic form of sums at sorted points, added up block by block: no more than a block of them is held."""
+
+    @abstractmethod
+    def add(self, points: Array, sums: Array) -> None:
+        """The next points, none smaller than the last, and (views, points) sums at them."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Array:
+        """S'GS of each view."""
 
 
 class VectorRule(BinningRule):
@@ -303,24 +335,60 @@ def _crowded(ordered: Array, m: int, bounds: Bounds) -> Runs:
 @final
 @dataclass(frozen=True)
 class Edges(FixedRule):
-    """Bins (e_{j−1}, e_j] between given increasing edges, which must cover every report."""
+    """Bins (e_{j−1}, e_j] between given edges, which must cover every report.
 
-    values: tuple[float, ...]
+    One row of increasing edges serves every view. Several rows, (views, m + 1), give each view its own, such as frozen
+    quantiles of each class; there neighbours may be equal: that bin stays empty, and m stays what was asked for.
+    """
+
+    values: tuple[Any, ...]
 
     def __init__(self, values: Any) -> None:
-        array = np.asarray(as_array(values, "edges"))
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"edges must be numbers, got {shown(values)}")
-        array = array.astype(np.float64)
-        if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
+        array = _read_edges(values, 2)
+        if array.ndim == 1 and not (np.diff(array) > 0).all():
             raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
-        object.__setattr__(self, "values", tuple(array.tolist()))
+        object.__setattr__(self, "values", _nested(array))
+
+    @property
+    def per_view(self) -> bool:
+        """Whether each view has edges of its own."""
+        return isinstance(self.values[0], tuple)
+
+    def of_view(self, view: int) -> FixedRule:
+        return Edges([self.values[view]]) if self.per_view else self
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         return (np.asarray(self.values, dtype=dtype),)
 
+    def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
+        (edges,) = self.edges(bounds, ordered.dtype)
+        inner = edges.reshape(-1, edges.shape[-1])[0, 1:-1]
+        return (Runs.between(np.searchsorted(ordered, inner, side="right"), len(ordered)),)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of bins of a view."""
+        return len(self.values[0] if self.per_view else self.values) - 1
+
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (float(len(self.values) - 1),)
+        return (float(self.n_cells),)
+
+
+def _read_edges(values: Any, most: int) -> Array:
+    """Finite edges in order, in at most so many dimensions; those of a row may repeat."""
+    array = np.asarray(as_array(values, "edges"))
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"edges must be numbers, got {shown(values)}")
+    array = array.astype(np.float64)
+    if not 1 <= array.ndim <= most or array.shape[-1] < 2 or not array.size or not np.isfinite(array).all():
+        raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
+    if not (np.diff(array, axis=-1) >= 0).all():
+        raise ValueError(f"edges must not decrease within a row, got {shown(values)}")
+    return array
+
+
+def _nested(array: Array) -> tuple[Any, ...]:
+    return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
 
 
 @final
@@ -346,23 +414,46 @@ class TwoBin(AveragedRule):
     With prefix sums L_j of the sorted residuals and gaps w_j, n²·error = Σ_j w_j (L_j² + (T − L_j)²).
     """
 
-    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
         if bounds is None:
             raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
-        xp = namespace(points)
-        low, high = bounds
-        first, last = points[..., 0] - low, high - points[..., -1:]
-        gaps = xp.concatenate([xp.diff(points), last], -1) / (high - low)
-        centred = xp.cumsum(sums, 1)
-        half = centred[:, -1:] / 2
-        total_sq = 4 * half[:, 0] ** 2
-        centred -= half  # L − T/2 keeps the sum free of cancellation
-        inner = xp.einsum("...j,...j,...j->...", gaps, centred, centred)
-        whole: Array = 2 * (first / (high - low) * total_sq / 4 + inner) + total_sq / 2
-        return whole
+        return _RunningTwoBin(bounds, np.zeros(views))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)
+
+
+@final
+class _RunningTwoBin(RunningForm):
+    """Σ_j w_j (L_j² + (T − L_j)²) = 2 Σ w L² − 2T Σ w L + T², since the gaps w add up to 1.
+
+    No digits are lost: Σ w L² is at most the value itself, and |T Σ w L| at most √2 times it.
+    """
+
+    def __init__(self, bounds: Bounds, zero: Array) -> None:
+        self._low, self._high = bounds
+        self._last = self._low
+        self._prefix, self._first, self._second = zero, zero, zero
+
+    def add(self, points: Array, sums: Array) -> None:
+        gaps = np.diff(points, prepend=self._last) / (self._high - self._low)
+        prefix = np.cumsum(sums, axis=1)  # after each point
+        prefix += self._prefix[:, None]
+        self._add_gap(gaps[0])
+        before = prefix[:, :-1] * gaps[1:]
+        self._first = self._first + before.sum(axis=1)
+        self._second = self._second + np.einsum("vj,vj->v", prefix[:, :-1], before)
+        self._prefix, self._last = prefix[:, -1].copy(), float(points[-1])
+
+    def _add_gap(self, gap: float) -> None:
+        """The gap after the last point so far."""
+        self._first = self._first + gap * self._prefix
+        self._second = self._second + gap * self._prefix**2
+
+    @property
+    def value(self) -> Array:
+        gap, total = (self._high - self._last) / (self._high - self._low), self._prefix
+        return np.asarray(2 * (self._second + gap * total**2) - 2 * total * (self._first + gap * total) + total**2)
 
 
 @final
@@ -379,18 +470,34 @@ class Poisson(AveragedRule):
             raise ValueError(f"theta must be a positive number, got {shown(self.theta)}")
         object.__setattr__(self, "theta", float(self.theta))
 
-    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        xp = namespace(points)
-        with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
-            decay = xp.exp(-xp.diff(points, prepend=points[..., :1]) / self.theta)
-        carried = decayed_prefix(decay, sums)
-        whole: Array = xp.einsum("vj,vj->v", sums, sums + 2 * carried)
-        return whole
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+        return _RunningPoisson(self.theta, np.zeros(views))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         if bounds is None:
             raise ValueError("the number of Poisson cuts needs range=(low, high), since reports are not probabilities")
         return (max(1.0, (bounds[1] - bounds[0]) / self.theta),)
+
+
+@final
+class _RunningPoisson(RunningForm):
+    """Σ_j S_j (S_j + 2A_j), A_j = (A_{j−1} + S_{j−1}) exp(−(u_j − u_{j−1})/θ)."""
+
+    def __init__(self, theta: float, zero: Array) -> None:
+        self._theta, self._last = theta, 0.0
+        self._carried, self._value = zero, zero  # A + S at the last point
+
+    def add(self, points: Array, sums: Array) -> None:
+        with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
+            decay = np.exp(-np.diff(points, prepend=points[0]) / self._theta)
+            since = np.exp(-(points - self._last) / self._theta) if self._carried.any() else np.zeros(len(points))
+        carried = decayed_prefix(decay, sums) + self._carried[:, None] * since
+        self._value = self._value + np.einsum("vj,vj->v", sums, sums + 2 * carried)
+        self._carried, self._last = carried[:, -1] + sums[:, -1], float(points[-1])
+
+    @property
+    def value(self) -> Array:
+        return self._value
 
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:
@@ -406,6 +513,43 @@ def decayed_prefix(decay: Array, sums: Array) -> Array:
         factor[..., :step] = 0.0
         step *= 2
     return carried
+
+
+@final
+@dataclass(frozen=True)
+class OnGrid(AveragedRule):
+    """An average over cuts that fall only between the cells of an equal-width grid, so that sums over cells are enough.
+
+    TwoBin: of N cells one of N − 1 inner edges is the cut, or none is, each with chance 1/N, so G = 1 − |a − b|/N for
+    cells a and b. Poisson: each inner edge is a cut with chance 1 − exp(−1/(Nθ)). Both are averages of partitions made
+    without outcomes, hence exactly truthful, and the kernel of the rule itself between the midpoints of the cells.
+    """
+
+    rule: TwoBin | Poisson
+    cells: int = 4096
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, (TwoBin, Poisson)):
+            raise TypeError(f"OnGrid takes TwoBin() or Poisson(theta), got {shown(self.rule)}")
+        check_positive_int(self.cells, "cells", _MOST_EDGES)
+
+    def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
+        """The edges of the grid in the dtype of the reports."""
+        return EqualWidth(self.cells).edges(bounds, dtype)[0]
+
+    def midpoints(self, bounds: Bounds | None) -> Array:
+        """Where the cells sit."""
+        low, high = _needed(bounds)
+        return np.asarray(low + (high - low) * ((np.arange(self.cells) + 0.5) / self.cells))
+
+    def places(self, reports: Array, bounds: Bounds | None) -> Array:
+        return np.asarray(self.midpoints(bounds)[interval_index(reports, self.edges(bounds, reports.dtype))])
+
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+        return self.rule.running(views, bounds)
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return self.rule.sizes(rows, views, bounds)
 
 
 @final
@@ -437,6 +581,53 @@ def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
     runs = zip(starts.tolist(), sizes.tolist(), strict=True)
     cuts = np.concatenate([start + np.append(quantile_cuts(size, m), size) for start, size in runs if size])
     return np.unique(cuts)[:-1]
+
+
+@final
+@dataclass(frozen=True)
+class ArgmaxEdges(VectorRule):
+    """Within each argmax class j, bins of the confidence between the edges of row j: `ArgmaxQuantile`, frozen.
+
+    `values` is (k, m + 1) and does not decrease within a row; cell j·m + b is bin b of argmax class j.
+    """
+
+    values: tuple[tuple[float, ...], ...]
+
+    def __init__(self, values: Any) -> None:
+        array = _read_edges(values, 2)
+        if array.ndim != 2:
+            raise ValueError(f"edges must have one row per class, got shape {array.shape}")
+        object.__setattr__(self, "values", _nested(array))
+
+    @property
+    def n_cells(self) -> int:
+        """The number of bins within a class."""
+        return len(self.values[0]) - 1
+
+    def edges(self, dtype: np.dtype[Any]) -> Array:
+        """All edges in the dtype of the reports."""
+        return np.asarray(self.values, dtype=dtype)
+
+    def index(self, reports: Array) -> Array:
+        """The cell of each row."""
+        if reports.shape[1] != len(self.values):
+            raise ValueError(f"edges are of {len(self.values)} classes, reports have {reports.shape[1]}")
+        top, confidence = top_class_and_value(reports)
+        edges, cell = self.edges(working_dtype(reports)), np.empty(len(reports), dtype=np.intp)
+        confidence = confidence.astype(edges.dtype, copy=False)
+        for j, row in enumerate(edges):
+            mine = np.flatnonzero(top == j)
+            cell[mine] = j * self.n_cells + interval_index(confidence[mine], row)
+        return cell
+
+    def partition(self, reports: Array) -> Partition:
+        cell = self.index(reports)
+        order = np.argsort(cell, kind="stable")
+        inner = np.arange(1, self.n_cells * len(self.values))
+        return Partition(order, (np.searchsorted(cell[order], inner, side="left"),))
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return (float(self.n_cells * len(self.values)),)
 
 
 @final

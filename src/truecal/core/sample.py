@@ -14,6 +14,7 @@ from ..backends import device_backend, is_tensor
 from .types import Array
 
 Bounds = tuple[float, float]
+EVERY = slice(None)
 _LEAST_WEIGHT = 2.0**-100
 
 
@@ -40,7 +41,8 @@ class Sample:
     wrong: Array | None = None
     """For confidence: which top classes were wrong (with soft labels, how much), the source of its correction."""
     distributions: Array | None = None
-    """The distributions over classes that the reports come from, where they do: labels of a calibrated world."""
+    """The distributions over classes that the reports come from, where they do: labels of a calibrated world. (n,) are
+    probabilities of class 1 of two."""
     labels: Array | None = None
     """The class that came in each row, or its label distribution, beside `distributions`."""
 
@@ -60,6 +62,12 @@ class Sample:
     @property
     def row_weights(self) -> Array:
         return np.ones(self.rows) if self.weights is None else self.weights
+
+    def weights_of(self, rows: slice) -> Array:
+        """The weights of some rows, 1 where there are none."""
+        if self.weights is not None:
+            return self.weights[rows]
+        return np.ones(len(range(*rows.indices(self.rows))))
 
     @property
     def total_weight(self) -> float:
@@ -92,20 +100,22 @@ class Sample:
         """The reports of view j."""
         return self.reports if self.reports.ndim == 1 else self.reports[:, j]
 
-    def outcome(self, columns: slice) -> Array:
-        """Outcomes of the views in `columns`, as (views, n) float64."""
+    def outcome(self, columns: slice, rows: slice = EVERY) -> Array:
+        """Outcomes of the views in `columns`, as (views, rows) float64."""
         if self.values is not None:
-            return np.asarray(np.atleast_2d(self.values.T)[columns], dtype=np.float64)
+            return np.asarray(np.atleast_2d(self.values[rows].T)[columns], dtype=np.float64)
         assert self.marks is not None
+        marks = self.marks[rows]
         if self.reports.ndim == 1:
-            return np.atleast_2d(self.marks).astype(np.float64)
-        return np.asarray(self.marks[None, :] == np.arange(self.views)[columns, None], dtype=np.float64)
+            return np.atleast_2d(marks).astype(np.float64)
+        return np.asarray(marks[None, :] == np.arange(self.views)[columns, None], dtype=np.float64)
 
-    def residuals(self, columns: slice) -> Array:
-        """w·(report − outcome) of some views, as (views, n) float64."""
-        reports = self.reports[None, :] if self.reports.ndim == 1 else self.reports[:, columns].T
-        r = reports.astype(np.float64) - self.outcome(columns)
-        return r if self.weights is None else r * self.weights
+    def residuals(self, columns: slice, rows: slice = EVERY) -> Array:
+        """w·(report − outcome) of some views, as (views, rows) float64."""
+        reports = self.reports[None, rows] if self.reports.ndim == 1 else self.reports[rows, columns].T
+        r = reports.astype(np.float64)
+        r -= self.outcome(columns, rows)
+        return r if self.weights is None else r * self.weights[rows]
 
     @cached_property
     def residual_sq(self) -> Array:
@@ -140,7 +150,7 @@ class Sample:
             reports[np.arange(len(reports)), marks] -= 1.0
         return reports
 
-    def take(self, rows: Array) -> Sample:
+    def take(self, rows: Array | slice) -> Sample:
         """Some of the rows."""
         return self._each(lambda part: part[rows])
 

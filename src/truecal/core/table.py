@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from ..backends import is_tensor, namespace
 from .data import shown
 from .properties import Property
-from .rules import AveragedRule, BinningRule, FixedRule, Halfspaces, TwoBin
+from .rules import AveragedRule, BinningRule, FixedRule, OnGrid
 from .sample import Bounds, Sample
 from .types import Array
 
@@ -75,8 +77,7 @@ class BinTable:
 
     A table knows its property and the rule of its cells, at one bin count with its treatment of ties, and refuses to be
     merged with, or read as, another. It is a commutative monoid: `BinTable.empty(property, rule)` and `merge`, for
-    cells that are fixed in advance. `edges` are those of the cells, None when the cells came from the sample itself;
-    `points` are the reports at which the cells of an averaged rule sit.
+    cells that are fixed in advance. `edges` are those of the cells, None when the cells came from the sample itself.
     """
 
     kind: str
@@ -100,7 +101,6 @@ class BinTable:
     joint: bool = False
     bounds: Bounds | None = (0.0, 1.0)
     edges: Array | None = None
-    points: Array | None = None
 
     @staticmethod
     def empty(property: Property, binning: BinningRule, *, views: int = 1, dtype: Any = np.float64) -> BinTable:
@@ -191,35 +191,18 @@ class BinTable:
 
     # -- what is read off it ------------------------------------------------------------------------------------------
 
-    @property
-    def _averaged(self) -> AveragedRule | None:
-        if isinstance(self.rule, Halfspaces):
-            return TwoBin()
-        return self.rule if isinstance(self.rule, AveragedRule) else None
-
-    def form(self, sums: Array, variance: Array | float = 0.0) -> Array:
-        """Per view, the rule's quadratic form S'GS of cell sums; cells that are bins add what tie orders leave open."""
-        if self._averaged is None:
-            squares: Array = namespace(sums).linalg.vecdot(sums, sums)
-            return squares if isinstance(variance, float) else squares + variance.sum(-1)
-        assert self.points is not None
-        bounds = (0.0, 1.0) if isinstance(self.rule, Halfspaces) else self.bounds
-        return self._averaged.form(self.points, sums, bounds)
-
     def squared(self) -> Array:
-        """Per view, S'GS of the residual sums."""
-        return self.form(self.residual, self.tie_variance)
+        """Per view, Σ_B S_B² of the residual sums, with what the orders of equal reports leave open."""
+        squares: Array = namespace(self.residual).linalg.vecdot(self.residual, self.residual)
+        return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]
 
     def gap_sq(self) -> Array:
         """Per view, the mean product of the residuals of two different rows of one cell, cells weighted by their rows.
 
-        Bins: Σ_B n_B ĝ_B / Σ n_B over cells with two rows or more, ĝ_B = (S_B² − Σ_B r²)/(n_B(n_B − 1)); averages over
-        cuts: Σ_{i≠j} G_ij r_i r_j / Σ_{i≠j} G_ij. Weights replace rows.
+        Σ_B n_B ĝ_B / Σ n_B over cells with two rows or more, ĝ_B = (S_B² − Σ_B r²)/(n_B(n_B − 1)); weights replace
+        rows.
         """
         assert self.residual_sq is not None
-        if self._averaged is not None:
-            pairs = self.squared() - self.residual_sq.sum(1)
-            return _ratio(pairs, self._pair_weight())
         xp = namespace(self.count)
         pairs = xp.square(self.residual) + self.tie_variance - self.residual_sq
         weight = xp.square(self.count) - self.cell_weight_sq
@@ -229,20 +212,26 @@ class BinTable:
         gaps = xp.where(met, pairs, 0.0) / xp.where(met, weight, 1.0)
         return _ratio((self.count * gaps).sum(1), xp.where(met, self.count, 0.0).sum(1))
 
-    def _pair_weight(self) -> Array:
-        """Per view, Σ_{i≠j} G_ij w_i w_j, for averages over cuts."""
-        return self.form(self.count) - self.cell_weight_sq.sum(1)  # type: ignore[no-any-return]
-
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
+        if isinstance(self.rule, OnGrid):
+            return self._grid_moments(self.rule)
         return Moments(
             squared=_number(self.squared().sum()),
-            absolute=0.0 if self._averaged is not None else self.absolute_moments().absolute,
+            absolute=self.absolute_moments().absolute,
             own=_number(self.residual_sq.sum()),
             gap_sq=_number(self.gap_sq().sum()),
-            pair_weight=_number(self._pair_weight().sum()) if isinstance(self.rule, Halfspaces) else 0.0,
         )
+
+    def _grid_moments(self, rule: OnGrid) -> Moments:
+        """The same where the cells are those of a grid between which an average cuts."""
+        assert self.residual_sq is not None
+        points, found = rule.midpoints(self.bounds), []
+        for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
+            block = PointBlock(points, r[None], w[None], own.sum(keepdims=True), float(w_sq.sum()))
+            found.append(PointSums(rule, self.bounds, 1, partial(iter, [block])).moments())
+        return Moments(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
@@ -255,6 +244,53 @@ class BinTable:
 
 def _number(x: Any) -> Any:
     return x if is_tensor(x) else float(x)
+
+
+class PointBlock(NamedTuple):
+    """Some of the points of an average over cuts: where they are, and what the rows there add up to."""
+
+    points: Array
+    residual: Array
+    """(views, points) Σ w·residual."""
+    weight: Array
+    """(1, points) Σ w."""
+    own: Array
+    """(views,) Σ (w·residual)² over all rows of the block."""
+    weight_sq: float
+    """Σ w² over all rows of the block."""
+
+
+@dataclass(frozen=True)
+class PointSums:
+    """What a table is to bins, for an average over cuts: its cells are the points themselves, as many as there may be
+    rows, so they are read block by block and never held."""
+
+    rule: AveragedRule
+    bounds: Bounds | None
+    views: int
+    blocks: Callable[[], Iterator[PointBlock]]
+
+    def squared_moments(self) -> Moments:
+        """What a squared error needs, and no more."""
+        squared = self.rule.running(self.views, self.bounds)
+        for block in self.blocks():
+            squared.add(block.points, block.residual)
+        return Moments(squared=float(squared.value.sum()))
+
+    def moments(self) -> Moments:
+        """Everything numbers need; per view, gap² = Σ_{i≠j} G_ij r_i r_j / Σ_{i≠j} G_ij w_i w_j."""
+        squared, weight = self.rule.running(self.views, self.bounds), self.rule.running(1, self.bounds)
+        own, weight_sq = np.zeros(self.views), 0.0
+        for block in self.blocks():
+            squared.add(block.points, block.residual)
+            weight.add(block.points, block.weight)
+            own += block.own
+            weight_sq += block.weight_sq
+        pair_weight = np.broadcast_to(weight.value - weight_sq, own.shape)
+        gaps = _ratio(squared.value - own, pair_weight)
+        sums = (squared.value, own, gaps, pair_weight)
+        whole = dict(zip(("squared", "own", "gap_sq", "pair_weight"), (float(x.sum()) for x in sums), strict=True))
+        return Moments(**whole)
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:

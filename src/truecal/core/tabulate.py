@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,9 +16,20 @@ from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
 from .data import shown, working_dtype
 from .properties import Property
-from .rules import AveragedRule, BinningRule, EqualWidth, FixedRule, Halfspaces, RankRule, resolve_ties
+from .rules import (
+    FORM_BLOCK,
+    ArgmaxEdges,
+    AveragedRule,
+    BinningRule,
+    Edges,
+    EqualWidth,
+    FixedRule,
+    Halfspaces,
+    RankRule,
+    resolve_ties,
+)
 from .sample import Sample
-from .table import BinTable, Totals
+from .table import BinTable, PointBlock, PointSums, Totals
 from .types import Array
 
 Tables = tuple[BinTable, ...]
@@ -62,13 +73,19 @@ def whole_tables(
     if isinstance(rule, (AveragedRule, Halfspaces)):
         raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
     rule = rule.at(sample.rows, sample.views)
+    sample = measurable(sample, rule)
     most = max(rule.counts or (1,)) if isinstance(rule, EqualWidth) else 1
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
     if is_tensor(sample.reports):
         parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
-    return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+    return tuple(in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+
+
+def measurable(sample: Sample, rule: BinningRule) -> Sample:
+    """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
+    return sample.on_host() if is_tensor(sample.reports) and not device_backend().has(rule) else sample
 
 
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
@@ -92,10 +109,10 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
         arrays = [np.zeros_like(part.count) if a is None else a for a, part in zip(arrays, parts, strict=True)]
         return np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in arrays])
 
-    return replace(parts[0], points=None, **{name: column(name) for name in _POWERS})
+    return replace(parts[0], **{name: column(name) for name in _POWERS})
 
 
-def _in_unit(table: BinTable, sample: Sample) -> BinTable:
+def in_unit(table: BinTable, sample: Sample) -> BinTable:
     """The table with weights as the user gave them, so that tables of different samples can be merged."""
     exponent = sample.weight_exponent
     if sample.weights is None or exponent == 0:
@@ -134,12 +151,38 @@ def map_tables(
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
     make = build.general_tables if build.needs_cells else build.plain_tables
+    return _over_tiles(sample, dispatch, lambda tile: [reduce(tables) for tables in make(tile)])
+
+
+def map_points(
+    sample: Sample,
+    rule: AveragedRule | Halfspaces,
+    reduce: Callable[[PointSums], Reduced],
+    *,
+    cells: Iterable[Piece] | None = None,
+    dispatch: Dispatch = DISPATCH,
+) -> list[Reduced]:
+    """The same for averages over cuts: the sums of a few views at a time, read point by point."""
+    refuse_misfit(sample, rule)
+    if cells is not None:
+        return [reduce(sums) for piece in cells for sums in _kernel_points(sample, piece)]
+    if isinstance(rule, AveragedRule) and not needs_cells(sample, ""):
+        build = _Builder(sample, rule, "", False, dispatch)
+        return _over_tiles(sample, dispatch, lambda tile: [reduce(sums) for sums in build.plain_points(tile)])
+
+    def general(tile: slice) -> list[Reduced]:
+        return [reduce(s) for piece in pieces(sample, rule, "", tile) for s in _kernel_points(sample, piece)]
+
+    return _over_tiles(sample, dispatch, general)
+
+
+def _over_tiles(sample: Sample, dispatch: Dispatch, work: Callable[[slice], list[Reduced]]) -> list[Reduced]:
+    """What `work` gives for each tile of views, in their order."""
     tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, dispatch))
     if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
-        return [reduce(tables) for tile in tiles for tables in make(tile)]
+        return [item for tile in tiles for item in work(tile)]
     with ThreadPoolExecutor(dispatch.threads) as pool:
-        done = pool.map(lambda tile: [reduce(tables) for tables in make(tile)], tiles)
-        return [item for items in done for item in items]
+        return [item for items in pool.map(work, tiles) for item in items]
 
 
 def needs_cells(sample: Sample, ties: str) -> bool:
@@ -189,9 +232,16 @@ class _Builder:
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
 
     @property
+    def own_edges(self) -> bool:
+        """Whether each view has edges of its own."""
+        return isinstance(self.rule, Edges) and self.rule.per_view
+
+    @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
         if self.needs_cells or not isinstance(self.rule, FixedRule) or not self.few_edges:
+            return False
+        if self.own_edges:
             return False
         edges, views = sum(len(e) for e in self.edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
@@ -244,7 +294,7 @@ class _Builder:
         if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
             yield self._bucketed_tables(cuts)
             return
-        if isinstance(rule, FixedRule) and not self.few_edges:
+        if isinstance(rule, FixedRule) and (self.own_edges or not self.few_edges):
             yield from self.general_tables(columns)
             return
         marked = self._marked_reports(columns)
@@ -257,11 +307,24 @@ class _Builder:
             yield self._sorted_interval_tables(reports, marked)
             return
         for row, own in zip(reports, marked, strict=True):
-            if isinstance(rule, AveragedRule):
-                yield (self._points_table(row, *own),)
-            else:
-                assert isinstance(rule, RankRule)
-                yield self._shared_cut_tables(row[None, :], [own], rule.cuts(row))
+            assert isinstance(rule, RankRule)
+            yield self._shared_cut_tables(row[None, :], [own], rule.cuts(row))
+
+    def plain_points(self, columns: slice) -> Iterator[PointSums]:
+        """The sums of averages over cuts, view by view, from sorted values."""
+        assert isinstance(self.rule, AveragedRule)
+        marked = self._marked_reports(columns)
+        reports = self._own_reports(columns)
+        reports.sort(axis=1)
+        for row, (own, complement) in zip(reports, marked, strict=True):
+            yield PointSums(
+                self.rule, self.sample.bounds, 1, partial(_point_blocks, row, own, complement, self._places)
+            )
+
+    def _places(self, values: Array) -> Array:
+        """Where reports sit on the line."""
+        assert isinstance(self.rule, AveragedRule)
+        return self.rule.places(values, self.sample.bounds)
 
     def _own_reports(self, columns: slice) -> Array:
         """The reports of some views, as rows of an array that may be overwritten."""
@@ -277,8 +340,9 @@ class _Builder:
         dtype = working_dtype(sample.reports)
         if sample.reports.ndim == 1:
             complement = bool(2 * np.count_nonzero(sample.marks) > sample.rows)
-            chosen = ~sample.marks if complement else sample.marks
-            return [(np.sort(sample.reports[chosen].astype(dtype, copy=False)), complement)]
+            own = sample.reports[~sample.marks if complement else sample.marks].astype(dtype, copy=False)
+            own.sort()
+            return [(own, complement)]
         first, stop, _ = columns.indices(sample.views)
         rows = np.flatnonzero((sample.marks >= first) & (sample.marks < stop))
         label = sample.marks[rows]
@@ -286,20 +350,6 @@ class _Builder:
         order = np.lexsort((own, label))
         ends = np.cumsum(np.bincount(label - first, minlength=stop - first))
         return [(part, False) for part in np.split(own[order], ends[:-1])]
-
-    def _points_table(self, ordered: Array, marked: Array, complement: bool) -> BinTable:
-        """Every distinct report is a cell of its own."""
-        starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
-        values = ordered[starts]
-        points = values.astype(np.float64, copy=False)
-        count = np.diff(np.append(starts, self.sample.rows)).astype(np.float64)
-        marks = np.diff(np.searchsorted(marked, values), append=len(marked)).astype(np.float64)
-        outcome = count - marks if complement else marks
-        grid, rest = kernels.grid_part(points)
-        residual = (count * grid / kernels.GRID - outcome) + count * rest
-        own = outcome * np.square(points - 1) + (count - outcome) * np.square(points)
-        sums = [x[None, :] for x in (count, outcome, residual, own)]
-        return self.table(0, sums, np.broadcast_to(0.0, sums[0].shape), points=points)
 
     def _shared_cut_tables(
         self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: tuple[Array, ...]
@@ -373,39 +423,31 @@ class _Builder:
     def piece_tables(self, piece: Piece) -> Iterator[Tables]:
         """The tables of one piece, a few of its views at a time."""
         for tile in piece.tiles(self.sample.rows, 1 << 20):
-            sums = self._row_sums(tile)
-            if isinstance(piece.cells, KernelCells):
-                yield (self._kernel_table(piece.cells, sums),)
-            else:
-                yield self._bin_tables(piece.cells, sums)
+            assert isinstance(piece.cells, BinCells)
+            yield self._bin_tables(piece.cells, tile)
 
-    def _row_sums(self, columns: slice) -> Iterator[Array]:
-        """weight, weight·outcome, weight·residual, (weight·residual)² and weight² per view and row, one by one."""
-        residual, w = self.sample.residuals(columns), self.sample.row_weights
-        yield np.broadcast_to(w, residual.shape)
-        yield w * self.sample.outcome(columns)
-        yield residual
-        yield np.square(residual)
-        yield np.broadcast_to(np.square(w), residual.shape)
-
-    def _kernel_table(self, cells: KernelCells, rows: Iterator[Array]) -> BinTable:
-        points = cells.points
-        starts = np.concatenate([[0], np.flatnonzero(points[1:] != points[:-1]) + 1])
-        sums = np.stack([kernels.run_sums(x[:, cells.order], starts) for x in rows])
-        return self.table(0, sums[:4], np.zeros_like(sums[0]), points=points[starts], weight_sq=self._weight_sq(sums))
+    def _row_sums(self, columns: slice, rows: slice) -> Array:
+        """weight, weight·outcome, weight·residual, (weight·residual)² and weight² of each view, for some rows."""
+        residual, w = self.sample.residuals(columns, rows), self.sample.weights_of(rows)
+        parts = (w, w * self.sample.outcome(columns, rows), residual, np.square(residual), np.square(w))
+        return np.concatenate([np.broadcast_to(part, residual.shape) for part in parts])
 
     def _weight_sq(self, sums: Array) -> Array | None:
         return None if self.sample.weights is None else np.asarray(sums[4])
 
-    def _bin_tables(self, cells: BinCells, rows: Iterator[Array]) -> Tables:
-        parts = [cells.atom_sums(x) for x in rows]
-        views, atoms = parts[0].shape[1], np.concatenate(parts, axis=1)
+    def _bin_tables(self, cells: BinCells, columns: slice) -> Tables:
+        views = len(range(*columns.indices(self.sample.views)))
+        atoms = cells.sums_of(partial(self._row_sums, columns), 5 * views)
 
         def of(what: int) -> slice:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges = self.edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
+        edges: tuple[Array | None, ...] = (None,) * len(cells.bins)
+        if isinstance(self.rule, FixedRule) and self.few_edges:
+            edges = self.edges()
+        elif isinstance(self.rule, ArgmaxEdges):
+            edges = (self.rule.edges(working_dtype(self.sample.reports)),)
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
@@ -415,6 +457,45 @@ class _Builder:
             more = {"weight_sq": self._weight_sq(whole), "weight_variance": of_weight, "edges": edges[c]}
             tables.append(self.table(c, whole[:4], _spread_out(bins, variance), **more))
         return tuple(tables)
+
+
+def _point_blocks(
+    ordered: Array, marked: Array, complement: bool, places: Callable[[Array], Array]
+) -> Iterator[PointBlock]:
+    """Sorted reports of 0/1 outcomes, with those of marked rows (unmarked ones: complement): a point per value."""
+    start, before = 0, 0
+    while start < len(ordered):
+        here = ordered[start : start + FORM_BLOCK]
+        starts = np.concatenate([[0], np.flatnonzero(here[1:] != here[:-1]) + 1])
+        values = here[starts]
+        stop = int(np.searchsorted(ordered, values[-1], side="right"))  # equal reports are never in two blocks
+        count = np.diff(np.append(starts, stop - start)).astype(np.float64)
+        ends = np.searchsorted(marked, values, side="right")
+        marks = np.diff(ends, prepend=before).astype(np.float64)
+        outcome = count - marks if complement else marks
+        points = values.astype(np.float64, copy=False)
+        grid, rest = kernels.grid_part(points)
+        residual = (count * grid / kernels.GRID - outcome) + count * rest
+        own = kernels.dot(outcome, np.square(points - 1)) + kernels.dot(count - outcome, np.square(points))
+        yield PointBlock(places(values), residual[None], count[None], np.array([own]), float(stop - start))
+        start, before = stop, int(ends[-1])
+
+
+def _kernel_points(sample: Sample, piece: Piece) -> Iterator[PointSums]:
+    """Weights, real outcomes and directions: the sums of the cells that inference uses, a point per row."""
+    cells = piece.cells
+    assert isinstance(cells, KernelCells)
+    for tile in piece.tiles(sample.rows, 1 << 20):
+        residual = sample.residuals(tile)
+        yield PointSums(cells.rule, cells.bounds, len(residual), partial(_row_blocks, cells, residual, sample.weights))
+
+
+def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> Iterator[PointBlock]:
+    for start in range(0, len(cells.order), FORM_BLOCK):
+        rows = cells.order[start : start + FORM_BLOCK]
+        r, w = residual[:, rows], np.ones(len(rows)) if weights is None else weights[rows]
+        own = np.einsum("vi,vi->v", r, r)
+        yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], own, kernels.dot(w, w))
 
 
 def _spread_out(bins: Bins, values: Array) -> Array:

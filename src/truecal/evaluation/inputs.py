@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..backends.numpy import top_class
 from ..baselines import BASELINES, ERRORS
-from ..core.data import as_array, check_multiclass, check_weights, shown
-from ..core.losses import LOSSES
+from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
+from ..core.losses import LOSSES, Loss
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array
 
 if TYPE_CHECKING:
-    from ..inference.mean_losses import Values
+    from ..inference.mean_losses import Losses, Values
 
 Kind = Literal["multiclass", "binary", "top_label"]
 
@@ -81,66 +80,78 @@ class Inputs:
         """What the named error measures, made once for all errors of a property and never validated again."""
         property = ERRORS[error].property
         if property.kind not in self._samples:
-            two = self.kind == "binary" and not isinstance(property, Binary)
-            arrays = self.classes if two else (self.y, self.reports)
-            self._samples[property.kind] = property.sample(*arrays, self.weights)
+            self._samples[property.kind] = property.sample(self.y, self.reports, self.weights)
         return self._samples[property.kind]
+
+    def forget(self, error: str) -> None:
+        """Let go of the sample of an error; it is made again if it is asked for."""
+        self._samples.pop(ERRORS[error].property.kind, None)
 
     @cached_property
     def _samples(self) -> dict[str, Sample]:
         return {}
 
-    @cached_property
-    def classes(self) -> tuple[Array, Array]:
-        """Class indices and a column of probabilities per class; of the top class alone, whether it was right."""
-        if self.kind == "multiclass":
-            return self.y, self.reports
-        return self.y.astype(np.intp), np.column_stack([1 - self.reports, self.reports])
-
-    def loss_values(self) -> Iterator[tuple[str, Values]]:
+    def loss_values(self) -> Iterator[tuple[str, Losses]]:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
         from ..inference.mean_losses import loss_values, top_label_table
 
-        y, proba = self.classes
         tables: dict[str, Any] = {name: name for name in LOSSES}
         if self.kind == "top_label":  # the columns are of a wrong and of a right top class
             wrong = np.array([1.0, 0.0])
             tables = {"classification_error": lambda p: np.tile(wrong, (len(p), 1))}
             tables["confidence_loss"] = lambda p: top_label_table(p[:, 1])
         for name, table in tables.items():
-            found = loss_values(y, proba, None, table)
+            found = loss_values(self.y, self.reports, None, table)
             if self.soft:  # squared losses are distances from the distribution, not means over its labels
-                found = replace(found, value=LOSSES[name].per_row(y, proba))
+                found = replace(found, of=partial(self._soft_losses, found, LOSSES[name]))
             yield name, found
+
+    def _soft_losses(self, found: Losses, loss: Loss, rows: slice) -> Values:
+        return replace(found.of(rows), value=loss.per_row(self.y[rows], self.reports[rows]))
 
     def top_label(self) -> Inputs:
         """The same predictions, reduced to their top class."""
         if self.kind == "top_label":
             return self
-        y, proba = self.classes
-        top = top_class(proba)
-        right = y == top if y.ndim == 1 else y[np.arange(len(y)), top] > 0.5
-        return Inputs("top_label", right, proba[np.arange(len(proba)), top], self.weights)
+        sample = self.sample("confidence")
+        right = sample.values > 0.5 if sample.values is not None else sample.marks
+        assert right is not None
+        return Inputs("top_label", right, sample.reports, self.weights)
 
     def take(self, rows: Array) -> Inputs:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights)
 
+    def _rounded(self) -> bool:
+        """Whether every prediction has at most three digits."""
+        for rows in row_blocks(self.n_samples, 8 * self.reports[:1].size):
+            block = self.reports[rows].astype(np.float64)
+            if not np.array_equal(block, block.round(3)):
+                return False
+        return True
+
     def copies(self) -> int:
         """How many rows repeat the predictions and the label of an earlier row, where that is no accident.
 
         Predictions with few digits, or few different ones, repeat by themselves.
         """
-        if self.reports.size > _MOST_COMPARED:
+        if self.reports.size > _MOST_COMPARED or self._rounded():
             return 0
-        rows = self.reports.reshape(self.n_samples, -1).astype(np.float64)
-        if np.array_equal(rows, rows.round(3)):
-            return 0
-        both = np.ascontiguousarray(np.column_stack([rows, self.y]))
-        distinct = len(np.unique(both.view(np.dtype((np.void, both.itemsize * both.shape[1])))))
+        if self.reports.ndim == 1:  # y is true or false
+            distinct = sum(_distinct(self.reports[chosen]) for chosen in (self.y, ~self.y))
+        else:
+            parts = [np.ascontiguousarray(x).view(np.uint8).reshape(self.n_samples, -1) for x in (self.reports, self.y)]
+            both = np.concatenate(parts, axis=1)
+            distinct = len(np.unique(both.view(np.dtype((np.void, both.shape[1])))))
         copies = self.n_samples - distinct
         return copies if 50 * copies >= self.n_samples and 10 * distinct >= self.n_samples else 0
+
+
+def _distinct(values: Array) -> int:
+    """How many different values there are; a copy is sorted."""
+    values.sort()
+    return int(len(values) > 0) + int(np.count_nonzero(values[1:] != values[:-1]))
 
 
 def read_inputs(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..inference.direction import MeanGap
     from ..inference.frozen import Frozen, FrozenCells
     from ..inference.gaps import Gap
+    from ..inference.mean_losses import Part
     from ..inference.spread import Spread
 
 Progress = Callable[[float], None]
@@ -145,6 +146,21 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
+    block_losses: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error."""
+
+    def loss_part(
+        self, error: str, other: Measured, level: float, groups: Groups | None, comparisons: int = 1
+    ) -> Part | None:
+        """The loss of an error minus that of another model, with an interval joint over so many comparisons."""
+        from ..inference.paired import block_loss_part, loss_part
+
+        if error in self.block_losses:
+            (mine, weight), (theirs, _) = self.block_losses[error], other.block_losses[error]
+            return block_loss_part(mine - theirs, weight, level, comparisons)
+        if error not in self.frozen:
+            return None
+        return loss_part(self.frozen[error], other.frozen[error], level, groups, comparisons)
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -152,12 +168,7 @@ class Measured:
 
 
 def measure(
-    inputs: Inputs,
-    settings: Settings,
-    groups: Array | None,
-    progress: Progress | None = None,
-    *,
-    keep: bool = False,
+    inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None, *, keep: bool = False
 ) -> Measured:
     """Measure one model; every sample is made once and every rule cuts it once.
 
@@ -179,8 +190,10 @@ def measure(
         if not keep:
             found.frozen.clear()
             found.spreads.clear()
-            if i + 1 == len(settings.names) or inputs.sample(settings.names[i + 1]) is not inputs.sample(name):
+            following = settings.names[i + 1 : i + 2]
+            if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
                 shared.clear()
+                inputs.forget(name)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
@@ -286,7 +299,9 @@ def _spreads(
     from ..inference.spread import spreads
 
     sample = frozen.sample
-    units = np.count_nonzero(sample.row_weights) if clusters is None else clusters[1]
+    units = sample.rows if sample.weights is None else np.count_nonzero(sample.weights)
+    if clusters is not None:
+        units = clusters[1]
     if units < 3:
         found.note("fewer than three rows or clusters with weight: no intervals")
         return {}
@@ -328,7 +343,7 @@ def _squared(
         gap_sq = parts.gap_sq if spread is None else spread.theta
         gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
         more = {"loss": parts.loss, "U": u, "gap": gap, "score": parts.score, "within": within}
-        rows.append(_row(name, frozen, m, parts.error, headline, **more, **_ends(spread, u, level)))
+        rows.append(_row(name, frozen, m, parts.error, headline, **more, **spread_ends(spread, u, level)))
     return rows
 
 
@@ -340,7 +355,7 @@ def _row(
     return ErrorValue(name, metric.symbol, metric.truthful, m, value, **about)
 
 
-def _ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
+def spread_ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
     """Intervals of the gap in points, and of U, which is the squared gap in other units."""
     if spread is None:
         return {}
@@ -400,10 +415,10 @@ def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measur
     from ..inference.mean_losses import INFINITE, mean_interval
 
     values = []
-    for name, rows in inputs.loss_values():
-        mean = mean_interval(rows, inputs.weights, clusters, level)
+    for name, losses in inputs.loss_values():
+        mean = mean_interval(losses, inputs.weights, clusters, level)
         if mean.note == INFINITE:
-            number = int(np.count_nonzero(np.isinf(rows.value)))
+            number = sum(int(np.count_nonzero(np.isinf(values.value))) for _, values in losses)
             found.note(f"{name} is infinite: the label that came had probability 0 in {number} rows")
         ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
         values.append(LossValue(name, mean.estimate, *ends))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from ..core.cells import BinCells
+from ..core.cells import SUMMED_ROWS, BinCells
 from ..core.data import check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.properties import Linear, Outcomes
@@ -131,24 +132,29 @@ def _view_band(
     sample: Sample, form: BinCells, place: int, j: int, draws: int, level: float, rng: np.random.Generator
 ) -> tuple[Array, ...]:
     """(count, mean report, mean outcome, low, high) of one view."""
-    u = sample.view(j).astype(np.float64)
-    w = sample.row_weights
-    bins = form.bins[place]
-    outcome = sample.outcome(slice(j, j + 1))[0]
-    count, report, observed = (bins.sums(form.atom_sums(x[None, :]))[:, 0] for x in (w, w * u, w * outcome))
+    u, bins = sample.view(j), form.bins[place]
+
+    def observed(rows: slice) -> Array:
+        w, outcome = sample.weights_of(rows), sample.outcome(slice(j, j + 1), rows)[0]
+        return np.stack([w, w * u[rows].astype(np.float64), w * outcome])
+
+    count, report, came = bins.sums(form.sums_of(observed, 3)).T
     if bins.split or sample.weights is not None:
-        step = max(1, _BLOCK // sample.rows)
-        drawn = [
-            bins.sums(form.atom_sums(w * (rng.random((min(step, draws - start), sample.rows)) < u))).T
-            for start in range(0, draws, step)
-        ]
-        low, high = null_quantiles(np.concatenate(drawn), level)
+        step = 1 if sample.rows > SUMMED_ROWS else max(1, _BLOCK // sample.rows)
+
+        def drawn(number: int, rows: slice) -> Array:
+            w = sample.weights_of(rows)
+            return np.asarray(w * (rng.random((number, len(w))) < u[rows].astype(np.float64)))
+
+        sizes = [min(step, draws - start) for start in range(0, draws, step)]
+        sums = [bins.sums(form.sums_of(partial(drawn, size), size)).T for size in sizes]
+        low, high = null_quantiles(np.concatenate(sums), level)
     else:
         ends = np.cumsum(count.round().astype(np.int64))
         chances = np.split(u[form.order], ends[:-1])
         low, high = np.array([_count_quantiles(part, level) for part in chances]).T
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
-        means = [np.where(count > 0, x / count, np.nan) for x in (report, observed, low, high)]
+        means = [np.where(count > 0, x / count, np.nan) for x in (report, came, low, high)]
     filled = np.full((5, bins.total), np.nan)
     filled[0] = 0.0
     filled[:, bins.occupied] = [count, *means]
@@ -157,11 +163,9 @@ def _view_band(
 
 def _count_quantiles(chances: Array, level: float) -> tuple[float, float]:
     """Quantiles of the number of ones among independent 0/1 draws."""
-    cdf = np.cumsum(poisson_binomial(chances))
-    tail = (1 - level) / 2
+    law, tail = poisson_binomial(chances), (1 - level) / 2
     slack = 1e-12  # the convolutions are exact to about this much
-    low, high = np.searchsorted(cdf, [tail - slack, 1 - tail - slack])
-    return float(low), float(min(high, len(chances)))
+    return float(law.quantile(tail - slack)), float(law.quantile(1 - tail - slack))
 
 
 def _padded(rows: list[Array]) -> Array:

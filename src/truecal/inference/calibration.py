@@ -9,7 +9,8 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import is_tensor
+from ..backends import is_tensor, on_device
+from ..core.data import as_array
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise
 from ..core.result import Result
@@ -35,7 +36,7 @@ from .options import at_floor, check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
-_BLOCK = 1 << 22
+_BLOCK = 1 << 21
 
 
 @final
@@ -128,13 +129,13 @@ def calibration_test(
     (True, 'probabilities are too low overall')
     """
     draws, seed = check_draws(resamples, seed)
+    one_column = (y_proba if on_device(y_proba) else as_array(y_proba, "y_proba")).ndim == 1
     if error is None and n_bins is None and sampler is None:
-        property = Binary() if np.ndim(y_proba) == 1 else Classwise()
-        return omnibus_test(
-            property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host(), draws, seed
-        )
+        property = Binary() if one_column else Classwise()
+        sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+        return omnibus_test(sample, draws, seed)
     if error is None:
-        error = "binary" if np.ndim(y_proba) == 1 else "classwise"
+        error = "binary" if one_column else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return u_test(Frozen.of(metric, sample), draws, seed, sampler)
@@ -240,14 +241,14 @@ def _forms_and_blocks(
     n = sample.rows
     size = max(2, min(1 + draws // 10, _BLOCK // n))  # ten blocks or more, so that progress can be shown
     proba = sample.distributions
-    if proba is not None and proba.shape[1] > 2:
+    if proba is not None and proba.ndim == 2 and proba.shape[1] > 2:
         assert sample.labels is not None
         classes = ClassForms.of(proba, sample.weights)
         return classes, _blocks(sample.labels, draws, size, lambda b: draw_labels(rng, proba, b))
     assert sample.marks is not None
     if proba is not None:
         assert sample.labels is not None
-        u, outcome = proba[:, 1], sample.labels == 1
+        u, outcome = proba if proba.ndim == 1 else proba[:, 1], sample.labels == 1
     else:
         u, outcome = sample.reports, sample.marks
     scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")

@@ -40,7 +40,7 @@ class LabelCounts:
     def of(sample: Sample, pieces: list[Piece], norm: str) -> LabelCounts:
         forms: list[BinCells] = [p.cells for p in pieces]  # type: ignore[misc]  # the caller chose pieces with bins
         atoms = np.stack([form.atom for form in forms], axis=1)
-        offset = np.cumsum([0, *(len(form.starts) for form in forms)])[:-1]
+        offset = np.cumsum([0, *(len(form.sizes) for form in forms)])[:-1]
         base, own = _report_sums(sample, pieces)
         repeat = sample.views if sample.joint else 1
         bins = tuple(_flat_bins(parts, repeat) for parts in zip(*(form.bins for form in forms), strict=True))

@@ -9,16 +9,20 @@ clusters, E exp(Σ_C w_i x_i) ≤ Π_C (E exp(W_C x_i))^{w_i/W_C} (Hölder), W_C
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from scipy.special import ndtr, stdtr
 
+from ..backends.numpy import dot
+from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.sample import Sample
+from ..core.table import BinTable
 from ..core.types import Array, Groups
 from .options import check_groups, effective_number, per_unit, read_error
 from .poisson_binomial import poisson_binomial
@@ -102,46 +106,84 @@ def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
     """The signed gap of a validated scalar sample."""
     if sample.views > 1:
         raise ValueError("a signed mean gap needs one report per row; these outcomes are vectors")
-    u = sample.reports.astype(np.float64)
-    outcome = sample.outcome(slice(0, 1))[0]
-    w = sample.row_weights
-    total = w.sum()
-    gap = float(w @ (u - outcome) / total)
-    score, weight = (per_unit(x, groups) for x in (w * (u - outcome - gap), w))
-    units = int(np.count_nonzero(weight))
-    se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / total) if units > 1 else np.nan
-    if se <= 1e-12 * max(abs(gap), float(np.abs(u).max()) * 1e-3):  # what rounding leaves of 0
+    total = sample.total_weight
+    sums = np.zeros(4)
+    largest = 0.0
+    for w, u, outcome in _rows(sample):
+        sums += [dot(w, u - outcome), dot(w, u), dot(w, outcome), dot(np.square(w), u * (1 - u))]
+        largest = max(largest, float(np.abs(u).max()))
+    gap, report, came = (sums[:3] / total).tolist()
+    squares, units, few = 0.0, 0, False
+    if groups is None:
+        for w, u, outcome in _rows(sample):
+            squares += float(np.square(w * (u - outcome - gap)).sum())
+            units += int(np.count_nonzero(w))
+    else:
+        w = sample.row_weights
+        score, weight = (per_unit(x, groups) for x in (sample.residuals(slice(0, 1))[0] - w * gap, w))
+        squares, units = float(np.square(score).sum()), int(np.count_nonzero(weight))
+        few = effective_number(weight) < FEW_CLUSTERS
+    se = float(np.sqrt(units / (units - 1) * squares) / total) if units > 1 else np.nan
+    if se <= 1e-12 * max(abs(gap), largest * 1e-3):  # what rounding leaves of 0
         se = np.nan
-    if groups is not None and effective_number(weight) < FEW_CLUSTERS:
+    if few:
         pvalue = np.nan
     elif sample.values is not None:
         pvalue = _t_pvalue(gap, se, units)
+    elif groups is None and sums[3] >= _MANY * (1.0 if sample.weights is None else float(sample.weights.max()) ** 2):
+        pvalue = float(2 * ndtr(-abs(gap) / (np.sqrt(sums[3]) / total)))
     else:
-        pvalue = _null_pvalue(u, outcome, w, gap, se, units, groups)
-    means = float(w @ u / total), float(w @ outcome / total)
-    return MeanGap(gap, se, *means, sample.wrong is not None, sample.rows, pvalue)
+        pvalue = _null_pvalue(sample, gap, se, units, groups)
+    return MeanGap(gap, se, report, came, sample.wrong is not None, sample.rows, pvalue)
+
+
+def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
+    """Weights, reports and outcomes, a block of rows at a time."""
+    for rows in row_blocks(sample.rows, 32):
+        yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
+
+
+def mean_gap_of_table(table: BinTable) -> MeanGap:
+    """The signed gap of a table of one view, whose rows are gone: a direction is named only where the squared residuals
+    of at least a thousand rows' worth of surprises stand for what a calibrated predictor would show."""
+    assert table.residual_sq is not None
+    totals = table.totals
+    gap, own = float(table.residual.sum()) / totals.weight, float(table.residual_sq.sum())
+    spread = max(own - gap * gap * totals.weight_sq, 0.0)
+    se = float(np.sqrt(spread)) / totals.weight if spread > 0 else float("nan")
+    many = own >= _MANY * totals.largest**2
+    pvalue = _t_pvalue(gap, se, totals.rows) if many else float("nan")
+    means = float(table.report.sum()) / totals.weight, float(table.outcome.sum()) / totals.weight
+    return MeanGap(gap, se, *means, table.kind == Confidence.kind, totals.rows, pvalue)
 
 
 def _t_pvalue(gap: float, se: float, units: int) -> float:
     return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else np.nan
 
 
-def _null_pvalue(u: Array, outcome: Array, w: Array, gap: float, se: float, units: int, groups: Groups | None) -> float:
-    """Two-sided p-value of the gap of 0/1 outcomes if the reports are right."""
-    variance = np.square(w) * u * (1 - u)
-    null_sd = float(np.sqrt(variance.sum()) / w.sum())
+def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Groups | None) -> float:
+    """Two-sided p-value of the gap of 0/1 outcomes if the reports are right, where few rows carry it or clusters do."""
+    if groups is None and sample.weights is None:
+        return _count_pvalue(sample.reports, sample.marks)
+    u, w = sample.reports.astype(np.float64), sample.row_weights
     if groups is not None:
+        null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())
         if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
             return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
         return _bound(u, w, per_unit(w, groups)[groups[0]], gap * w.sum())
-    if variance.sum() >= _MANY * float(np.square(w).max()):
-        return float(2 * ndtr(-abs(gap) / null_sd))
-    used = w[w > 0]
-    if (used == used[0]).all():
-        law = poisson_binomial(u[w > 0])
-        ones = round(float(outcome[w > 0].sum()))
-        return min(1.0, 2 * float(min(law[: ones + 1].sum(), law[ones:].sum())))
+    used = w > 0
+    if (w[used] == w[used][0]).all():
+        assert sample.marks is not None
+        return _count_pvalue(u[used], sample.marks[used])
     return _bound(u, w, w, gap * w.sum())
+
+
+def _count_pvalue(u: Array, marks: Array | None) -> float:
+    """Two-sided p-value of the number of ones among draws with these chances."""
+    assert marks is not None
+    open_rows = (u > 0) & (u < 1)
+    law, ones = poisson_binomial(u[open_rows]), int(np.count_nonzero(marks)) - int(np.count_nonzero(u >= 1))
+    return min(1.0, 2 * min(law.at_most(ones), law.at_least(ones)))
 
 
 def _surprised_clusters(u: Array, w: Array, groups: Groups) -> float:

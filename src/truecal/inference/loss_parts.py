@@ -11,19 +11,19 @@ from ..core.properties import Binary, Classwise, Confidence, Full, Linear, TopLa
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .frozen import Frozen
-from .mean_losses import Part, Values, loss_values, top_label_table, top_label_values
+from .mean_losses import Losses, Part, given_values, loss_values, top_label_table, top_label_values
 from .options import per_unit
 from .spread import Spread
 
 
-def own_losses(frozen: Frozen, other: Frozen | None = None) -> Values:
+def own_losses(frozen: Frozen, other: Frozen | None = None) -> Losses:
     """The associated losses of one model, or first minus second, with what any label would have given."""
     a, b = frozen.sample, None if other is None else other.sample
     property, corrected = frozen.error.property, bool(frozen.error.corrected)
     if isinstance(property, (Binary, TopLabel)) or (isinstance(property, Confidence) and a.labels is None):
         return _two_outcomes(a, b, float(corrected), isinstance(property, Binary))
     if a.labels is None or a.distributions is None:
-        return Values(a.loss() if b is None else a.loss() - b.loss())
+        return given_values(a.loss() if b is None else a.loss() - b.loss())
     return loss_values(a.labels, a.distributions, None if b is None else b.distributions, _table(property, corrected))
 
 
@@ -41,15 +41,15 @@ def _table(property: Any, corrected: bool) -> str | Callable[[Array], Array]:
     return {Classwise: "classwise", Full: "brier"}[type(property)]
 
 
-def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Values:
+def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Losses:
     """One probability per row, of the same event for both models, or of each model's own top class."""
     if b is not None and not same:
         assert a.marks is not None and b.marks is not None
         return top_label_values((a.marks, b.marks), (a.reports, b.reports), correction)
 
-    first, second = (None if s is None else np.column_stack([1 - s.reports, s.reports]) for s in (a, b))
-    assert a.marks is not None and first is not None
-    return loss_values(a.marks.astype(np.intp), first, second, lambda p: top_label_table(p[:, 1], correction))
+    assert a.marks is not None
+    second = None if b is None else b.reports
+    return loss_values(a.marks, a.reports, second, lambda p: top_label_table(p[:, 1], correction))
 
 
 def with_losses(loss: Part, influence: Array, spread: Spread, rate: float, level: float) -> tuple[float, float, float]:

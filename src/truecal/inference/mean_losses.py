@@ -10,21 +10,20 @@ decide. hi and lo are means over rows by how much each can surprise, Σ_y q_y(1 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..core.data import row_blocks
+from ..backends.numpy import dot
+from ..core.data import both_classes
 from ..core.result import Result
 from ..core.sample import unit_weights
 from ..core.types import Array, Groups
-from .options import per_unit
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 17  # numbers
 
 INFINITE = "a loss is infinite: what came had probability 0"
 UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
@@ -80,53 +79,72 @@ class Values:
     high: Array | None = None
     low: Array | None = None
     surprise: Array | None = None
-    ends: tuple[float, float] = (-np.inf, np.inf)
-    """What a mean of them can be: of one model's losses, from 0 to the largest that a label could have given."""
-    unbounded: bool = False
+    most: float = np.inf
+    """The largest that a label could have given."""
 
-    def take(self, rows: Array) -> Values:
+    def take(self, rows: Array | slice) -> Values:
         """Some of the rows."""
         high, low, surprise = (None if x is None else x[rows] for x in (self.high, self.low, self.surprise))
         return replace(self, value=self.value[rows], high=high, low=low, surprise=surprise)
 
-    def trouble(self, w: Array) -> str:
-        """Why there is no interval, or what it rests on; nothing where all is well."""
-        if not np.isfinite(self.value).all():
-            return INFINITE
-        if self.high is None or self.low is None or self.surprise is None:
-            return NO_BOUND
-        if not (np.isfinite(self.high).all() and np.isfinite(self.low).all()):
-            return UNBOUNDED
-        carried = w * self.surprise * (self.high - self.low)
-        few = self.unbounded and carried.sum() ** 2 < FEW_ROWS * np.square(carried).sum()
-        return SCARCE if few else ""
+
+@dataclass(frozen=True)
+class Losses:
+    """The values of many rows, made a block of rows at a time: of millions no array of all is ever there."""
+
+    number: int
+    of: Callable[[slice], Values]
+    step: int = _BLOCK
+    """Rows of a block."""
+    least: float = -np.inf
+    """The least that a mean of them can be; from it on, the largest is what a label could have given."""
+    unbounded: bool = False
+
+    def __iter__(self) -> Iterator[tuple[slice, Values]]:
+        """Blocks of rows and their values."""
+        for start in range(0, self.number, self.step):
+            rows = slice(start, min(self.number, start + self.step))
+            yield rows, self.of(rows)
+
+    def whole(self) -> Values:
+        """All rows at once."""
+        return self.of(slice(0, self.number))
 
 
-def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callable[[Array], Array]) -> Values:
-    """Losses of one model, or first minus second, with their ranges, in blocks of rows.
+def given_values(value: Array) -> Losses:
+    """Values of which nothing but themselves is known."""
+    return Losses(len(value), lambda rows: Values(value[rows]))
+
+
+def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callable[[Array], Array]) -> Losses:
+    """Losses of one model, or first minus second, with their ranges; (n,) probabilities are those of class 1 of two.
 
     Labels to which both of two models give probability 0 are left out of the range.
     """
     table = LOSS_TABLES[loss] if isinstance(loss, str) else loss
-    n, k = first.shape
-    value, high, low, surprise = (np.empty(n) for _ in range(4))
-    most = 0.0
-    for rows in row_blocks(n, k, _BLOCK):
-        mean = a = first[rows].astype(np.float64)
+
+    def of(rows: slice) -> Values:
+        mean = a = _columns(first[rows])
         each = table(a)
         if second is not None:
-            b = second[rows].astype(np.float64)
+            b = _columns(second[rows])
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
-        if y.ndim == 1:
-            value[rows] = each[np.arange(len(a)), y[rows]]
+        came = y[rows]
+        if came.ndim == 1:
+            value = each[np.arange(len(a)), came.astype(np.intp)]
         else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
-            value[rows] = (y[rows] * np.where(y[rows] > 0, each, 0.0)).sum(axis=1)
-        most = max(most, float(each.max()))
-        high[rows], low[rows], surprise[rows] = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
-    ends = (0.0, most) if second is None else (-np.inf, np.inf)
-    return Values(value, high, low, _by_range(surprise, high, low), ends, loss == "cross_entropy")
+            value = (came * np.where(came > 0, each, 0.0)).sum(axis=1)
+        high, low, surprise = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
+        return Values(value, high, low, surprise, float(each.max()))
+
+    step = max(1, _BLOCK // (first.shape[1] if first.ndim == 2 else 2))
+    return Losses(len(first), of, step, 0.0 if second is None else -np.inf, loss == "cross_entropy")
+
+
+def _columns(proba: Array) -> Array:
+    return (proba if proba.ndim == 2 else both_classes(proba)).astype(np.float64)
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
@@ -150,20 +168,17 @@ def top_label_table(u: Array, correction: float = 1.0) -> Array:
     return np.column_stack([correction + u * u, np.square(1 - u)])
 
 
-def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Values:
+def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Losses:
     """The difference of confidence losses where only (correct?, confidence) of each model is known."""
-    first, second = (top_label_table(u.astype(np.float64), correction) for u in c)
-    came = [np.where(right, table[:, 1], table[:, 0]) for right, table in zip(z, (first, second), strict=True)]
-    high, low = first[:, 0] - second[:, 1], first[:, 1] - second[:, 0]
-    mean = (c[0].astype(np.float64) + c[1]) / 2
-    return Values(came[0] - came[1], high, low, _by_range(2 * mean * (1 - mean), high, low))
 
+    def of(rows: slice) -> Values:
+        u, v = (confidence[rows].astype(np.float64) for confidence in c)
+        first, second = top_label_table(u, correction), top_label_table(v, correction)
+        came = [np.where(right[rows], t[:, 1], t[:, 0]) for right, t in zip(z, (first, second), strict=True)]
+        mean = (u + v) / 2
+        return Values(came[0] - came[1], first[:, 0] - second[:, 1], first[:, 1] - second[:, 0], 2 * mean * (1 - mean))
 
-def _by_range(surprise: Array, high: Array, low: Array) -> Array:
-    with np.errstate(invalid="ignore"):
-        spread = high - low
-        weight = surprise * spread
-    return weight if np.any(weight > 0) else spread  # predictions of exactly 0 and 1: by their spread alone
+    return Losses(len(c[0]), of)
 
 
 @final
@@ -197,36 +212,39 @@ class Part(Result):
 
 
 def mean_interval(
-    values: Values, weights: Array | None, groups: Groups | None, level: float, comparisons: int = 1
+    losses: Losses, weights: Array | None, groups: Groups | None, level: float, comparisons: int = 1
 ) -> Part:
     """The w-weighted mean with its interval, over rows or clusters; none (infinite ends) where a loss is unbounded."""
-    w = np.ones(len(values.value)) if weights is None else unit_weights(weights)["weights"]
-    counted = w > 0
-    if not counted.all():  # a row that does not count may have an infinite loss
-        values = values.take(counted)
-        groups = None if groups is None else (groups[0][counted], groups[1])
-        w = w[counted]
-    trouble = values.trouble(w)
-    estimate = float(w @ values.value / w.sum())
+    w = None if weights is None else unit_weights(weights)["weights"]
+    sums = _Sums(None if groups is None else np.zeros((2, groups[1])))
+    for rows, values in losses:
+        own = np.ones(len(values.value)) if w is None else w[rows]
+        cluster = None if groups is None else groups[0][rows]
+        if w is not None and not own.all():  # a row that does not count may have an infinite loss
+            counted = own > 0
+            values, own = values.take(counted), own[counted]
+            cluster = None if cluster is None else cluster[counted]
+        sums.add(values, own, cluster)
+    trouble = sums.trouble(losses.unbounded)
+    estimate = sums.total / sums.weight
     if trouble in (INFINITE, UNBOUNDED, SCARCE):
         return Part(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
-    units = _Units.of(values, w, groups)
+    units = _Units.of(sums)
     alpha = (1 - level) / comparisons
     if trouble:
-        return _t_interval(units, estimate, alpha, comparisons, trouble)
+        return _t_interval(units.units, estimate, alpha, comparisons, trouble)
     z = float(-ndtri(alpha / 2))
     centre, se = map(float, units.ends(z * z))
     half = float(units.factor(z)) * se
-    low, high = max(centre - half, values.ends[0]), min(centre + half, values.ends[1])
+    low, high = max(centre - half, losses.least), min(centre + half, np.inf if losses.least < 0 else sums.most)
     low, high = min(low, estimate), max(high, estimate)
     return Part(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
-def _t_interval(units: _Units, estimate: float, alpha: float, comparisons: int, note: str) -> Part:
-    deviation = units.total - units.weight * estimate
-    number = int(np.count_nonzero(units.weight))
-    freedom = max(number - 1, 1)
-    se = float(np.sqrt(np.square(deviation).sum() * number / freedom) / units.weight.sum())
+def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int, note: str) -> Part:
+    freedom = max(units.number - 1, 1)
+    seen, _ = units.about(estimate)
+    se = float(np.sqrt(seen * units.number / freedom) / units.weight)
     if se <= 1e-12 * abs(estimate):
         return Part(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
     half = float(stdtrit(freedom, 1 - alpha / 2)) * se
@@ -235,11 +253,111 @@ def _t_interval(units: _Units, estimate: float, alpha: float, comparisons: int, 
 
 
 @dataclass(frozen=True)
-class _Units:
-    """Rows or clusters: w·value and w of each, and what a pseudo-row is."""
+class _Moments:
+    """Of rows or clusters with totals t = w·value: sums about their mean, which add up whatever the blocks."""
 
-    total: Array
-    weight: Array
+    number: int = 0
+    """How many have weight."""
+    weight: float = 0.0
+    weight_sq: float = 0.0
+    mean: float = 0.0
+    """Σ t/Σ w."""
+    seen: float = 0.0
+    """Σ (t − w·mean)²."""
+    product: float = 0.0
+    """Σ (t − w·mean)·w."""
+
+    @staticmethod
+    def of(total: Array, weight: Array) -> _Moments:
+        whole = float(weight.sum())
+        mean = float(total.sum()) / whole if whole > 0 else 0.0
+        deviation = total - weight * mean
+        sums = (dot(weight, weight), mean, dot(deviation, deviation), dot(deviation, weight))
+        return _Moments(int(np.count_nonzero(weight)), whole, *sums)
+
+    def about(self, mean: Any) -> tuple[Any, Any]:
+        """`seen` and `product` about another mean."""
+        moved = mean - self.mean
+        seen = self.seen - 2 * moved * self.product + moved**2 * self.weight_sq
+        return np.maximum(seen, 0.0), self.product - moved * self.weight_sq
+
+    def plus(self, other: _Moments) -> _Moments:
+        """Those of both."""
+        whole = self.weight + other.weight
+        mean = (self.mean * self.weight + other.mean * other.weight) / whole if whole > 0 else 0.0
+        (seen, product), (more, another) = self.about(mean), other.about(mean)
+        weight_sq = self.weight_sq + other.weight_sq
+        number = self.number + other.number
+        return _Moments(number, whole, weight_sq, mean, float(seen + more), product + another)
+
+
+@dataclass(eq=False)
+class _Sums:
+    """What an interval needs of the rows, added up block by block."""
+
+    clusters: Array | None
+    """(2, clusters): w·value and w of each cluster."""
+    rows: _Moments = field(default_factory=_Moments)
+    total: float = 0.0
+    weight: float = 0.0
+    most: float = 0.0
+    infinite: bool = False
+    bounded: bool = True
+    finite: bool = True
+    by_surprise: Array = field(default_factory=lambda: np.zeros(5))
+    """Σ b, Σ b·high, Σ b·low, Σ b·range and Σ (b·range)², b = w·surprise·range."""
+    by_range: Array = field(default_factory=lambda: np.zeros(5))
+    """The same with b = w·range."""
+
+    def add(self, values: Values, w: Array, cluster: Array | None) -> None:
+        total = w * values.value
+        self.total += float(total.sum())
+        self.weight += float(w.sum())
+        self.most = max(self.most, values.most)
+        if not np.isfinite(values.value).all():
+            self.infinite = True
+            return
+        self.rows = self.rows.plus(_Moments.of(total, w))
+        if cluster is not None and self.clusters is not None:
+            self.clusters += [np.bincount(cluster, x, self.clusters.shape[1]) for x in (total, w)]
+        if values.high is None or values.low is None or values.surprise is None:
+            self.bounded = False
+            return
+        if not (np.isfinite(values.high).all() and np.isfinite(values.low).all()):
+            self.finite = False
+            return
+        spread = values.high - values.low
+        self.by_surprise += _range_sums(w * values.surprise * spread, values.high, values.low, spread)
+        if not self.by_surprise[0] > 0:
+            self.by_range += _range_sums(w * spread, values.high, values.low, spread)
+
+    @property
+    def ranges(self) -> Array:
+        """Sums by how much each row can surprise; where predictions are exactly 0 and 1, by its range alone."""
+        return self.by_surprise if self.by_surprise[0] > 0 else self.by_range
+
+    def trouble(self, unbounded: bool) -> str:
+        """Why there is no interval, or what it rests on; nothing where all is well."""
+        if self.infinite:
+            return INFINITE
+        if not self.bounded:
+            return NO_BOUND
+        if not self.finite:
+            return UNBOUNDED
+        carried, carried_sq = self.ranges[3:]
+        return SCARCE if unbounded and carried**2 < FEW_ROWS * carried_sq else ""
+
+
+def _range_sums(b: Array, high: Array, low: Array, spread: Array) -> Array:
+    carried = b * spread
+    return np.array([b.sum(), dot(b, high), dot(b, low), carried.sum(), dot(carried, carried)])
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Rows or clusters, and what a pseudo-row is."""
+
+    units: _Moments
     pseudo: float
     """The weight of a pseudo-row before the design effect."""
     size: float
@@ -250,52 +368,37 @@ class _Units:
     lo: float
 
     @staticmethod
-    def of(values: Values, w: Array, groups: Groups | None) -> _Units:
-        hi = lo = 0.0
-        if values.high is not None and values.low is not None and values.surprise is not None:
-            by = w * values.surprise
-            if by.sum() > 0:
-                hi, lo = float(by @ values.high / by.sum()), float(by @ values.low / by.sum())
-        total, weight, own, size = w * values.value, w, 0.0, 1.0
-        if groups is not None:
-            own = float(np.square(total - w * (total.sum() / w.sum())).sum())
-            total, weight = (per_unit(x, groups) for x in (total, w))
-            size = float(np.square(weight).sum() / np.square(w).sum())
-        return _Units(total, weight, float(np.square(w).sum() / w.sum()), size, own, hi, lo)
-
-    @cached_property
-    def mean(self) -> float:
-        return float(self.total.sum() / self.weight.sum())
-
-    @cached_property
-    def moments(self) -> tuple[float, float, float]:
-        """Σ of squares about the mean, Σ of their products with the weights, and Σ of squared weights."""
-        deviation = self.total - self.weight * self.mean
-        return float(deviation @ deviation), float(deviation @ self.weight), float(self.weight @ self.weight)
+    def of(sums: _Sums) -> _Units:
+        rows, (by, high, low) = sums.rows, sums.ranges[:3].tolist()
+        hi, lo = (high / by, low / by) if by > 0 else (0.0, 0.0)
+        units, size = rows, 1.0
+        if sums.clusters is not None:
+            units = _Moments.of(*sums.clusters)
+            size = units.weight_sq / rows.weight_sq
+        return _Units(units, rows.weight_sq / rows.weight, size, rows.seen, hi, lo)
 
     def factor(self, z: Any) -> Any:
         """The t quantile at the level of the normal quantile z, with as many degrees as effective units, less one."""
-        freedom = max(float(self.weight.sum() ** 2 / self.moments[2]) - 1, 1.0)
+        freedom = max(self.units.weight**2 / self.units.weight_sq - 1, 1.0)
         return -stdtrit(freedom, ndtr(-z))
 
     def ends(self, zz: Any) -> tuple[Any, Any]:
         """Centre and standard error after z²/2 pseudo-rows at hi and at lo."""
         v: Any = self.pseudo
-        seen, product, squared = self.moments
+        units = self.units
         if self.size > 1:  # design effect, drawn towards clusters that go together by z² pseudo-surprises
             prior = zz * (v * (self.hi - self.lo) / 2) ** 2
-            effect = (seen + self.size * prior) / np.maximum(self.own + prior, 1e-300)
+            effect = (units.seen + self.size * prior) / np.maximum(self.own + prior, 1e-300)
             v = v * np.clip(effect, 1.0, self.size)
-        whole = self.weight.sum() + v * zz
-        centre = (self.total.sum() + v * zz * (self.hi + self.lo) / 2) / whole
-        moved = centre - self.mean
-        squares = np.maximum(seen - 2 * moved * product + moved**2 * squared, 0.0)
-        squares += v * v * zz / 2 * ((self.hi - centre) ** 2 + (self.lo - centre) ** 2)
+        whole = units.weight + v * zz
+        centre = (units.mean * units.weight + v * zz * (self.hi + self.lo) / 2) / whole
+        squares, _ = units.about(centre)
+        squares = squares + v * v * zz / 2 * ((self.hi - centre) ** 2 + (self.lo - centre) ** 2)
         return centre, np.sqrt(squares) / whole
 
     def pvalue(self) -> float:
         """2(1 − Φ(z)) at the least z whose interval touches 0; the pseudo-rows grow with z."""
-        if not np.any(self.total) and self.hi == self.lo == 0:
+        if self.units.mean == self.units.seen == self.hi == self.lo == 0:
             return 1.0
         low, high = 0.0, 8.0
         for _ in range(5):  # a grid of a hundred, and a finer one between the two neighbours of the crossing

@@ -183,7 +183,7 @@ def _block_sizes(world: World, parts: list[Piece], resamples: int) -> Iterator[i
     per_draw = world.sample.rows * (world.sample.views if world.sample.values is not None else 1)
     if world.indices and isinstance(parts[0].cells, BinCells):
         # pieces with bins
-        atoms = sum(len(p.cells.starts) * (p.columns.stop - p.columns.start) for p in parts)  # type: ignore[union-attr]
+        atoms = sum(len(p.cells.sizes) * (p.columns.stop - p.columns.start) for p in parts)  # type: ignore[union-attr]
         per_draw = max(per_draw, 2 * atoms)
     size = max(1, min(resamples, _BLOCK // per_draw))
     return (min(size, resamples - start) for start in range(0, resamples, size))

@@ -19,31 +19,68 @@ Rows of equal reports that a cut divides count for the cell that holds most of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import stdtrit
 
+from ..backends.numpy import dot
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import Parts
+from ..core.sample import EVERY, Sample
 from ..core.types import Array, Groups
 from .frozen import Frozen
 from .options import effective_number, per_unit
 
 Of = Literal["gap", "U"]
 
+MOST_KEPT = 1 << 17
+"""With more rows than this, what each of them adds is made anew for every use."""
 BLOCKS = 64
+_UNIT_BYTES = 32  # of the few numbers that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
 SCARCE_PAIRS = 15.0
 """With fewer effective pairs of surprising outcomes in one cell, no interval is to be trusted."""
 FEW_UNITS = 10.0
 """With fewer effective units (Kish's (Σ size)²/Σ size²), neither."""
-_MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
+MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
 SCARCE_NOTE = "not to be trusted: too few surprising outcomes share a bin; take more rows or fewer bins"
 FEW_NOTE = "not to be trusted: too few rows or clusters carry the weight"
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Rows or clusters with their weights, None where each row counts 1, looked at a block at a time."""
+
+    number: int
+    weights: Array | None
+
+    def weight(self, units: slice = EVERY) -> Array:
+        """The weights of some units."""
+        if self.weights is not None:
+            return self.weights[units]
+        return np.ones(len(range(*units.indices(self.number))))
+
+    @property
+    def total(self) -> float:
+        return float(self.number if self.weights is None else self.weights.sum())
+
+    @property
+    def effective(self) -> float:
+        """Kish's effective number, (Σ w)²/Σ w²."""
+        return float(self.number) if self.weights is None else effective_number(self.weights)
+
+    def squares(self, values: Callable[[slice], Array], mean: float) -> float:
+        """Σ of squared values, each less its weight's share of `mean`."""
+        share, found = mean / self.total, 0.0
+        for units in row_blocks(self.number, _UNIT_BYTES):
+            rest = values(units) - share * self.weight(units)
+            found += dot(rest, rest)
+        return found
 
 
 @dataclass(eq=False)
@@ -51,9 +88,10 @@ class Spread:
     """The sums behind one interval; h and H of two models on the same rows can be subtracted."""
 
     theta: float
-    h: Array
+    influence: Callable[[slice], Array]
+    """h of some units: kept, or made anew where there are millions of them."""
     H: Array
-    unit_weight: Array
+    by: Units
     v_exact: float | None = None
     c0: float = 0.0
     pairs: float = 0.0
@@ -65,12 +103,21 @@ class Spread:
 
     def __sub__(self, other: Spread) -> Spread:
         """The spread of a difference on the same rows and blocks."""
-        return Spread(self.theta - other.theta, self.h - other.h, self.H - other.H, self.unit_weight)
+
+        def influence(units: slice) -> Array:
+            return np.asarray(self.influence(units) - other.influence(units))
+
+        return Spread(self.theta - other.theta, influence, self.H - other.H, self.by)
+
+    @property
+    def h(self) -> Array:
+        """What each unit adds to θ."""
+        return self.influence(EVERY)
 
     @property
     def units(self) -> float:
         """Kish's effective number of units."""
-        return effective_number(self.unit_weight)
+        return self.by.effective
 
     @property
     def freedom(self) -> float:
@@ -80,7 +127,12 @@ class Spread:
     @property
     def centred(self) -> Array:
         """What each unit adds, less its share by weight."""
-        return np.asarray(self.h - self.theta * self.unit_weight / self.unit_weight.sum())
+        return np.asarray(self.h - self.theta / self.by.total * self.by.weight())
+
+    @cached_property
+    def jackknife(self) -> float:
+        """V, of expectation 2v + cμ."""
+        return 4 * self.by.squares(self.influence, self.theta)
 
     @property
     def note(self) -> str:
@@ -95,7 +147,7 @@ class Spread:
     def variances(self) -> tuple[float, float]:
         """v, and the jackknife's V."""
         v = _interaction(self.H) if self.v_exact is None else self.v_exact
-        return max(v, 0.0), 4 * float(np.square(self.centred).sum())
+        return max(v, 0.0), self.jackknife
 
     def interval(self, level: float) -> tuple[float, float, float]:
         """Low, high and standard error; where surprises are scarce as wide as evenly spread ones would make it."""
@@ -156,17 +208,16 @@ def spreads(
     """The spread of gap² or of U at all bin counts or those numbered in `counts`, in O(n) a view after the sort."""
     sample = frozen.sample
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
-    sums = [_Sums(sample.row_weights, groups, sample.averaged, sample.views > 1, of) for _ in chosen]
+    sums = [_Sums(sample, groups, of) for _ in chosen]
     labels_of = range(len(chosen)) if frozen.cells.made_anew else chosen
     for piece in frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None)):
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
             continue
-        labels = _cell_labels(piece.cells, labels_of)
+        homes = _homes(piece.cells, labels_of)
         for j in range(piece.columns.start, piece.columns.stop):
-            x = sample.residuals(slice(j, j + 1))[0]
-            for own, label in zip(sums, labels, strict=True):
-                own.add_view(label, x)
+            for own, home in zip(sums, homes, strict=True):
+                own.add_view(_View(sample, j, piece.cells.atom, home))
     one = sample.views == 1 and groups is None
     thetas = [None if groups is not None else _theta(frozen.parts[c], of) for c in chosen]
     return tuple(s.spread(theta, one) for s, theta in zip(sums, thetas, strict=True))
@@ -177,30 +228,45 @@ def _theta(parts: Parts, of: Of) -> float:
     return parts.gap_sq if of == "gap" else parts.U
 
 
-def _cell_labels(cells: BinCells, counts: Iterable[int]) -> list[Array]:
-    """For each of these bin counts the bin of every row; a divided block counts for the bin with its largest share."""
-    atom = cells.atom
+def _homes(cells: BinCells, counts: Iterable[int]) -> list[Array]:
+    """For each of these bin counts the bin of every atom: of a divided block, the one with its largest share."""
     out = []
     for bins in (cells.bins[c] for c in counts):
         if bins.share is None:
-            out.append(atom)
+            out.append(np.arange(len(cells.sizes)))
         else:
             shares = bins.share.tocsc()  # every atom has a share in some bin
             column = np.repeat(np.arange(shares.shape[1]), np.diff(shares.indptr))
             largest = np.flatnonzero(shares.data == np.maximum.reduceat(shares.data, shares.indptr[:-1])[column])
-            home = shares.indices[largest[np.searchsorted(column[largest], np.arange(shares.shape[1]))]]
-            out.append(home[atom])
+            out.append(shares.indices[largest[np.searchsorted(column[largest], np.arange(shares.shape[1]))]])
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """One view at one bin count: the bin, the weight and w·residual of its rows, made when they are asked for."""
+
+    sample: Sample
+    view: int
+    atom: Array
+    home: Array
+
+    @property
+    def cells(self) -> int:
+        return int(self.home.max()) + 1
+
+    def of(self, rows: slice) -> tuple[Array, Array, Array]:
+        """Bin, weight and w·residual of some rows."""
+        x = self.sample.residuals(slice(self.view, self.view + 1), rows)[0]
+        return self.home[self.atom[rows]], self.sample.weights_of(rows), x
 
 
 @dataclass(eq=False)
 class _Sums:
     """What is added up over the views, at one bin count."""
 
-    weights: Array
+    sample: Sample
     groups: Groups | None
-    averaged: int
-    several: bool
     of: Of
     theta: float = 0.0
     v: float = 0.0
@@ -212,24 +278,34 @@ class _Sums:
     even_v: float = 0.0
     even_c: float = 0.0
     pair_weight: float = 0.0
-    h: Array = field(init=False)
+    influence: Callable[[slice], Array] = field(init=False)
     H: Array = field(init=False)
-    unit_weight: Array = field(init=False)
+    by: Units = field(init=False)
     block: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        units = len(self.weights) if self.groups is None else self.groups[1]
-        self.unit_weight = per_unit(self.weights, self.groups)
-        counted = self.unit_weight > 0  # units without weight are none
-        number = np.maximum(np.cumsum(counted, dtype=np.int32) - 1, 0)
-        self.block = number % np.int32(min(BLOCKS, max(1, int(counted.sum()))))
-        self.h = np.zeros(units)
+        sample = self.sample
+        self.averaged, self.several = sample.averaged, sample.views > 1
+        self.largest = 1.0 if sample.weights is None else float(sample.weights.max())
+        self.unit_sq = _unit(sample) ** 2
+        self.by = Units(sample.rows, sample.weights)
+        if self.groups is not None:
+            self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups))
+        self.block = _blocks(self.by)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
+        self.lasting = False
+        if self.several or self.groups is not None or sample.rows <= MOST_KEPT:
+            self._keep()
 
-    def add_view(self, label: Array, x: Array) -> None:
-        """One view: the bin of every row, and w·residual. Blocks of rows, so that millions need no copies of them."""
-        entries = _Entries.of(label, x, self.weights, self.groups)
-        m, blocks, cells = entries.cells, len(self.H), _Cells(entries.cells)
+    def _keep(self) -> None:
+        """Keep what each unit adds, instead of making it anew when it is asked for."""
+        self.lasting, self.h = True, np.zeros(self.by.number)
+        self.influence = self.h.__getitem__
+
+    def add_view(self, view: _View) -> None:
+        """One view, in blocks of rows, so that millions need no copies of them."""
+        entries = _Entries.of(view, self.groups)
+        m, blocks, cells = entries.cells, len(self.H), _Cells(entries.cells, self.unit_sq)
         table = np.zeros(blocks * m)
         for cell, unit, w, x in entries:
             cells.add(cell, w, x)
@@ -241,18 +317,22 @@ class _Sums:
         self.theta += float(a @ (total * total - own))
         self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
-        bias = _over(entries.row_squares, entries.row_weight_sq)
-        mean, pull = _over(total, weight), a * bias
-        slope = np.zeros(0 if self.groups is None else len(self.h))
+        bias = over(entries.row_squares, entries.row_weight_sq)
+        mean, pull = over(total, weight), a * bias
+        slope = np.zeros(0 if self.groups is None else self.by.number)
         for cell, unit, w, x in entries:
             each = pull[cell] * (x - w * mean[cell]) * (weight[cell] - w)
-            own_part = a[cell] * x * (total[cell] - x)
             if self.groups is None:
-                self.h[unit] += own_part
-                self.slope += 4 * float(each @ each)
+                self.slope += 4 * dot(each, each)
             else:
+                slope += np.bincount(unit, each, self.by.number)
+            own_part = a[cell] * x * (total[cell] - x) if self.lasting else None
+            if own_part is not None and self.groups is None:
+                self.h[unit] += own_part
+            elif own_part is not None:
                 self.h += np.bincount(unit, own_part, len(self.h))
-                slope += np.bincount(unit, each, len(self.h))
+        if not self.lasting:
+            self.influence = partial(_row_influence, view, a, total)
         self.slope += 4 * float(slope @ slope)
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
@@ -266,22 +346,22 @@ class _Sums:
 
     def _coefficients(self, weight: Array, mass: Array) -> Array:
         if self.of == "U":
-            return np.full(len(weight), 1.0 / (self.averaged * np.square(self.weights).sum()))
-        met = mass > 0
-        total = weight[met].sum()
-        return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
+            return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
+        return pair_coefficients(weight, mass, self.averaged)
 
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
-        more = _MORE * (2.0 / self.averaged if self.several else 1.0) * float(np.square(self.weights).max())
-        spread = (own + more) * weight / weight.sum()
-        self.even_v += 2 * float((a * a) @ (spread * spread))
-        self.even_c += 4 * float((a * a) @ (spread * np.square(weight)))
+        largest_sq = self.unit_sq * self.largest**2
+        even_v, even_c = even_parts(a, weight, own, self.averaged, self.several, largest_sq)
+        self.even_v += even_v
+        self.even_c += even_c
 
     def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""
         cells, sample = piece.cells, frozen.sample
         assert isinstance(cells, KernelCells)
-        w = self.weights
+        w = sample.row_weights
+        if not self.lasting:
+            self._keep()
         mass = float(w @ cells.others(w[None])[0])
         if self.groups is not None:
             mass -= float(cells.within(w[None], *self.groups).sum())
@@ -302,7 +382,7 @@ class _Sums:
             self.v += 2 * scale**2 * float(cells.pairs_of_squares(np.square(sample.residuals(slice(0, 1))[0]))[0])
 
     def _add_kernel_view(self, cells: KernelCells, x: Array, others: Array, scale: float, block: Array) -> None:
-        w, squares = self.weights, np.square(x)
+        w, squares = self.sample.row_weights, np.square(x)
         each = scale * x * others
         if self.groups is not None:
             within = cells.within(x[None], *self.groups)[0]
@@ -310,18 +390,18 @@ class _Sums:
         self.h += each
         self.theta += float(each.sum())
         near = cells.others(np.stack([squares, w * w, w])) + np.stack([squares, w * w, w])
-        bias, mean = _over(near[0], near[1]), _over(others + x, near[2])
+        bias, mean = over(near[0], near[1]), over(others + x, near[2])
         pull = cells.others((w * bias)[None])[0]
         moved = per_unit(scale * (x - w * mean) * pull, self.groups)
         self.slope += 4 * float(moved @ moved)
         self.norm += scale * float((w * bias) @ pull)
         self.plain_norm += scale * float(w @ (near[2] - w))
-        surprise = _surprise(w, squares)
+        surprise = _surprise(w, squares / self.unit_sq)
         one, two = surprise.sum(), float(w @ surprise)
         if two > 0:
             pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
             self.meet, self.meet_sq = self.meet + scale**2 * pairs, self.meet_sq + scale**4 * pairs
-        even = (squares.sum() + _MORE * np.square(w).max()) * w / w.sum()
+        even = (squares.sum() + MORE * self.unit_sq * np.square(w).max()) * w / w.sum()
         self.even_v += 2 * scale**2 * float(cells.pairs_of_squares(even)[0])
         self.even_c += 4 * scale**2 * float(even @ np.square(near[2] - w))
         parts = np.zeros((len(self.H), len(x)))
@@ -334,26 +414,67 @@ class _Sums:
         twice = 2.0 if self.several else 1.0  # classes of one row vary against each other: up to about twice
         return Spread(
             theta=self.theta if theta is None or not np.isfinite(theta) else theta,
-            h=self.h,
+            influence=self.influence,
             H=self.H,
-            unit_weight=self.unit_weight,
+            by=self.by,
             v_exact=self.v if exact else None,
             c0=twice * self.slope / self.norm if self.norm > 0 else 0.0,
             pairs=self.meet**2 / self.meet_sq if self.meet_sq > 0 else 0.0,
             even=(self.even_v, self.even_c / self.plain_norm if self.plain_norm > 0 else 0.0),
-            unit=self.pair_weight / float(np.square(self.weights).sum()),
+            unit=self.pair_weight / self.sample.total_weight_sq,
         )
 
 
-def _over(numerator: Array, denominator: Array) -> Array:
+def pair_coefficients(weight: Array, mass: Array, averaged: int) -> Array:
+    """a_B of the squared gap: the weight of each cell over its pairs, 0 for cells without a pair."""
+    met = mass > 0
+    total = weight[met].sum()
+    return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (averaged * (total if total > 0 else 1.0))
+
+
+def even_parts(
+    a: Array, weight: Array, own: float, averaged: int, several: bool, largest_sq: float
+) -> tuple[float, float]:
+    """v and c·norm of one view if the surprises seen, and a few more, were spread evenly over the weight."""
+    more = MORE * (2.0 / averaged if several else 1.0) * largest_sq
+    spread = (own + more) * weight / weight.sum()
+    return 2 * float((a * a) @ (spread * spread)), 4 * float((a * a) @ (spread * np.square(weight)))
+
+
+def _blocks(by: Units) -> Array:
+    """The block of each unit, in turn; units without weight are none."""
+    counted = by.number if by.weights is None else int(np.count_nonzero(by.weights))
+    blocks, before = min(BLOCKS, max(1, counted)), 0
+    out = np.empty(by.number, dtype=np.uint8)
+    for units in row_blocks(by.number, _UNIT_BYTES):
+        number = before + np.cumsum(by.weight(units) > 0)
+        out[units] = np.maximum(number - 1, 0) % blocks
+        before = int(number[-1])
+    return out
+
+
+def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
+    cell, _, x = view.of(rows)
+    return np.asarray(a[cell] * x * (total[cell] - x))
+
+
+def over(numerator: Array, denominator: Array) -> Array:
     """The ratio, 0 where there is nothing to divide by."""
     some = denominator > 0
     return np.where(some, numerator / np.where(some, denominator, 1.0), 0.0)
 
 
+def _unit(sample: Sample) -> float:
+    """How far apart outcomes can be, or where nothing bounds them, are: 1 for classes, whatever for values."""
+    if sample.values is None or sample.bounds is not None:
+        low, high = sample.bounds or (0.0, 1.0)
+        return high - low
+    return float(np.ptp(sample.values)) or 1.0
+
+
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
-    return np.asarray(np.minimum(w, 4 * _over(squares, w)))
+    return np.asarray(np.minimum(w, 4 * over(squares, w)))
 
 
 @dataclass(eq=False)
@@ -361,6 +482,7 @@ class _Cells:
     """Sums over the entries of each cell, block after block."""
 
     cells: int
+    unit_sq: float
     one: float = 0.0
     two: float = 0.0
 
@@ -373,12 +495,12 @@ class _Cells:
 
     def add(self, cell: Array, w: Array, x: Array) -> None:
         squares = x * x
-        surprise = _surprise(w, squares)
+        surprise = _surprise(w, squares / self.unit_sq)
         every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
         for sums, values in zip(self._sums.values(), every, strict=True):
             sums += np.bincount(cell, values, self.cells)
         self.one += float(surprise.sum())
-        self.two += float(w @ surprise)
+        self.two += dot(w, surprise)
 
 
 @dataclass(frozen=True)
@@ -386,34 +508,34 @@ class _Entries:
     """One view by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
 
     cells: int
-    cell: Array
+    number: int
+    entry: Callable[[slice], tuple[Array, Array, Array]]
+    """Cell, weight and x of some entries."""
     unit: Array | None
-    weight: Array
-    x: Array
     row_squares: Array
     """Per cell, Σ (w·residual)² over rows."""
     row_weight_sq: Array
     """Per cell, Σ w² over rows."""
 
     @staticmethod
-    def of(label: Array, x: Array, w: Array, groups: Groups | None) -> _Entries:
-        m = int(label.max()) + 1
+    def of(view: _View, groups: Groups | None) -> _Entries:
+        n, m = view.sample.rows, view.cells
         squares, weights = np.zeros(m), np.zeros(m)
-        for rows in row_blocks(len(x), 8):
-            squares += np.bincount(label[rows], np.square(x[rows]), m)
-            weights += np.bincount(label[rows], np.square(w[rows]), m)
+        for rows in row_blocks(n, _UNIT_BYTES):
+            label, w, x = view.of(rows)
+            squares += np.bincount(label, np.square(x), m)
+            weights += np.bincount(label, np.square(w), m)
         if groups is None:
-            return _Entries(m, label, None, w, x, squares, weights)
+            return _Entries(m, n, view.of, None, squares, weights)
+        label, w, x = view.of(EVERY)
         key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
-        weight, sums = (np.bincount(entry.reshape(-1), y) for y in (w, x))
-        return _Entries(m, key // groups[1], key % groups[1], weight, sums, squares, weights)
+        cell, (weight, sums) = key // groups[1], (np.bincount(entry.reshape(-1), y) for y in (w, x))
+        return _Entries(
+            m, len(key), lambda part: (cell[part], weight[part], sums[part]), key % groups[1], squares, weights
+        )
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""
-        for rows in row_blocks(len(self.cell), 8):
-            yield (
-                self.cell[rows].astype(np.intp),
-                rows if self.unit is None else self.unit[rows],
-                self.weight[rows],
-                self.x[rows],
-            )
+        for part in row_blocks(self.number, _UNIT_BYTES):
+            cell, w, x = self.entry(part)
+            yield cell, part if self.unit is None else self.unit[part], w, x

@@ -132,6 +132,15 @@ def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = F
     return None, ""
 
 
+def label_family(forms: Forms, classes: Sequence[str] | None) -> tuple[str, ...]:
+    """Columns of numbers such as label_cat and label_dog, one per class in the order of the classes: soft labels."""
+    for prefix in LABEL_NAMES if classes else ():
+        named = {match[1]: n for n in forms if (match := re.fullmatch(rf"{prefix}[_.:](.+)", n, re.I | re.S))}
+        if set(named) == set(classes or ()) and all(forms[name] in (NUMBER, WHOLE) for name in named.values()):
+            return tuple(named[name] for name in classes or ())
+    return ()
+
+
 def find_layout(request: Request, forms: Forms, label: str | None, what: str) -> Layout:
     """Find the predictions among the columns or keys."""
     search = _Search(request, {name: form for name, form in forms.items() if name != label}, what)

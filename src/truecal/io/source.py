@@ -24,6 +24,7 @@ from truecal.io.columns import (
     find_label,
     find_layout,
     is_pandas_index,
+    label_family,
     unnamed_layout,
 )
 from truecal.io.failures import failure, listing, quote
@@ -77,9 +78,13 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
     layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
     notes = [layout.note, *source.notes]
     labels, where = None, ""
+    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
     if label is not None:
         labels, where = source.values(label), f"{what} {quote(label)}"
         notes.append(f"labels from the {where} ({rule})")
+    elif family:
+        labels, where = source.numbers(family, False).astype(np.float64), f"{what}s {listing(family)}"
+        notes.append(f"labels from the {where} (one per class, by their prefix)")
     columns = layout.columns or (layout.confidence or "",)
     numbers = source.numbers(columns, request.drop_incomplete)
     if request.percent:
@@ -94,7 +99,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
         notes.append(f"class names from the key {quote(key)}")
-    used = {label, key, *columns, layout.correct, layout.prediction}
+    used = {label, key, *columns, *family, layout.correct, layout.prediction}
     parts = FileParts(
         layout,
         numbers,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from truecal.io import FileError
 from truecal.lab.presets import PRESETS
 from truecal.lab.run import print_progress, reproduce
 from truecal.lab.traces import KINDS
@@ -63,7 +64,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.lab") -> int:
-    """Exit status 0 when all is done, 4 when the time limit came first, 2 for bad arguments."""
+    """Exit status 0 when all is done, 1 for files and folders that are not as they should be, 2 for bad arguments, 4
+    when the time limit came first."""
     command = parser(prog)
     given: dict[str, Any] = vars(command.parse_args(arguments))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.
         outcome = reproduce(preset, progress=None if quiet else print_progress, **given)
     except (ValueError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(problem, (FileError, OSError)) else 2
     state = "complete" if outcome.complete else "stopped at the time limit: run again to go on"
     print(f"{outcome.out}: {outcome.checkpoints} checkpoints of {outcome.traces} traces, {state}")
     return 0 if outcome.complete else TIME_LIMIT

@@ -161,16 +161,15 @@ def dominance(table: pd.DataFrame, experiment: str) -> Figure:
     figure, axes = _grid(1, 2, SMALL)
     chain = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64)).chain
     places = np.arange(1, len(chain) + 1)
-    box = {"facecolor": "white", "edgecolor": "#CCCCCC", "boxstyle": "round,pad=0.3"}
     for axis, family in zip(axes[0], TRUTHFUL, strict=True):
-        notes, label = [], FAMILIES[family].label
+        label = FAMILIES[family].label
         along = {bins: values[list(chain)] for bins, values in by_bins(table, family).items()}
         for bins, values in along.items():
             axis.plot(places, values, "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
-            notes.append(f"{bins} bins: r = {chain_correlation(values, range(len(chain)))[1]:.3f}")
+        r = " / ".join(f"{chain_correlation(values, range(len(chain)))[1]:.3f}" for values in along.values())
         _spread_out(axis, along.values())
-        axis.set(title=f"{label} along the chain", xlabel="place in the dominance order (1 = best)", ylabel=label)
-        axis.text(0.03, 0.97, "\n".join(notes), transform=axis.transAxes, va="top", fontsize=8, bbox=box)
+        title = f"{label} along the chain\nr = {r} at {' / '.join(map(str, along))} bins"
+        axis.set(title=title, xlabel="place in the dominance order (1 = best)", ylabel=label)
     _finish(figure, f"{heading(experiment)}: {len(chain)} of {len(table)} checkpoints form the longest chain")
     return figure
 

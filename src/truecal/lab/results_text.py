@@ -33,7 +33,7 @@ from truecal.lab.checkpoints import (
 )
 from truecal.lab.correlations import REFERENCE, markdown_table, rank_correlations, to_markdown
 from truecal.lab.mechanism import ALL, TEMPERATURE, VARIANTS
-from truecal.lab.traces import CROSS, WITHIN, heading, kind
+from truecal.lab.traces import WITHIN, heading, kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,10 @@ def results_text(
     names = list(tables)
     lines = main[main["item1"] == REFERENCE].groupby("error", sort=False)
     r: dict[str, Any] = {name: lines[f"{name}_r"].agg(list).to_dict() for name in names}  # from many bins to few
-    parts = [f"# {run['title']}", _in_short(r, kept, mechanism)]
+    paper: dict[str, Any] = {
+        name: lines[f"paper_{name}_r"].agg(list).to_dict() for name in names if f"paper_{name}_r" in main
+    }
+    parts = [f"# {run['title']}", _in_short(run, r, paper, kept, mechanism)]
     parts += ["## What was run", *run["notes"], _settings(run), _counts(run, tables, kept)]
     for name in names:
         parts += [f"## {heading(name)}", *_claims(name, kept[name], main, r[name])]
@@ -140,58 +143,94 @@ def _say(key: str, /, **facts: Any) -> str:
 
 
 def _in_short(
-    r: Mapping[str, dict[str, list[float]]], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame
+    run: Mapping[str, Any],
+    r: Mapping[str, dict[str, list[float]]],
+    paper: Mapping[str, dict[str, list[float]]],
+    kept: Mapping[str, pd.DataFrame],
+    mechanism: pd.DataFrame,
 ) -> str:
     """For those who read no further: which claims hold, where the flip appears and why, what the score does."""
 
-    def lowest(*families: str) -> str:
-        return _verdict(min(min(values[family]) for values in r.values() for family in families))
+    def lowest(*families: str) -> float:
+        return min(min(values[family]) for values in r.values() for family in families)
 
-    def each(*families: str) -> dict[str, str]:
-        digits = 3 if set(families) <= set(SCORES) else 2
-        lists = {name: {f: _list(values[f], digits) for f in families} for name, values in r.items()}
-        return {f: ", ".join(f"{_short(name)} {lists[name][f]}" for name in r) for f in families}
-
-    flips = [_short(name) for name, values in r.items() if _flipped(values["ConfECE"])]
-    flip = f"changes sign with the number of bins ({', '.join(flips)})" if flips else "keeps its sign"
-    why = [words for name, table in kept.items() if (words := _gap_words(name, table, mechanism))]
-    repaired = [words for name in kept if (words := _repair_words(name, mechanism))]
-    verdicts = {f"verdict_{family}": lowest(family) for family in TRUTHFUL}
-    traces = ", ".join(f"{_short(name)} {table['trace'].nunique()}" for name, table in kept.items())
+    flips = [name for name, values in r.items() if _flipped(values["ConfECE"])]
+    where = " and ".join(map(_where, flips))
+    published = _at_each({kind(name): values["ConfECE"] for name, values in paper.items()})
+    truthful = {f"verdict_{family}": _verdict(lowest(family)) for family in TRUTHFUL}
+    truthful |= {family: _at_each({name: values[family] for name, values in r.items()}) for family in TRUTHFUL}
+    usual = {
+        "flip": f"changes sign with the number of bins {where}" if flips else "keeps its sign",
+        "ConfECE": _at_each({name: values["ConfECE"] for name, values in r.items()}),
+        "paper": f"; in the paper {published}" if published else "",
+    }
     lines = [
-        _say("in_short", traces=traces),
-        _say("short_score", verdict=lowest(*SCORES), **each(*SCORES)),
-        _say("short_truthful", **verdicts, **each(*TRUTHFUL)),
-        _say("short_usual", flip=flip, **each("ConfECE")),
-        _say("short_why", why="; ".join(why)) if why else "",
-        _say("short_repaired", words="; ".join(repaired)) if repaired else "",
+        _say("in_short", traces=_planned(run, kept)),
+        _say("short_score", verdict=_verdict(lowest(*SCORES)), lowest=lowest(*SCORES)),
+        _say("short_truthful", **truthful),
+        _say("short_usual", **usual),
+        _short_why(flips, kept, mechanism),
+        _short_repaired(flips or list(kept), kept, mechanism),
     ]
     return "\n".join(filter(None, lines))
 
 
-def _short(name: str) -> str:
-    return name.partition("-")[2] or ("across" if kind(name) == CROSS else name)
+def _where(name: str) -> str:
+    """An experiment as the end of a sentence: "at learning rate 0.02"."""
+    words = heading(name).rpartition(", ")[2].lower()
+    return f"at {words}" if words.startswith("learning rate") else words
 
 
-def _gap_words(name: str, table: pd.DataFrame, mechanism: pd.DataFrame) -> str:
-    """How the gap goes along with the error inside the traces of an experiment."""
-    _, rows = _variant(mechanism, name, TEMPERATURE)
-    if rows.empty:
+def _at_each(values: Mapping[str, Sequence[float]]) -> str:
+    return ", ".join(f"{_list(numbers, 2)} {_where(name)}" for name, numbers in values.items())
+
+
+def _planned(run: Mapping[str, Any], kept: Mapping[str, pd.DataFrame]) -> str:
+    counts = {name: kept[name]["trace"].nunique() if name in kept else 0 for name in (*run["traces"], *kept)}
+    of = {name: max(len(run["traces"].get(name, ())), count) for name, count in counts.items()}
+    return ", ".join(f"{count} of {of[name]} planned {_where(name)}" for name, count in counts.items())
+
+
+def _short_why(flips: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame) -> str:
+    """How the gap goes along with the error inside the traces of each experiment, and whether that is the flip."""
+    words, grows = [], []
+    for name, table in kept.items():
+        rows = _variant(mechanism, name, TEMPERATURE)[1]
+        if rows.empty or rows["r_gap"].isna().all():
+            continue
+        r, last = float(rows["r_gap"].median()), table[table["trace"].isin(rows["trace"])].groupby("trace").last()
+        how = "grows as" if r <= -WEAK else "shrinks as" if r >= WEAK else "shows no clear trend as"
+        grows += [name] if r <= -WEAK else []
+        loss = f", training loss {last['train_loss'].median():.2g}" if "train_loss" in last else ""
+        facts = {"r": r, "gap": rows["gap_last"].median(), "temperature": last["temperature"].median(), "loss": loss}
+        words.append(_say("short_gap", name=_where(name), how=how, **facts))
+    where = f"{_say('short_where')} " if flips and flips == grows else ""
+    head = "Why" if flips else "The gap"
+    return _say("short_why", head=head, where=where, why="; ".join(words)) if words else ""
+
+
+def _short_repaired(names: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame) -> str:
+    """What other recalibrations do to the correlation at the fewest bins, where the flip is clearest."""
+    if not set(mechanism["recalibration"]) & set(RECALIBRATIONS):
         return ""
-    r = float(rows["r_gap"].median())
-    temperature = table[table["trace"].isin(rows["trace"])].groupby("trace").last()["temperature"].median()
-    how = "grows as the error falls" if r <= -WEAK else "shrinks with the error" if r >= WEAK else "hardly follows it"
-    gap = rows["gap_last"].median()
-    return _say("short_gap", name=_short(name), how=how, r=r, gap=gap, temperature=temperature)
+    column, words = f"r_{error_column('ConfECE', 'fix', FEWEST)}", []
+    for name in names:
+        found = {key: _variant(mechanism, name, key) for key in VARIANTS}
+        each = [
+            f"{VARIANTS[key]} {whole[column].iloc[0]:+.2f}{_gap_left(rows, kept[name])}"
+            for key, (whole, rows) in found.items()
+            if not whole.empty
+        ]
+        words += [f"{_where(name)} {', '.join(each)}"] if each else []
+    return _say("short_repaired", words="; ".join(words))
 
 
-def _repair_words(name: str, mechanism: pd.DataFrame) -> str:
-    """What stronger recalibrations do to the correlation at the fewest bins, where the flip is clearest."""
-    rows = mechanism[(mechanism["experiment"] == name) & (mechanism["trace"] == ALL)]
-    if not set(rows["recalibration"]) & set(RECALIBRATIONS):
-        return ""
-    values = zip(rows["recalibration"], rows[f"r_{error_column('ConfECE', 'fix', FEWEST)}"], strict=True)
-    return f"{_short(name)}: " + ", ".join(f"{VARIANTS[key]} {r:+.2f}" for key, r in values)
+def _gap_left(rows: pd.DataFrame, table: pd.DataFrame) -> str:
+    """The gap a recalibration leaves, where it is known, and of how many traces where some lack it."""
+    gap, traces, of = rows["gap_last"].median(), len(rows), table["trace"].nunique()
+    parts = [] if math.isnan(gap) else [f"{gap:.1f} points"]
+    parts += [f"{traces} of {of} traces"] if traces < of else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _variant(mechanism: pd.DataFrame, name: str, recalibration: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,0 +1,115 @@
+"""What a conviction means in plain words, read off the lies that gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .metric import Metric
+from .proof import Proof
+from .search import Found, Lie
+from .table import tabulate, values
+from .worlds import JITTER, Matrix
+
+WORDS = {
+    "pool": "rewards pooling: rows with different chances do better with one common prediction",
+    "uniform": "rewards knowing nothing: the same probability for every class does better",
+    "shrink": "rewards shrinking towards the base rate",
+    "sharpen": "rewards over-confidence: predictions sharper than the truth do better",
+    "round": "rewards rounding",
+    "jitter": "rewards jitter: a millionth added here and there does better",
+    "spread": "rewards predictions shifted by some points",
+    "change the top": "rewards a changed top class",
+    "hide small chances": "rewards pushing small probabilities under a threshold",
+    "exchange rows": "rewards exchanging the predictions of rows",
+    "anything": "rewards predictions without any pattern",
+}
+"""One sentence for every way to lie."""
+SORTS = "sorts labels into ties"
+JOINS = "judges rows together"
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """Something that pays under the metric, and the most that it was seen to gain."""
+
+    name: str
+    text: str
+    gain: float
+
+
+def findings(found: Found) -> tuple[Finding, ...]:
+    """The ways to lie that gained beyond doubt, the largest gain first, after what explains them."""
+    rest = sorted(found.gains.values(), key=lambda lie: -lie.gain)
+    said = [Finding(lie.kind, WORDS[lie.kind], lie.gain) for lie in rest if lie.kind != "anything"]
+    if not said and found.lies:
+        best = max(found.lies, key=lambda lie: lie.gain)
+        said = [Finding(best.kind, WORDS[best.kind], best.gain)]
+    jittered = found.gains.get("jitter")
+    if jittered is not None and sorts_labels(jittered.metric, jittered):
+        text = f"{SORTS}: rows with equal predictions are ordered by their labels, so bins depend on outcomes"
+        said.insert(0, Finding(SORTS, text, jittered.gain))
+    return (*said, *_joined(found.gains.get("pool")))
+
+
+def drawn_finding(proof: Proof) -> Finding:
+    """What a proof from drawn outcomes says: the one lie that was judged."""
+    return Finding(proof.kind, WORDS[proof.kind], proof.gain)
+
+
+def sorts_labels(metric: Metric, lie: Lie) -> bool:
+    """Whether ties have the value of predictions that are parted in the order of their labels, and no other has."""
+    world = lie.frame.around(lie.world)
+    outcomes = lie.frame.outcomes(*lie.world.shape)
+    tied = values(metric, world, outcomes)
+    plain = [_parted(metric, y, world, np.arange(len(y))) for y in outcomes]
+    if np.allclose(tied.astype(float), plain, rtol=1e-4):
+        return False  # the order of rows decides, which is no order of labels
+    for sign in (1, -1):
+        sorted_ = [_parted(metric, y, world, np.argsort(np.argsort(sign * y, kind="stable"))) for y in outcomes]
+        if np.allclose(tied.astype(float), sorted_, rtol=1e-4):
+            return True
+    return False
+
+
+def _parted(metric: Metric, y: NDArray[Any], rows: Matrix, order: NDArray[Any]) -> float:
+    """The metric with every uncertain prediction moved a little, the more the later its row in the order."""
+    moved = rows.copy()
+    for i, place in enumerate(order):
+        if 0 < moved[i, -1] < 1 and moved[i, 0] > 0:
+            shift = JITTER * int(place) / 100
+            moved[i, -1], moved[i, 0] = moved[i, -1] + shift, moved[i, 0] - shift
+    return float(metric(y, moved))
+
+
+def _joined(lie: Lie | None) -> tuple[Finding, ...]:
+    """Pairs of rows whose outcomes are judged together under the lie and apart under the truth.
+
+    The second difference of the value in two outcomes is zero when the metric adds up over the two rows. It explains
+    a conviction; it proves nothing.
+    """
+    if lie is None or lie.world.shape[1] != 2 or lie.frame.before + lie.frame.after:
+        return ()
+    table = tabulate(lie.metric, [lie.world, lie.lie])
+    n = table.rows
+    honest, lying = (row.astype(float).reshape((2,) * n) for row in table.values)
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(n), 2)
+        if _second_difference(honest, i, j) < 1e-9 < 1e-6 < _second_difference(lying, i, j)
+    ]
+    if not pairs:
+        return ()
+    shown = ", ".join(f"{i} and {j}" for i, j in pairs[:3])
+    text = f"{JOINS}: under the pooling lie surprises of rows {shown} cancel, under the truth each counts by itself"
+    return (Finding(JOINS, text, lie.gain),)
+
+
+def _second_difference(value: NDArray[np.float64], i: int, j: int) -> float:
+    """The largest |Δ_i Δ_j value| over the outcomes of the other rows."""
+    return float(np.abs(np.diff(np.diff(value, axis=i), axis=j)).max())

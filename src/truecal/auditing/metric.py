@@ -1,0 +1,226 @@
+"""A callable of unknown manners, called in one way: labels and chances in, one number out, lower is better."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truecal.core.data import shown
+from truecal.core.extras import require
+
+from .worlds import Matrix, as_floats, drawn
+
+Convention = Literal["y_true_first", "preds_first"]
+ArrayKind = Literal["auto", "numpy", "torch"]
+BinaryForm = Literal["auto", "matrix", "column"]
+InputKind = Literal["probabilities", "logits"]
+Labels = NDArray[np.int64]
+_TIMED = 200  # calls whose median time sets the pace
+
+PROBES = (7, 61)
+"""Rows of the samples with which a metric's form is found: few, and more for metrics that need them. As primes they fit
+no number of columns, so that a metric of one column refuses two."""
+
+
+@final
+@dataclass(frozen=True)
+class Form:
+    """How a metric wants its arguments."""
+
+    convention: Convention = "y_true_first"
+    array: ArrayKind = "numpy"
+    binary: BinaryForm = "matrix"
+    input: InputKind = "probabilities"
+    higher_is_better: bool = False
+    exact: bool = False
+
+    def predictions(self, rows: Matrix) -> Any:
+        """A matrix of Fractions, or of floats, in the metric's form."""
+        values = rows if self.exact else as_floats(rows)
+        if self.input == "logits":
+            with np.errstate(divide="ignore"):
+                values = np.log(values)
+            column = values[:, 1] - values[:, 0]
+        else:
+            column = values[:, 1]
+        return np.ascontiguousarray(column if self.binary == "column" and rows.shape[1] == 2 else values)
+
+    def arguments(self, y: Labels, given: Any) -> tuple[Any, Any]:
+        """Labels and predictions as the metric's first two arguments, made anew."""
+        pair = (y.copy(), given.copy())
+        if self.array == "torch":
+            torch = require("torch", "torch")
+            pair = (torch.from_numpy(pair[0]), torch.from_numpy(pair[1]))
+        return pair if self.convention == "y_true_first" else (pair[1], pair[0])
+
+
+@final
+class Metric:
+    """The callable in its form: it counts its calls, and knows how coarse its numbers are."""
+
+    def __init__(self, call: Callable[[Any, Any], Any], form: Form, meter: Meter) -> None:
+        self.call, self.form, self.meter = call, form, meter
+        self.noise = 0.0
+        """How far apart values have been seen that should be equal: of two equal calls, or of rows in other orders."""
+        self.refusal: str | None = None
+        """What the metric said when it first refused."""
+        self.known: dict[Any, NDArray[Any]] = {}
+        """Values by predictions and outcomes."""
+
+    def __call__(self, y: Labels, rows: Matrix) -> Any:
+        """The value, lower is better; NaN where the metric raises or has none."""
+        value = self.attempt(y, self.form.predictions(rows))
+        if isinstance(value, Exception):
+            self.refusal = self.refusal or said(value)
+            return math.nan
+        return -value if self.form.higher_is_better else value
+
+    def attempt(self, y: Labels, given: Any) -> Any:
+        """The number that the metric returns for predictions in its own form, or the exception that it raises."""
+        start = time.perf_counter()
+        try:
+            value = number(self.call(*self.form.arguments(y, given)), self.form.exact)
+        except Exception as problem:  # a stranger's code may raise anything
+            return problem
+        finally:
+            self.meter.count(time.perf_counter() - start)
+        if not self.form.exact and not self.meter.double and math.isfinite(value):
+            with np.errstate(over="ignore", under="ignore"):
+                self.meter.double = float(np.float32(value)) != value
+        return value
+
+    @property
+    def rounding(self) -> float:
+        """The relative rounding error of one operation of the metric."""
+        return 0.0 if self.form.exact else 2.0**-53 if self.meter.double else 2.0**-24
+
+
+@final
+class Meter:
+    """Calls made and allowed, the time limit, and whether any number came that needs double precision."""
+
+    def __init__(self, limit: int, seconds: float | None, progress: Callable[[float], None] | None = None) -> None:
+        self.calls, self.limit, self.double, self.shortened = 0, limit, False, False
+        self.deadline = math.inf if seconds is None else time.monotonic() + seconds
+        self.progress = progress
+        self._first: list[float] = []
+
+    def count(self, seconds: float) -> None:
+        """One call more, and how long it took."""
+        self.calls += 1
+        if len(self._first) < _TIMED:
+            self._first.append(seconds)
+
+    def begin(self) -> None:
+        """The search begins: its budget does not count the checks, and ends in time at the pace they had."""
+        pace = statistics.median(self._first)
+        allowed = max(1.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
+        self.shortened = allowed < self.limit
+        self.limit = self.calls + int(min(self.limit, allowed))
+
+    @property
+    def left(self) -> int:
+        """Calls that may still be made."""
+        return 0 if self.late else max(0, self.limit - self.calls)
+
+    def tell(self) -> None:
+        """Say how far the search has come."""
+        if self.progress is not None:
+            self.progress(min(1.0, self.calls / self.limit))
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self.deadline
+
+
+def number(value: Any, exact: bool) -> Any:
+    """One number: a float, or the Fraction that an exact metric returns."""
+    if exact:
+        if not isinstance(value, (Fraction, int)):
+            raise TypeError(f"with exact=True the metric must return a Fraction, got {shown(value)}")
+        return Fraction(value)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise TypeError(f"the metric must return one number, got {shown(value)}")
+    return float(array.reshape(()))
+
+
+def said(problem: Exception) -> str:
+    """The first line of an exception, with its kind."""
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+
+
+def probe(n: int, k: int) -> tuple[Labels, Matrix]:
+    """A sample on which a metric of k classes should have a value: every class occurs."""
+    return np.arange(n) % k, drawn(np.random.default_rng(k), n, k, 2.0)
+
+
+def find_form(call: Callable[[Any, Any], Any], k: int, wanted: Form, meter: Meter) -> Form | str:
+    """The form in which the metric gives k classes a number, best with one class among the labels; or its refusal."""
+    arrays: tuple[ArrayKind, ...] = ("numpy", "torch") if wanted.array == "auto" else (wanted.array,)
+    if wanted.array == "auto" and _module(call).partition(".")[0] in ("torch", "torchmetrics"):
+        arrays = ("torch", "numpy")
+    taken: list[Form] = []
+    reasons: list[Exception] = []
+    for array in arrays:
+        for binary in _binary_forms(call, k, wanted, array, meter):
+            form = replace(wanted, array=array, binary=binary)
+            answer = _answer(call, k, form, meter)
+            if isinstance(answer, Exception):
+                reasons.append(answer)
+            else:
+                taken.append(form)
+        if taken:
+            return next((form for form in taken if _takes_one_class(call, k, form, meter)), taken[0])
+    return said(reasons[0])
+
+
+def _answer(call: Callable[[Any, Any], Any], k: int, form: Form, meter: Meter) -> Any:
+    """What the metric gives for a few rows, or for more if those are too few."""
+    answer: Any = None
+    for n in PROBES:
+        y, rows = probe(n, k)
+        answer = Metric(call, form, meter).attempt(y, form.predictions(rows))
+        if not isinstance(answer, Exception):
+            break
+    return answer
+
+
+def _takes_one_class(call: Callable[[Any, Any], Any], k: int, form: Form, meter: Meter) -> bool:
+    y, rows = probe(PROBES[0], k)
+    answer = Metric(call, form, meter).attempt(np.zeros_like(y), form.predictions(rows))
+    return not isinstance(answer, Exception) and not math.isnan(answer)
+
+
+def _binary_forms(
+    call: Callable[[Any, Any], Any], k: int, wanted: Form, array: ArrayKind, meter: Meter
+) -> tuple[BinaryForm, ...]:
+    """Two classes as a matrix, unless that is refused or the metric refuses three columns as well."""
+    if k != 2 or wanted.binary != "auto":
+        return (wanted.binary if k == 2 else "matrix",)
+    three = replace(wanted, array=array, binary="matrix")
+    one_column = isinstance(_answer(call, 3, three, meter), Exception)
+    return ("column", "matrix") if one_column else ("matrix", "column")
+
+
+def _module(call: Any) -> str:
+    """Where a callable comes from, behind partials, methods and instances."""
+    inner = getattr(call, "func", call)
+    return getattr(inner, "__module__", None) or type(inner).__module__
+
+
+def name_of(call: Any) -> str:
+    """A callable by the name that its module gives it."""
+    inner = getattr(call, "func", call)
+    name = getattr(inner, "__qualname__", None) or getattr(inner, "__name__", None)
+    return f"{_module(call)}:{name}" if isinstance(name, str) else shown(inner)

@@ -1,0 +1,258 @@
+"""AuditReport: the verdict on a metric, its proof, and the lines with which anyone can check it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+from numpy.typing import NDArray
+
+from truecal.core.result import Result
+
+from .contracts import Check
+from .findings import Finding
+from .metric import Form
+from .proof import Proof, Reproduction
+from .search import Certificate, Searched
+
+Verdict = Literal["gamed", "certified", "no gain found"]
+_JSON = (str, int, float, bool, type(None))
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditReport(Result):
+    """What an audit found: `verdict` is "gamed", "certified" or "no gain found", and never "truthful".
+
+    gamed: `proof` holds a world, a lie and the gain. certified: for every world and every prediction on the grids of
+    `certificates` no lie gains; beyond them as far as `searched` says. no gain found: as far as `searched` says, which
+    gives for every part the smallest gain that would have been seen.
+    """
+
+    metric: str
+    options: dict[str, Any]
+    verdict: Verdict
+    proof: Proof | None
+    findings: tuple[Finding, ...]
+    certificates: tuple[Certificate, ...]
+    checks: tuple[Check, ...]
+    searched: tuple[Searched, ...]
+    forms: dict[int, Form]
+    """How the metric was called, by number of classes."""
+    notes: tuple[str, ...]
+    calls: int
+    seed: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check came out as expected, the search for a gain among them."""
+        return not self.surprises
+
+    @property
+    def surprises(self) -> tuple[Check, ...]:
+        """Checks that failed without a reason given, or passed where a failure was expected."""
+        return tuple(check for check in self.checks if check.surprising)
+
+    @property
+    def summary(self) -> str:
+        """The verdict in one sentence."""
+        if self.proof is not None:
+            return f"gamed: a lie gains {self.proof.gain:.4g} on average ({_how_many(self.proof)}, {_how(self.proof)})"
+        if self.verdict == "certified":
+            grids = "; ".join(map(str, self.certificates))
+            above = max(certificate.resolution for certificate in self.certificates)
+            return f"certified on a grid ({grids}): no lie on it gains{f' above {above:.1g}' if above else ''}"
+        tried = sum(part.worlds for part in self.searched)
+        if not tried:
+            return "no gain found: the budget allowed no search"
+        return f"no gain found: nothing above {self.resolution:.1g} in {tried:,} worlds that were tried"
+
+    @property
+    def resolution(self) -> float:
+        """The smallest gain that every part of the exact search would have seen; where all was drawn, of that."""
+        tried = [part for part in self.searched if part.worlds]
+        exact = [part for part in tried if part.exact]
+        return max((part.resolution for part in exact or tried), default=float("nan"))
+
+    def reproduce(self) -> Reproduction:
+        """The arrays of the proof: the world, the lie, every outcome and its chance, as the metric takes them.
+
+        >>> import truecal as tc
+        >>> metric = tc.ERRORS["binary_l1"]
+        >>> report = tc.audit(metric, budget=3000)
+        >>> world, lie, outcomes, chances = report.reproduce()
+        >>> truth = sum(chance * metric(y, world) for y, chance in zip(outcomes, chances))
+        >>> lying = sum(chance * metric(y, lie) for y, chance in zip(outcomes, chances))
+        >>> bool(lying < truth), round(float(truth - lying - report.proof.gain), 12)
+        (True, 0.0)
+        """
+        proof = self._proof
+        form = self.forms[proof.classes]
+        world, lie = (form.predictions(rows) for rows in (proof.world, proof.lie))
+        return Reproduction(world, lie, proof.outcomes, proof.chances)
+
+    def snippet(self) -> str:
+        """A script that checks the proof with numpy and the metric alone.
+
+        >>> import truecal as tc
+        >>> print(tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, classes=2, budget=3000).snippet())
+        import itertools
+        import numpy as np
+        from truecal.core.functions import confidence_error as metric
+        world = np.array([[0.7, 0.3]])
+        lie = np.array([[1.0, 0.0]])
+        def expected(p):
+            total = 0.0
+            for y in itertools.product(*(np.flatnonzero(row) for row in world)):
+                chance = np.prod(world[np.arange(len(world)), y])
+                total += chance * float(metric(np.array(y), p, norm='l1'))
+            return total
+        print("truth", expected(world), "lie", expected(lie))
+        """
+        return snippet(self)
+
+    @property
+    def _proof(self) -> Proof:
+        if self.proof is None:
+            raise ValueError(f"there is no counterexample to reproduce: {self.summary}")
+        return self.proof
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; options that are none are shown as text, and outcomes follow from the world."""
+        options = {name: value if isinstance(value, _JSON) else repr(value) for name, value in self.options.items()}
+        return {**super().to_dict(), "options": options, "summary": self.summary}
+
+    def to_html(self) -> str:
+        """A page of its own, which loads nothing."""
+        from .page import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from .page import body
+
+        return body(self)
+
+    def __repr__(self) -> str:
+        lines = [f"audit of {self.metric}", f"  {self.summary}"]
+        if self.proof is not None:
+            lines += [f"  {line}" for line in proof_lines(self.proof)]
+        lines += [f"  {finding.text} (up to {finding.gain:.3g})" for finding in self.findings]
+        failed = [check for check in self.checks if not check.passed and check.name != "no_gain"]
+        lines += [f"  {check.name}: {check.detail}{reason(check)}" for check in failed]
+        lines += [f"  {check.name}: passed, though a failure was expected{reason(check)}" for check in self.unexpected]
+        lines += [f"  note: {note}" for note in self.notes]
+        lines.append(f"  {self.calls:,} calls, seed {self.seed}; {called(self)}")
+        return "\n".join(lines)
+
+    @property
+    def unexpected(self) -> tuple[Check, ...]:
+        """Checks that passed though a failure was expected: a reason to take back."""
+        return tuple(check for check in self.checks if check.passed and check.expected is not None)
+
+
+def reason(check: Check) -> str:
+    return f" (expected: {check.expected})" if check.expected else ""
+
+
+def called(report: AuditReport) -> str:
+    """How the metric was called, in words."""
+    form = next(iter(report.forms.values()))
+    words = [f"{form.array} arrays, {'labels first' if form.convention == 'y_true_first' else 'predictions first'}"]
+    if 2 in report.forms:
+        column = report.forms[2].binary == "column"
+        words.append(f"two classes as {'the second column' if column else 'a matrix'}")
+    return ", ".join([*words, *(["logits"] if form.input == "logits" else []), *(["exact"] if form.exact else [])])
+
+
+def _how_many(proof: Proof) -> str:
+    return f"{proof.rows} row{'s' * (proof.rows > 1)}, {proof.classes} classes"
+
+
+def _how(proof: Proof) -> str:
+    if proof.exact:
+        return f"all {len(proof.outcomes)} outcomes listed"
+    return f"{len(proof.outcomes)} draws: not exact, beyond chance but for one in a million"
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """World and lie row by row, equal rows once, and the two expected values."""
+    rows = list(zip(map(_row, proof.world), map(_row, proof.lie), strict=True))
+    times: dict[tuple[str, str], int] = {}
+    for pair in rows:
+        times[pair] = times.get(pair, 0) + 1
+    lines = []
+    for (world, lie), count in list(times.items())[:12]:
+        told = "told truthfully" if world == lie else f"predicted as {lie}"
+        lines.append(f"{count} row{'s' * (count > 1)} with chances {world}, {told}")
+    if len(times) > 12:
+        lines.append(f"and {len(times) - 12} more kinds of row")
+    truth, lie = (_value(value, proof.bound) for value in (proof.expected_truth, proof.expected_lie))
+    margin = f" ({'rounding' if proof.exact else 'chance'} explains at most {proof.bound:.1g})" if proof.bound else ""
+    return [*lines, f"expected value {truth} for the truth, {lie} for the lie{margin}"]
+
+
+def _value(value: float, bound: float) -> str:
+    return "0" if abs(value) <= bound else f"{value:.6g}"
+
+
+def _row(values: NDArray[Any]) -> str:
+    return f"({', '.join(_short(float(value)) for value in values)})"
+
+
+def _short(value: float) -> str:
+    """As few digits as tell a value from its neighbours in a proof."""
+    return f"{value:.4g}" if abs(value - float(f"{value:.4g}")) < 1e-9 else f"{value:.7g}"
+
+
+# -- the script --------------------------------------------------------------------------------------------------------
+
+_DRAWN = """rng = np.random.default_rng(0)
+def expected(p, draws=5000):
+    total = 0.0
+    for _ in range(draws):
+        y = (rng.random((len(world), 1)) >= world.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        total += float({call}) / draws
+    return total"""
+_LISTED = """def expected(p):
+    total = 0.0
+    for y in itertools.product(*(np.flatnonzero(row) for row in world)):
+        chance = np.prod(world[np.arange(len(world)), y])
+        total += chance * float({call})
+    return total"""
+
+
+def snippet(report: AuditReport) -> str:
+    """The script of a proof."""
+    proof = report._proof
+    form = report.forms[proof.classes]
+    lines = ["import itertools", "import numpy as np"]
+    lines += ["import torch"] if form.array == "torch" else []
+    lines.append(_import(report.metric))
+    lines += [f"{name} = np.array({rows.tolist()!r})" for name, rows in (("world", proof.world), ("lie", proof.lie))]
+    lines.append((_LISTED if proof.exact else _DRAWN).format(call=_call(form, report.options)))
+    lines.append('print("truth", expected(world), "lie", expected(lie))')
+    return "\n".join(lines)
+
+
+def _import(name: str) -> str:
+    module, _, attribute = name.partition(":")
+    if re.fullmatch(r"[\w.]+", module) and attribute.isidentifier() and module != "__main__":
+        return f"from {module} import {attribute} as metric"
+    return f"metric = ...  # {' '.join(name.split())}"
+
+
+def _call(form: Form, options: dict[str, Any]) -> str:
+    column = form.binary == "column"
+    predictions = "p[:, 1]" if column else "p"
+    if form.input == "logits":
+        predictions = "np.log(p[:, 1] / p[:, 0])" if column else "np.log(p)"
+    y = "np.array(y)"
+    if form.array == "torch":
+        y, predictions = f"torch.tensor({y})", f"torch.tensor({predictions})"
+    pair = [y, predictions] if form.convention == "y_true_first" else [predictions, y]
+    return f"metric({', '.join([*pair, *(f'{name}={value!r}' for name, value in options.items())])})"
+
+
+__all__ = ["AuditReport", "Verdict", "called", "proof_lines", "reason", "snippet"]

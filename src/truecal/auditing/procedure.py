@@ -1,0 +1,271 @@
+"""tc.audit: from a callable to the verdict on it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, final
+
+import numpy as np
+
+from truecal.core.data import check_positive_int, check_seed, shown
+from truecal.evaluation.model import check_progress
+
+from .contracts import CHECKS, NO_GAIN, Check, check_contracts
+from .findings import drawn_finding, findings
+from .metric import ArrayKind, BinaryForm, Convention, Form, InputKind, Meter, Metric, find_form, name_of
+from .outcome import AuditReport, Verdict
+from .proof import Proof, prove, simplest
+from .search import Found, climb, examine_framed, examine_grid, examine_small
+from .simulation import simulate
+
+Budget = Literal["quick", "default", "thorough"] | int
+BUDGETS = {"quick": 8_000, "default": 60_000, "thorough": 600_000}
+"""Calls of the metric."""
+MOST_CLASSES = 20
+_SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
+
+
+def audit(
+    metric: Callable[..., Any],
+    *,
+    classes: Iterable[int] = (2, 3),
+    convention: Convention = "y_true_first",
+    higher_is_better: bool = False,
+    metric_options: Mapping[str, Any] | None = None,
+    binary: BinaryForm = "auto",
+    array: ArrayKind = "auto",
+    input: InputKind = "probabilities",
+    exact: bool = False,
+    expected: Mapping[str, str] | None = None,
+    budget: Budget = "default",
+    seconds: float | None = 100.0,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> AuditReport:
+    """Can a forecaster lower the metric's expected value by predicting anything but the truth?
+
+    A world fixes the true chances μ of every row; labels are independent draws from them. The gain of a lie u is
+    E_μ[metric(y, μ)] − E_μ[metric(y, u)], summed over all outcomes y. One gain beyond rounding proves that the metric
+    can be gamed; that none was found proves nothing beyond the worlds and lies that were tried, and the verdict says
+    which. Truthful errors: arXiv 2510.06388; the procedure: docs/auditing.md.
+
+    metric(y_true, y_proba) gives one number; with convention="preds_first" it takes predictions first. Options go in
+    `metric_options`. Two classes come as an (n, 2) matrix or as the second column (`binary`), arrays of numpy or torch
+    (`array`), each found out by trying unless told. input="logits" hands in log-probabilities. exact=True hands in
+    Fractions, wants one back, and decides without any rounding. `budget` counts calls of the metric; `seconds` ends the
+    search early, so that only budgets that end in time give the same search on every machine (None: no limit).
+    `expected` names checks that may fail, with the reason.
+
+    >>> import truecal as tc
+    >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=3000)
+    >>> report.verdict, report.proof.rows
+    ('gamed', 1)
+    >>> tc.audit(tc.brier, budget="quick").verdict
+    'certified'
+    """
+    if not callable(metric):
+        raise TypeError(f"metric must be a callable such as metric(y_true, y_proba), got {shown(metric)}")
+    check_progress(progress)
+    wanted = _form(convention, array, binary, input, higher_is_better, exact)
+    reasons = _expected(expected)
+    meter = Meter(_calls(budget), _seconds(seconds), progress)
+    call = partial(metric, **_options(metric_options)) if metric_options else metric
+    with _quiet():
+        auditor = _Auditor(call, _metrics(call, _classes(classes), wanted, meter), meter, check_seed(seed))
+        return auditor.run(name_of(metric), dict(metric_options or {}), reasons)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any, exact: Any) -> Form:
+    _one_of(convention, "convention", ("y_true_first", "preds_first"))
+    _one_of(array, "array", ("auto", "numpy", "torch"))
+    _one_of(binary, "binary", ("auto", "matrix", "column"))
+    _one_of(input, "input", ("probabilities", "logits"))
+    for name, flag in (("higher_is_better", higher_is_better), ("exact", exact)):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {shown(flag)}")
+    if exact and input == "logits":
+        raise ValueError("exact=True cannot apply to input='logits': logarithms are no fractions")
+    return Form(
+        convention, "numpy" if exact and array == "auto" else array, binary, input, bool(higher_is_better), exact
+    )
+
+
+def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
+
+
+def _calls(budget: Any) -> int:
+    if isinstance(budget, str):
+        _one_of(budget, "budget", tuple(BUDGETS))
+        return BUDGETS[budget]
+    return check_positive_int(budget, "budget", 10**9)
+
+
+def _seconds(seconds: Any) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 1e9:
+        raise ValueError(f"seconds must be a positive number or None, got {shown(seconds)}")
+    return float(seconds)
+
+
+def _classes(classes: Any) -> list[int]:
+    if isinstance(classes, (int, np.integer)) and not isinstance(classes, bool):
+        classes = [classes]
+    try:
+        numbers = sorted({check_positive_int(k, "classes", MOST_CLASSES) for k in classes})
+    except TypeError as problem:
+        raise TypeError(f"classes must be whole numbers such as (2, 3), got {shown(classes)}") from problem
+    if not numbers or numbers[0] < 2:
+        raise ValueError(f"classes must be whole numbers of at least 2, got {shown(classes)}")
+    return numbers
+
+
+def _options(given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"metric_options must map names to values, got {shown(given)}")
+    return dict(given)
+
+
+def _expected(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expected must map names of checks to reasons, got {shown(given)}")
+    known = (*CHECKS, NO_GAIN)
+    for name, reason in given.items():
+        if name not in known:
+            raise ValueError(f"expected names the check {shown(name)}; there are {', '.join(known)}")
+        if not isinstance(reason, str) or not reason:
+            raise ValueError(f"expected must give a reason in words for {shown(name)}, got {shown(reason)}")
+    return dict(given)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A metric that is asked about strange inputs warns of them; that is no news to whoever called the audit."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _metrics(call: Callable[..., Any], classes: list[int], wanted: Form, meter: Meter) -> dict[int, Metric | str]:
+    """For each number of classes the metric in the form that it takes, or why it took none."""
+    found = {k: find_form(call, k, wanted, meter) for k in classes}
+    if all(isinstance(form, str) for form in found.values()):
+        said = "; ".join(f"{k} classes: {form}" for k, form in found.items())
+        raise ValueError(f"the metric gave no number for any sample, with labels {_order(wanted)}: {said}")
+    return {k: form if isinstance(form, str) else Metric(call, form, meter) for k, form in found.items()}
+
+
+def _order(form: Form) -> str:
+    return "before predictions" if form.convention == "y_true_first" else "after predictions"
+
+
+# -- the audit ---------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class _Auditor:
+    call: Callable[..., Any]
+    answers: Mapping[int, Metric | str]
+    meter: Meter
+    seed: int
+
+    @property
+    def metrics(self) -> dict[int, Metric]:
+        return {k: metric for k, metric in self.answers.items() if isinstance(metric, Metric)}
+
+    def run(self, name: str, options: dict[str, Any], expected: Mapping[str, str]) -> AuditReport:
+        checks = check_contracts(self.metrics, expected, self.seed)
+        self.meter.begin()
+        found = Found()
+        proof = self._search(found)
+        verdict: Verdict = "gamed" if proof else "certified" if self._certified(found) else "no gain found"
+        detail = f"a lie gains {proof.gain:.3g}" if proof else "no lie that was tried gains"
+        checks.append(Check(NO_GAIN, proof is None, detail, expected.get(NO_GAIN)))
+        if found.searched and not any(part.worlds for part in found.searched):
+            refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
+            raise ValueError(f"the metric has no finite expected value in any world that was tried: {refusal}")
+        return AuditReport(
+            metric=name,
+            options=options,
+            verdict=verdict,
+            proof=proof,
+            findings=() if proof is None else findings(found) if proof.exact else (drawn_finding(proof),),
+            certificates=tuple(found.certificates),
+            checks=tuple(checks),
+            searched=tuple(found.searched),
+            forms={k: metric.form for k, metric in self.metrics.items()},
+            notes=tuple(self._notes()),
+            calls=self.meter.calls,
+            seed=self.seed,
+        )
+
+    def _certified(self, found: Found) -> bool:
+        return {certificate.classes for certificate in found.certificates} == set(self.metrics)
+
+    def _notes(self) -> Iterator[str]:
+        for k, answer in self.answers.items():
+            if isinstance(answer, str):
+                yield f"{k} classes were left out, the metric refused them: {answer}"
+            elif answer.refusal is not None:
+                yield f"with {k} classes some samples had no value: {answer.refusal}"
+        if self.meter.shortened or self.meter.late:
+            yield "the time limit shortened the search: another run may search more or less"
+
+    def _search(self, found: Found) -> Proof | None:
+        """From small to large, each part only if none before convicted, but for the named lies, which explain."""
+        self._small(found)
+        for part in (self._framed, self._grid, self._climb):
+            if not found.lies:
+                part(found)
+        if found.lies:
+            return self._smallest(found)
+        for k, metric in self.metrics.items():
+            proof = simulate(found, metric, k, self.seed, self.meter.left // len(self.metrics))
+            if proof is not None:
+                return proof
+        return None
+
+    def _small(self, found: Found) -> None:
+        """One row, two rows and so on, each with every number of classes, as far as outcomes can be listed."""
+        share = self.meter.calls + self._share("small")
+        most = 27 if self.meter.limit < 20_000 else 81 if self.meter.limit < 200_000 else 256
+        sizes = [(n, k) for n in range(1, 7) for k in self.metrics if k**n <= most]
+        for n, k in sizes:
+            examine_small(
+                found, self.metrics[k], n, self.seed, min(share - self.meter.calls, self._share("small") // 4), k
+            )
+
+    def _framed(self, found: Found) -> None:
+        for k, metric in self.metrics.items():
+            examine_framed(found, metric, k, self.seed, self._share("framed") // len(self.metrics))
+
+    def _grid(self, found: Found) -> None:
+        for k, metric in self.metrics.items():
+            examine_grid(found, metric, k, self._share("grid") // len(self.metrics))
+
+    def _climb(self, found: Found) -> None:
+        climb(found, self._share("climb"))
+
+    def _share(self, part: str) -> int:
+        return int(_SHARES[part] * self.meter.limit)
+
+    def _smallest(self, found: Found) -> Proof:
+        """The proof with the fewest rows, then classes; the largest gain among those, told as truthfully as it can."""
+        best = min(
+            found.lies,
+            key=lambda lie: (len(lie.world) + lie.frame.before + lie.frame.after, lie.world.shape[1], -lie.gain),
+        )
+        lie = simplest(best.metric, best.frame, best.world, best.lie)
+        return prove(best.metric, best.frame, best.world, lie, best.kind)

@@ -1,0 +1,248 @@
+"""The audit judges rightly: it convicts what is known to be gamed, with proofs, and nothing that is not."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import offenders
+import truecal
+from worlds import bounded, expected, variants
+
+tc: Any = truecal  # what a test hands in need not be of the right type
+
+TRUTHFUL = [name for name, metric in tc.ERRORS.items() if metric.truthful]
+INFINITE = ("cox_slope",)
+"""Infinite where predictions part the labels, which has a chance in every world: nothing has an expected value."""
+UNTRUTHFUL = [name for name, metric in tc.ERRORS.items() if not metric.truthful and name not in INFINITE]
+VARIANTS = [(name, bounded(metric)) for name, metric in variants() if metric.truthful]
+FEW, SOME = 400, 1500
+
+
+def few_directions(metric):
+    """Half-spaces cost milliseconds a call; three are as truthful as sixty-four."""
+    if isinstance(getattr(metric, "binning", None), tc.Halfspaces):
+        return tc.CalibrationError(metric.property, tc.Halfspaces(3))
+    return metric
+
+
+def classes_for(metric):
+    return len(metric.property.phi) if isinstance(metric.property, tc.Linear) else (2, 3)
+
+
+def assert_proof_holds(report, metric):
+    """The expected values once more, by plain loops over the arrays that `reproduce` gives."""
+    world, lie, outcomes, chances = report.reproduce()
+    honest, lying = (sum(c * metric(y, p) for y, c in zip(outcomes, chances, strict=True)) for p in (world, lie))
+    assert honest == pytest.approx(report.proof.expected_truth, rel=1e-6, abs=1e-12)
+    assert lying == pytest.approx(report.proof.expected_lie, rel=1e-6, abs=1e-12)
+    assert abs(honest - lying) == pytest.approx(report.proof.gain, rel=1e-6)
+    assert report.proof.gain > 10 * report.proof.bound
+    assert chances.sum() == pytest.approx(1)
+
+
+# -- what cannot be gamed ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TRUTHFUL)
+def test_no_truthful_error_is_convicted(name):
+    report = tc.audit(few_directions(bounded(tc.ERRORS[name])), budget=FEW)
+    assert report.verdict == "certified" and report.proof is None and not report.findings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", [m for _, m in VARIANTS], ids=[i for i, _ in VARIANTS])
+def test_no_rule_and_no_treatment_of_ties_is_convicted(metric):
+    report = tc.audit(metric, classes=classes_for(metric), budget=250)
+    assert report.verdict != "gamed"
+
+
+@pytest.mark.parametrize("name", list(tc.LOSSES))
+def test_proper_losses_are_certified(name):
+    report = tc.audit(tc.LOSSES[name], budget=SOME)
+    assert report.verdict == "certified"
+    assert {certificate.classes for certificate in report.certificates} == {2, 3}
+
+
+@pytest.mark.parametrize("error", ["confidence", "classwise", "binary"])
+def test_the_score_is_not_convicted(error):
+    assert tc.audit(tc.score, metric_options={"error": error}, budget=FEW).verdict == "certified"
+
+
+def accuracy(y, p):
+    return float(np.mean(p.argmax(axis=1) == y))
+
+
+def mean_confidence(y, p):
+    return float(p.max(axis=1).mean())
+
+
+def test_higher_may_be_better():
+    assert tc.audit(accuracy, higher_is_better=True, budget=SOME).verdict == "certified"
+    report = tc.audit(mean_confidence, higher_is_better=True, budget=SOME)
+    assert report.verdict == "gamed" and report.findings[0].name == "sharpen"
+    assert report.proof.expected_lie > report.proof.expected_truth and report.proof.gain > 0
+
+
+# -- what can ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", UNTRUTHFUL)
+def test_every_error_marked_untruthful_is_convicted(name):
+    metric = bounded(tc.ERRORS[name])
+    report = tc.audit(metric, budget=FEW)
+    assert report.verdict == "gamed"
+    assert_proof_holds(report, metric)
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_where_nothing_has_an_expected_value_no_verdict_is_given(name):
+    with pytest.raises(ValueError, match="no finite expected value in any world that was tried: it gave NaN or inf"):
+        tc.audit(tc.ERRORS[name], budget=FEW)
+
+
+@pytest.mark.parametrize("metric", offenders.BINARY, ids=lambda metric: metric.__name__)
+def test_every_known_mistake_is_convicted(metric):
+    report = tc.audit(metric, classes=2, binary="column", budget=1500)
+    assert report.verdict == "gamed" and report.proof.exact
+    assert_proof_holds(report, metric)
+
+
+@pytest.mark.parametrize("metric", offenders.MULTICLASS, ids=lambda metric: metric.__name__)
+def test_every_known_mistake_with_classes_is_convicted(metric):
+    report = tc.audit(metric, budget=FEW)
+    assert report.verdict == "gamed" and report.proof.rows == 1
+    assert_proof_holds(report, metric)
+
+
+def test_the_dropped_correction_shows_in_the_world_of_the_paper():
+    proof = tc.audit(offenders.dropped_correction, budget=FEW).proof
+    np.testing.assert_allclose(proof.world, [[1 / 3, 1 / 2, 1 / 6]])
+    np.testing.assert_allclose(proof.lie, [[1 / 3] * 3])
+    assert proof.expected_truth == pytest.approx(1 / 4) and proof.expected_lie == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (offenders.labels_sorted_into_ties, "sorts labels into ties"),
+        (offenders.fifteen_bins_sorting_labels_into_ties, "sorts labels into ties"),
+        (offenders.size_normalised, "pool"),
+        (offenders.size_normalised, "judges rows together"),
+        (offenders.gap_alone, "exchange rows"),
+    ],
+)
+def test_findings_name_what_pays(metric, name):
+    report = tc.audit(metric, classes=2, binary="column", budget=2500)
+    assert name in [finding.name for finding in report.findings]
+
+
+def test_findings_with_classes():
+    top = [f.name for f in tc.audit(offenders.dropped_correction, classes=3, budget=4000).findings]
+    assert "change the top" in top and "sorts labels into ties" not in top
+    hidden = tc.audit(offenders.thresholded_squares, classes=3, budget=SOME).findings
+    assert "hide small chances" in [finding.name for finding in hidden]
+
+
+def test_a_minimum_that_is_only_a_little_off_is_found_by_climbing():
+    report = tc.audit(offenders.tilted, budget=SOME)
+    assert report.verdict == "gamed" and 1e-8 < report.proof.gain < 1e-5
+    assert_proof_holds(report, offenders.tilted)
+
+
+# -- drawn outcomes ----------------------------------------------------------------------------------------------------
+
+
+def needs_many_uncertain_rows(y, u, p_norm=1):
+    """An absolute error that says nothing of few rows or of certain ones, so that no outcomes can be listed."""
+    if len(y) < 20 or min(u) <= 0 or max(u) >= 1:
+        raise ValueError("expected twenty rows and chances between 0 and 1")
+    low, high = u < 0.5, u >= 0.5
+    return sum(abs((u - y)[part].sum()) ** p_norm for part in (low, high)) / len(y) ** p_norm
+
+
+def test_larger_samples_are_drawn_and_the_verdict_says_so():
+    report = tc.audit(needs_many_uncertain_rows, classes=2, budget=9000)
+    assert report.verdict == "gamed" and not report.proof.exact and report.proof.rows == 20
+    assert "not exact" in report.summary and report.proof.gain > report.proof.bound
+    assert [finding.name for finding in report.findings] == [report.proof.kind] == ["pool"]
+    world, lie, outcomes, _ = report.reproduce()
+    fresh = (np.random.default_rng(99).random((300, len(world))) < world).astype(int)
+    gains = [needs_many_uncertain_rows(y, world) - needs_many_uncertain_rows(y, lie) for y in fresh]
+    assert np.mean(gains) > 4 * np.std(gains) / len(gains) ** 0.5  # a sample the audit has not seen
+    assert len(outcomes) >= 1500
+
+
+def test_a_truthful_error_of_many_rows_is_not_convicted_by_draws():
+    report = tc.audit(partial(needs_many_uncertain_rows, p_norm=2), classes=2, budget=9000)
+    assert report.verdict == "no gain found"
+    assert any(not part.exact and part.resolution > 0 for part in report.searched)
+    assert 0 < report.resolution < 0.1 and "no gain found: nothing above 0.0" in report.summary
+
+
+# -- rounding is no gain -----------------------------------------------------------------------------------------------
+
+
+def test_noise_in_the_last_digits_convicts_nobody():
+    rng = np.random.default_rng(1)
+    report = tc.audit(lambda y, p: tc.brier(y, p) + 1e-13 * rng.standard_normal(), budget=SOME)
+    assert report.verdict == "certified"
+
+
+def test_a_metric_that_is_zero_but_for_rounding_is_not_convicted():
+    report = tc.audit(lambda y, p: float((p * 3.3).sum() / 3.3 - len(p)), budget=SOME)
+    assert report.verdict == "certified"
+
+
+def test_chance_in_a_metric_is_no_gain():
+    rng = np.random.default_rng(1)
+    report = tc.audit(lambda y, p: tc.brier(y, p) + 0.01 * rng.random(), budget=SOME)
+    assert report.verdict != "gamed" and report.resolution > 0.01
+    assert next(check.name for check in report.checks if not check.passed) == "deterministic"
+
+
+def test_single_precision_is_recognised():
+    report = tc.audit(lambda y, p: np.float32(tc.brier(y, p)), budget=FEW)
+    assert report.verdict == "certified" and 1e-6 < report.resolution < 1e-3
+    assert tc.audit(lambda y, p: np.float32(accuracy(y, p) ** 0.5), budget=SOME).verdict == "gamed"
+
+
+def test_exact_fractions_need_no_bound():
+    report = tc.audit(offenders.exact_brier, exact=True, budget=FEW)
+    assert report.verdict == "certified" and report.resolution == 0
+    report = tc.audit(offenders.exact_absolute, exact=True, budget=FEW)
+    assert report.verdict == "gamed" and report.proof.bound == 0
+    tiny = tc.audit(offenders.a_tiny_bonus, exact=True, budget=FEW)
+    assert tiny.verdict == "gamed" and tiny.proof.gain == 1e-30
+    assert tc.audit(lambda y, p: float(not (p == 0.5).any()) * 1e-30, budget=FEW).verdict == "certified"
+    with pytest.raises(ValueError, match="must return a Fraction"):
+        tc.audit(accuracy, exact=True)
+
+
+# -- the same audit every time -----------------------------------------------------------------------------------------
+
+
+def test_an_audit_is_repeatable_and_keeps_to_its_calls():
+    calls = []
+
+    def counted(y, p):
+        calls.append(1)
+        return tc.brier(y, p)
+
+    first, second = (tc.audit(counted, budget=300, seed=3) for _ in range(2))
+    assert first == second and first.calls + second.calls == len(calls)
+    assert first.calls <= 300 + 150  # the checks come first, whatever the budget
+
+
+def test_a_grid_is_certified_by_every_pair_of_it():
+    """The certificate once more by plain loops: every world and every prediction, by the expectation of the tests."""
+    report = tc.audit(tc.ERRORS["binary"], budget=FEW)
+    (certificate,) = report.certificates
+    points = [i / certificate.parts for i in range(certificate.parts + 1)]
+    pairs = [np.array([a, b])[: certificate.rows] for a in points for b in points]
+    for world in pairs[:: len(points) - 1]:
+        honest = expected(tc.ERRORS["binary"], world, world)
+        assert all(expected(tc.ERRORS["binary"], world, lie) >= honest - 1e-12 for lie in pairs)
