@@ -95,6 +95,11 @@ from .inference.intervals import (
     Interval,
     confidence_interval,
 )
+from .inference.monitoring import (
+    Monitor,
+    MonitorUpdate,
+    monitor,
+)
 from .inference.null_band import (
     Noise,
     NullBand,
@@ -167,6 +172,8 @@ __all__ = [
     "Linear",
     "MatrixScaling",
     "MeanGap",
+    "Monitor",
+    "MonitorUpdate",
     "Noise",
     "NullBand",
     "OnGrid",
@@ -205,6 +212,7 @@ __all__ = [
     "linear_error",
     "linear_loss",
     "mean_gap",
+    "monitor",
     "noise_of_U",
     "null_band",
     "paired_difference",

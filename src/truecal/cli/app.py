@@ -1,4 +1,4 @@
-"""The commands and their exit codes: 0 done, 1 bad input, 2 usage, 3 rejected or gamed, 4 time limit, 130 Ctrl-C."""
+"""The commands; exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 time limit, 130 Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from truecal.core.extras import require
 from truecal.io import write_atomic
 from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
 
-from . import render
+from . import render, watching
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
 from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
@@ -259,6 +260,53 @@ def run_calibration_test(
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:
+        raise typer.Exit(REJECTED)
+
+
+@app.command("monitor")
+@with_options
+def run_monitor(
+    files: Files,
+    reading: Reading,
+    state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
+    reference: Annotated[
+        Path | None, typer.Option("--reference", help="Labelled predictions of the time when the model was accepted.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Chance of a false alarm, ever; 0.05 if new.")] = None,
+    replaced: Annotated[
+        bool, typer.Option("--replaced", help="A file that no longer begins with the rows counted is a new one.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option("--json", help="Write where the monitor stands as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
+) -> None:
+    """Is a deployed model still calibrated? Counts labelled predictions as they come; exit code 3 once it alarms.
+
+    Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
+    the new rows. Look as often as you like: calibrated predictions raise an alarm with chance alpha at most, ever.
+    Examples:
+
+    - `truecal monitor predictions/ --state monitor.npz`
+
+    - `truecal monitor today.csv --state monitor.npz --reference accepted.csv --plot monitor.png || notify`
+    """
+    wanted = {"--state": state, "--json": json, "--plot": plot}
+    outputs = {option: path for option, path in wanted.items() if path is not None}
+    files = expand(files, [*reading.files, reference, *outputs.values()])
+    _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
+    if plot is not None:
+        require("matplotlib", "plots")
+    if reading.labels is not None and len(files) > 1:
+        raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
+    watched = watching.opened(state, reference, alpha, reading, _read)
+    notes = [watching.count(watched, file, _read([file], reading), replaced) for file in files]
+    result = watched.result()
+    watched.save(state)
+    render.monitoring(result, notes)
+    if json is not None:
+        _put(json, as_json(result))
+    if plot is not None:
+        watching.draw(watched, plot)
+    if result.alarm:
         raise typer.Exit(REJECTED)
 
 
