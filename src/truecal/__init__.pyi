@@ -41,6 +41,7 @@ from .core.properties import (
     TopLabel,
 )
 from .core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     Edges,
     EqualWidth,
@@ -48,6 +49,7 @@ from .core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
     Poisson,
     Quantile,
     TwoBin,
@@ -127,12 +129,17 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
+from .scale.stream import (
+    Stream,
+    stream,
+)
 
 __version__: str
 
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "ArgmaxEdges",
     "ArgmaxQuantile",
     "AuditReport",
     "Baseline",
@@ -169,6 +176,7 @@ __all__ = [
     "MonitorUpdate",
     "Noise",
     "NullBand",
+    "OnGrid",
     "Outcomes",
     "PairedDifference",
     "Poisson",
@@ -176,6 +184,7 @@ __all__ = [
     "Refinement",
     "ScalingBinning",
     "Selection",
+    "Stream",
     "TemperatureScaling",
     "TopLabel",
     "TopPredictions",
@@ -211,6 +220,7 @@ __all__ = [
     "score",
     "select_recalibration",
     "spherical",
+    "stream",
     "tabulate",
     "top_label_error",
 ]

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +26,7 @@ from . import render, watching
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
 from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
+from .streaming import refuse_test, stream_arguments, streamed
 
 REJECTED = 3
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
@@ -40,17 +42,26 @@ app = typer.Typer(
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="Prediction files, one per model; folders; FILE:logits or FILE:probs.", show_default=False),
+    typer.Argument(
+        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits or FILE:probs.",
+        show_default=False,
+    ),
 ]
-File = Annotated[Path, typer.Argument(help="A prediction file; FILE:logits or FILE:probs.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs.", show_default=False
+    ),
+]
 Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
 
 
 @contextmanager
-def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
+def _waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | None]:
     """A bar with the share done and the time left while a person waits; nothing at all in a pipe.
 
-    What it yields takes the share done; until it is called the bar only shows that something goes on.
+    What it yields takes the share done; until it is called the bar only shows that something goes on. With a number of
+    rows the bar also says how many are done in a second.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -59,7 +70,14 @@ def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=None)
-        yield lambda share: bar.update(task, total=1.0, completed=share)
+        began = time.monotonic()
+
+        def show(share: float) -> None:
+            speed = share * rows / max(time.monotonic() - began, 1e-9)
+            said = f"{text}, {speed:,.0f} rows/s" if rows else text
+            bar.update(task, total=1.0, completed=share, description=said)
+
+        yield show
 
 
 def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
@@ -140,11 +158,21 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
     - `truecal evaluate preds.parquet`
 
     - `truecal evaluate logits.npz --logits --temperature val.npz --bins 5,20 --html report.html`
+
+    - `truecal evaluate 'predictions/*.parquet' --memory 2GB` (larger than memory: read in batches)
     """
     import truecal as tc
 
     settings = measuring.settings()
     _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
+    if (datasets := streamed([file], reading, measuring)) is not None:
+        from truecal.scale.files import evaluate_dataset
+
+        with _waiting("measuring", datasets[0].n_rows) as progress:
+            result = evaluate_dataset(datasets[0], progress=progress, **stream_arguments(measuring))
+        render.evaluation(result, details=details)
+        _write(result, outputs)
+        return
     loaded = _read([file], reading)
     with _waiting("measuring") as progress:
         name, model = next(iter(loaded.models.items()))
@@ -177,6 +205,14 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     settings = measuring.settings()
     _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
+    if (datasets := streamed(files, reading, measuring)) is not None:
+        from truecal.scale.files import compare_datasets
+
+        with _waiting(f"comparing {len(files)} models", len(files) * datasets[0].n_rows) as progress:
+            found = compare_datasets(datasets, progress=progress, **stream_arguments(measuring))
+        render.comparison(found, details=details)
+        _write(found, outputs)
+        return
     loaded = _read(files, reading)
     with _waiting(f"comparing {len(files)} models") as progress:
         arguments = settings | loaded.arguments(measuring)
@@ -217,6 +253,7 @@ def run_calibration_test(
             f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = Measuring(bins=bins).counts
+    refuse_test(file)
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, resamples, seed, progress)

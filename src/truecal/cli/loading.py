@@ -111,7 +111,7 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
     result: list[Path] = []
     for given in files:
         found = [given]
-        if given.is_dir():
+        if given.is_dir() and given.suffix != ".parquet":  # such a folder is one table in parts
             found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_known(str(path))]
         elif not given.exists() and has_magic(str(given)):
             found = [Path(path) for path in sorted(glob(str(given)))]

@@ -67,6 +67,15 @@ class Measuring:
     resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
     seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
     level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
+    memory: Annotated[
+        str | None,
+        Option(
+            "--memory", help="Larger tables are read in batches, such as 2GB; a quarter of the free memory if unset."
+        ),
+    ] = None
+    one_pass: Annotated[
+        bool, Option("--one-pass", help="Read a table in batches and once: bins of equal width, not of equal size.")
+    ] = False
 
     @property
     def counts(self) -> tuple[int, ...] | None:

@@ -112,11 +112,6 @@ class Confidence(_OfClasses):
     kind = "confidence"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        if reports.ndim == 1:  # the probability of class 1 of two
-            confidence = 1 - reports
-            correct = (reports > confidence) == y
-            np.maximum(confidence, reports, out=confidence)
-            return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
         top, confidence = top_class_and_value(reports)
         if y.ndim == 2:
             right = y[np.arange(len(y)), top]

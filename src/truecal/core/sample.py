@@ -144,7 +144,7 @@ class Sample:
             reports[np.arange(len(reports)), marks] -= 1.0
         return reports
 
-    def take(self, rows: Array) -> Sample:
+    def take(self, rows: Array | slice) -> Sample:
         """Some of the rows."""
         names = ("reports", "marks", "values", "weights", "wrong", "distributions", "labels")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}

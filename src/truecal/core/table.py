@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .data import shown
 from .properties import Property
-from .rules import AveragedRule, BinningRule, FixedRule
+from .rules import AveragedRule, BinningRule, FixedRule, OnGrid
 from .sample import Bounds, Sample
 from .types import Array
 
@@ -208,12 +209,23 @@ class BinTable:
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
+        if isinstance(self.rule, OnGrid):
+            return self._grid_moments(self.rule)
         return Moments(
             squared=float(self.squared().sum()),
             absolute=self.absolute_moments().absolute,
             own=float(self.residual_sq.sum()),
             gap_sq=float(self.gap_sq().sum()),
         )
+
+    def _grid_moments(self, rule: OnGrid) -> Moments:
+        """The same where the cells are those of a grid between which an average cuts."""
+        assert self.residual_sq is not None
+        points, found = rule.midpoints(self.bounds), []
+        for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
+            block = PointBlock(points, r[None], w[None], own.sum(keepdims=True), float(w_sq.sum()))
+            found.append(PointSums(rule, self.bounds, 1, partial(iter, [block])).moments())
+        return Moments(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""

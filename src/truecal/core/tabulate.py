@@ -17,8 +17,10 @@ from .data import shown, working_dtype
 from .properties import Property
 from .rules import (
     FORM_BLOCK,
+    ArgmaxEdges,
     AveragedRule,
     BinningRule,
+    Edges,
     EqualWidth,
     FixedRule,
     Halfspaces,
@@ -74,7 +76,7 @@ def whole_tables(
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
-    return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+    return tuple(in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
 
 
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
@@ -101,7 +103,7 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
     return replace(parts[0], **{name: column(name) for name in _POWERS})
 
 
-def _in_unit(table: BinTable, sample: Sample) -> BinTable:
+def in_unit(table: BinTable, sample: Sample) -> BinTable:
     """The table with weights as the user gave them, so that tables of different samples can be merged."""
     exponent = sample.weight_exponent
     if sample.weights is None or exponent == 0:
@@ -219,9 +221,16 @@ class _Builder:
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
 
     @property
+    def own_edges(self) -> bool:
+        """Whether each view has edges of its own."""
+        return isinstance(self.rule, Edges) and self.rule.per_view
+
+    @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
         if needs_cells(self.sample, self.ties) or not isinstance(self.rule, FixedRule) or not self.few_edges:
+            return False
+        if self.own_edges:
             return False
         edges, views = sum(len(e) for e in self._edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
@@ -269,7 +278,7 @@ class _Builder:
         if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
             yield self._bucketed_tables(cuts)
             return
-        if isinstance(rule, FixedRule) and not self.few_edges:
+        if isinstance(rule, FixedRule) and (self.own_edges or not self.few_edges):
             yield from self.general_tables(columns)
             return
         marked = self._marked_reports(columns)
@@ -292,7 +301,14 @@ class _Builder:
         reports = self._own_reports(columns)
         reports.sort(axis=1)
         for row, (own, complement) in zip(reports, marked, strict=True):
-            yield PointSums(self.rule, self.sample.bounds, 1, partial(_point_blocks, row, own, complement))
+            yield PointSums(
+                self.rule, self.sample.bounds, 1, partial(_point_blocks, row, own, complement, self._places)
+            )
+
+    def _places(self, values: Array) -> Array:
+        """Where reports sit on the line."""
+        assert isinstance(self.rule, AveragedRule)
+        return self.rule.places(values, self.sample.bounds)
 
     def _own_reports(self, columns: slice) -> Array:
         """The reports of some views, as rows of an array that may be overwritten."""
@@ -411,7 +427,11 @@ class _Builder:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges = self._edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
+        edges: tuple[Array | None, ...] = (None,) * len(cells.bins)
+        if isinstance(self.rule, FixedRule) and self.few_edges:
+            edges = self._edges()
+        elif isinstance(self.rule, ArgmaxEdges):
+            edges = (self.rule.edges(working_dtype(self.sample.reports)),)
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
@@ -423,7 +443,9 @@ class _Builder:
         return tuple(tables)
 
 
-def _point_blocks(ordered: Array, marked: Array, complement: bool) -> Iterator[PointBlock]:
+def _point_blocks(
+    ordered: Array, marked: Array, complement: bool, places: Callable[[Array], Array]
+) -> Iterator[PointBlock]:
     """Sorted reports of 0/1 outcomes, with those of marked rows (unmarked ones: complement): a point per value."""
     start, before = 0, 0
     while start < len(ordered):
@@ -439,7 +461,7 @@ def _point_blocks(ordered: Array, marked: Array, complement: bool) -> Iterator[P
         grid, rest = kernels.grid_part(points)
         residual = (count * grid / kernels.GRID - outcome) + count * rest
         own = kernels.dot(outcome, np.square(points - 1)) + kernels.dot(count - outcome, np.square(points))
-        yield PointBlock(points, residual[None], count[None], np.array([own]), float(stop - start))
+        yield PointBlock(places(values), residual[None], count[None], np.array([own]), float(stop - start))
         start, before = stop, int(ends[-1])
 
 

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from ..backends.numpy import top_class
-from ..core.data import as_array, row_blocks, shown
+from ..core.data import as_array, both_classes, row_blocks, shown
 from ..core.result import Result
 from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
@@ -138,12 +138,13 @@ class _Setup:
 
     def rows(self, inputs: Inputs) -> Rows:
         """Rows whose predictions sum to 1 exactly, as a martingale needs it."""
-        y, given = inputs.classes
-        one = np.ones(len(y), dtype=np.intp)
+        given = inputs.reports if self.kind == "multiclass" else both_classes(inputs.reports.astype(np.float64))
+        one = np.ones(len(given), dtype=np.intp)
         top = one if self.kind == "top_label" else top_class(given).astype(np.intp)
         anchor = top if self.kind == "multiclass" else one
         proba = np.clip(given.astype(np.float64), 0.0, None)
         proba /= proba.sum(axis=1, keepdims=True)
+        y = inputs.y.astype(np.intp)
         return Rows(y, proba, top, anchor, proba[np.arange(len(y)), anchor])
 
 
