@@ -14,9 +14,9 @@ import runpy
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-import chromium
 import pytest
 
+import chromium
 import truecal as tc
 
 ROOT = Path(__file__).parent.parent

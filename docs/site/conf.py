@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import reference
 import truecal
 
 project = "truecal"
@@ -28,6 +29,7 @@ myst_heading_anchors = 3  # GitHub's anchors: measuring.md#the-errors
 default_role = "literal"  # `names` in docstrings are code, as in Markdown
 nitpicky = True
 autodoc_typehints = "none"  # the words of a docstring say what is taken; type checkers read the types
+autodoc_mock_imports = reference.missing_frameworks()
 autodoc_member_order = "bysource"
 autosummary_generate = False
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -12,7 +14,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sphinx.ext.autodoc.mock import mock
 from sphinx.pycode import ModuleAnalyzer
+
+import truecal.adapters
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -24,6 +29,7 @@ CODE = re.compile(r"(`[^`]*`)")
 SPECIAL = re.compile(r"([*|\\]|_(?=\W|$))")
 
 
+@functools.cache
 def rooms() -> dict[str, dict[str, list[str]]]:
     """Page -> module -> the public names that live there, as `truecal.gap` or `truecal.io.read_labels`."""
     found: dict[str, dict[str, list[str]]] = defaultdict(dict)
@@ -33,7 +39,7 @@ def rooms() -> dict[str, dict[str, list[str]]]:
             found[home.split(".")[1]].setdefault(home, []).extend(f"truecal.{name.name}" for name in node.names)
     for module in (*PLACES, *adapters()):
         page = module.removeprefix("truecal.").replace(".", "-")
-        found[page][module] = [f"{module}.{name}" for name in importlib.import_module(module).__all__]
+        found[page][module] = public(module)
     return found
 
 
@@ -42,13 +48,32 @@ def package_of(room: str) -> str:
 
 
 def adapters() -> list[str]:
-    """The adapters that can be imported without their framework; each lists its names."""
-    try:
-        package = importlib.import_module("truecal.adapters")
-    except ModuleNotFoundError:
-        return []
-    names = [info.name for info in pkgutil.iter_modules(package.__path__, "truecal.adapters.")]
-    return [name for name in names if hasattr(importlib.import_module(name), "__all__")]
+    return [f"truecal.adapters.{info.name}" for info in pkgutil.iter_modules(truecal.adapters.__path__)]
+
+
+def public(module: str) -> list[str]:
+    """The names that a module lists, or else the functions and classes that it defines for others."""
+    names = getattr(importlib.import_module(module), "__all__", None)
+    if names is not None:
+        return [f"{module}.{name}" for name in names]
+    source = ast.parse(Path(importlib.import_module(module).__file__ or "").read_text()).body
+    defined = [node.name for node in source if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return [f"{module}.{name}" for name in defined if not name.startswith("_")]
+
+
+def missing_frameworks() -> list[str]:
+    """What adapters import and this environment lacks: Sphinx puts empty modules in their place."""
+    roots = set()
+    for path in Path(truecal.adapters.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Import(names=names):
+                    roots |= {name.name.partition(".")[0] for name in names}
+                case ast.ImportFrom(module=str(module), level=0):
+                    roots.add(module.partition(".")[0])
+                case ast.Call(func=ast.Name(id="require"), args=[ast.Constant(value=str(module)), *_]):
+                    roots.add(module.partition(".")[0])
+    return sorted(root for root in roots if importlib.util.find_spec(root) is None)
 
 
 def sentence(module: str) -> str:
@@ -100,10 +125,11 @@ def write_pages(app: Sphinx) -> None:
     folder = Path(app.srcdir, "docs", "api")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    found = rooms()
-    (folder / "index.rst").write_text(overview(found))
-    for room, modules in found.items():
-        (folder / f"{room}.rst").write_text(page(room, modules))
+    with mock(app.config.autodoc_mock_imports):
+        found = rooms()
+        (folder / "index.rst").write_text(overview(found))
+        for room, modules in found.items():
+            (folder / f"{room}.rst").write_text(page(room, modules))
 
 
 def safe(line: str) -> str:

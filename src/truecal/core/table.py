@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import is_tensor, namespace
 from .data import shown
 from .properties import Property
 from .rules import AveragedRule, BinningRule, FixedRule, OnGrid
@@ -58,13 +59,16 @@ class Totals:
 
 
 class Moments(NamedTuple):
-    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights."""
+    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights.
 
-    squared: float = 0.0
-    absolute: float = 0.0
-    own: float = 0.0
-    gap_sq: float = 0.0
-    pair_weight: float = 0.0
+    Those of a table on a GPU stay there until they are added up.
+    """
+
+    squared: Any = 0.0
+    absolute: Any = 0.0
+    own: Any = 0.0
+    gap_sq: Any = 0.0
+    pair_weight: Any = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +193,8 @@ class BinTable:
 
     def squared(self) -> Array:
         """Per view, Σ_B S_B² of the residual sums, with what the orders of equal reports leave open."""
-        return np.asarray(np.einsum("vj,vj->v", self.residual, self.residual) + self.tie_variance.sum(axis=-1))
+        squares: Array = namespace(self.residual).linalg.vecdot(self.residual, self.residual)
+        return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]
 
     def gap_sq(self) -> Array:
         """Per view, the mean product of the residuals of two different rows of one cell, cells weighted by their rows.
@@ -198,13 +203,14 @@ class BinTable:
         rows.
         """
         assert self.residual_sq is not None
-        pairs = np.square(self.residual) + self.tie_variance - self.residual_sq
-        weight = np.square(self.count) - self.cell_weight_sq
+        xp = namespace(self.count)
+        pairs = xp.square(self.residual) + self.tie_variance - self.residual_sq
+        weight = xp.square(self.count) - self.cell_weight_sq
         if self.weight_variance is not None:
             weight = weight + self.weight_variance
-        met = weight > 1e-9 * np.square(self.count)  # two rows or more; a single row leaves only rounding
-        gaps = np.where(met, pairs, 0.0) / np.where(met, weight, 1.0)
-        return _ratio((self.count * gaps).sum(axis=1), np.where(met, self.count, 0.0).sum(axis=1))
+        met = weight > 1e-9 * xp.square(self.count)  # two rows or more; a single row leaves only rounding
+        gaps = xp.where(met, pairs, 0.0) / xp.where(met, weight, 1.0)
+        return _ratio((self.count * gaps).sum(1), xp.where(met, self.count, 0.0).sum(1))
 
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
@@ -212,10 +218,10 @@ class BinTable:
         if isinstance(self.rule, OnGrid):
             return self._grid_moments(self.rule)
         return Moments(
-            squared=float(self.squared().sum()),
+            squared=_number(self.squared().sum()),
             absolute=self.absolute_moments().absolute,
-            own=float(self.residual_sq.sum()),
-            gap_sq=float(self.gap_sq().sum()),
+            own=_number(self.residual_sq.sum()),
+            gap_sq=_number(self.gap_sq().sum()),
         )
 
     def _grid_moments(self, rule: OnGrid) -> Moments:
@@ -229,11 +235,15 @@ class BinTable:
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
-        return Moments(squared=float(self.squared().sum()))
+        return Moments(squared=_number(self.squared().sum()))
 
     def absolute_moments(self) -> Moments:
         """What an absolute error needs, and no more."""
-        return Moments(absolute=float(np.abs(self.residual).sum()))
+        return Moments(absolute=_number(abs(self.residual).sum()))
+
+
+def _number(x: Any) -> Any:
+    return x if is_tensor(x) else float(x)
 
 
 class PointBlock(NamedTuple):
@@ -285,4 +295,5 @@ class PointSums:
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(denominator > 0, numerator / denominator, np.nan))
+        ratio: Array = namespace(numerator).where(denominator > 0, numerator / denominator, np.nan)
+    return ratio
