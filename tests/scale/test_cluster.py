@@ -68,17 +68,17 @@ def assert_same(found: tc.Evaluation, wanted: tc.Evaluation, bits: bool = False)
     assert found.n_samples == wanted.n_samples
     for name, one in wanted.reliability.items():
         ours, theirs = found.reliability[name].table, one.table
-        assert np.array_equal(ours.edges, theirs.edges)
+        assert ours.edges is not None and theirs.edges is not None and np.array_equal(ours.edges, theirs.edges)
         if ours.weight_sq is None:
             assert np.array_equal(ours.count, theirs.count)
         np.testing.assert_allclose(ours.count, theirs.count, rtol=1e-12)
         np.testing.assert_allclose(ours.residual, theirs.residual, rtol=0, atol=0 if bits else 1e-12 * ours.rows)
-    for ours, theirs in zip(found.errors, wanted.errors, strict=True):
-        assert (ours.error, ours.n_bins) == (theirs.error, theirs.n_bins)
-        numbers = [[x.value, x.U, x.gap, x.score, x.U_low, x.U_high] for x in (ours, theirs)]
-        given = [[x for x in row if x is not None] for row in numbers]
-        np.testing.assert_allclose(*given, rtol=0 if bits else 1e-9)
-        assert ours.value == pytest.approx(theirs.value, rel=1e-12)
+    for first, second in zip(found.errors, wanted.errors, strict=True):
+        assert (first.error, first.n_bins) == (second.error, second.n_bins)
+        numbers = [[x.U, x.gap, x.score, x.U_low, x.U_high] for x in (first, second)]
+        mine, his = ([x for x in row if x is not None] for row in numbers)
+        np.testing.assert_allclose(mine, his, rtol=0 if bits else 1e-9)
+        assert first.value == pytest.approx(second.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("edges", [None, "uniform"])
