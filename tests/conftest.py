@@ -16,7 +16,8 @@ settings.register_profile(
 settings.load_profile("truecal")
 
 OPTIONAL = (
-    *("altair", "calibration", "jinja2", "matplotlib", "netcal", "pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("altair", "calibration", "dask", "datasketches", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
+    *("pandas", "polars", "pyarrow", "rich", "safetensors"),
     *("sklearn", "timm", "torch", "torchmetrics", "torchvision", "typer", "vl_convert"),
 )
 ABSENT = {name for name in OPTIONAL if find_spec(name) is None}

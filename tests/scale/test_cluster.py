@@ -240,7 +240,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def client():
-    sizes: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    sizes: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**sizes, silence_logs=50) as local, distributed.Client(local) as found:
         yield found
 
