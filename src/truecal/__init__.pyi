@@ -1,4 +1,8 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from .adapters.sklearn import (
+    SCORERS,
+    scorer,
+)
 from .auditing import (
     AuditReport,
     audit,
@@ -128,6 +132,7 @@ __version__: str
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "SCORERS",
     "ArgmaxQuantile",
     "AuditReport",
     "Baseline",
@@ -201,6 +206,7 @@ __all__ = [
     "paired_difference",
     "refinement",
     "score",
+    "scorer",
     "select_recalibration",
     "spherical",
     "tabulate",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.numpy import top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
+from .frames import refuse_reordered
 from .properties import Full
 from .sample import unit_weights
 from .types import Array
@@ -57,6 +58,7 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, proba = check_multiclass(y_true, y_proba, labels)
         weights = check_weights(sample_weight, len(y))
         return _finish(self._formula(y, proba), weights, per_example)

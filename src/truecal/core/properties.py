@@ -20,6 +20,7 @@ from .data import (
     check_size,
     check_weights,
 )
+from .frames import refuse_reordered
 from .sample import Bounds, Sample, unit_weights
 from .types import Array
 
@@ -43,6 +44,7 @@ class Property(ABC):
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         """Validate the user's arrays and express them as scalar views."""
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, reports = self.check(y_true, y_proba, labels)
         return self.sample(y, reports, check_weights(sample_weight, len(reports)))
 

@@ -14,6 +14,7 @@ from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.extras import require
+from ..core.frames import refuse_reordered
 from ..core.result import Result, plain
 from ..core.rules import ArgmaxQuantile, BinCounts
 from ..core.types import Array
@@ -321,6 +322,7 @@ def compare(
     >>> result.dominance.chain_names
     ('good', 'flat')
     """
+    refuse_reordered(y_true=y_true, groups=groups, by=by)
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
     first = next(iter(inputs.values()))
     subgroups = None

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
+from ..core.frames import refuse_reordered
 from ..core.result import Result, plain
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array
@@ -239,6 +240,7 @@ def evaluate(
     >>> abs(row.loss + row.U - 8 * row.value) < 1e-12
     True
     """
+    refuse_reordered(y_true=y_true, groups=groups, by=by)
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
     check_progress(progress)
