@@ -98,7 +98,14 @@ def test_the_same_index_in_another_order_is_refused():
             lambda: tc.brier(y, p, sample_weight=mixed),
             lambda: tc.evaluate(y, p, sample_weight=mixed),
         ),
-        "y_true and groups": (lambda: tc.evaluate(y, p, groups=mixed), lambda: tc.compare(y, {"a": p}, groups=mixed)),
+        "y_true and groups": (
+            lambda: tc.evaluate(y, p, groups=mixed),
+            lambda: tc.compare(y, {"a": p}, groups=mixed),
+            lambda: tc.gap(y, p, groups=mixed),
+            lambda: tc.mean_gap(y, p, groups=mixed),
+            lambda: tc.confidence_interval(y, p, groups=mixed),
+            lambda: tc.paired_difference(y, p, p, groups=mixed),
+        ),
         "y_true and by": (lambda: tc.evaluate(y, p, by=mixed), lambda: tc.compare(y, {"a": p}, by=mixed)),
     }
     for who, each in calls.items():

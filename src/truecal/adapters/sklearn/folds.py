@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.data import as_array, shown
 from ...core.extras import require
+from ...core.frames import refuse_reordered
 from ...core.types import Array
 from ...evaluation.comparison import Comparison, compare
 from ...evaluation.model import Evaluation, evaluate
@@ -122,7 +123,7 @@ def cross_evaluate(
     >>> result.n_samples, result.test.pvalue <= .05
     (569, True)
     """
-    splits = _splits(cv, X, y, groups)
+    splits = _splits(cv, X, y, groups, sample_weight=sample_weight, by=by)
     found = _cross_predict(estimator, X, y, splits, params, n_jobs)
     options |= of_rows(found, groups, sample_weight, by)
     name = type(estimator).__name__ if name is None else name
@@ -155,7 +156,7 @@ def cross_compare(
     >>> cross_compare(models, X, y, resamples=99).leaderboard()[0]["model"]
     'naive Bayes'
     """
-    splits = _splits(cv, X, y, groups)
+    splits = _splits(cv, X, y, groups, sample_weight=sample_weight, by=by)
     found = {
         name: _cross_predict(each, X, y, splits, params, n_jobs) for name, each in named_estimators(estimators).items()
     }
@@ -171,8 +172,9 @@ def named_estimators(estimators: Any) -> Mapping[str, Any]:
     return estimators
 
 
-def _splits(cv: Any, X: Any, y: Any, groups: Any) -> list[tuple[Array, Array]]:
+def _splits(cv: Any, X: Any, y: Any, groups: Any, **beside: Any) -> list[tuple[Array, Array]]:
     """Train and test rows of each fold, made once, so that every estimator sees the same ones."""
+    refuse_reordered(X=X, y=y, groups=groups, **beside)
     splitter = require("sklearn.model_selection", "recalibration").check_cv(cv, as_array(y, "y"), classifier=True)
     return list(splitter.split(X, y, groups))
 
