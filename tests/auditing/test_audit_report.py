@@ -105,6 +105,11 @@ def test_without_a_proof_there_is_nothing_to_reproduce(clean):
             ask()
 
 
+def test_scripts_import_only_what_is_there():
+    assert name_of(tc.brier) == "truecal.core.losses:brier"
+    assert name_of(tc.ERRORS["binary_l1"]).startswith("CalibrationError(")  # it has a name, and no module has it
+
+
 def test_partials_methods_and_instances_are_metrics():
     class Held:
         def measure(self, y, p):

@@ -15,7 +15,7 @@ from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
-from ..core.result import Result, plain
+from ..core.result import Result, plain, table_html
 from ..core.rules import ArgmaxQuantile, BinCounts
 from ..core.types import Array
 from .inputs import Inputs, read_inputs
@@ -258,10 +258,9 @@ class Comparison(Result):
 
     def _repr_html_(self) -> str:
         titles = ("rank", "model", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
-        head = "".join(f"<th>{title}</th>" for title in titles)
-        body = "".join(_html_row(self.evaluations[row["model"]], row) for row in self.leaderboard())
+        body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{words}"
+        return body + words
 
 
 def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
@@ -271,8 +270,9 @@ def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
     return f"right {row['accuracy']:.1%}{brier}{gap}; calibrated? {row['calibrated']}{ece}"
 
 
-def _html_row(found: Evaluation, row: Mapping[str, Any]) -> str:
-    cells = [
+def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
+    """A row of the leaderboard as texts."""
+    return [
         f"{row['rank']:g}",
         row["model"],
         f"{row['accuracy']:.1%}",
@@ -281,7 +281,6 @@ def _html_row(found: Evaluation, row: Mapping[str, Any]) -> str:
         row["calibrated"],
         "" if row["ece_rank"] is None else f"{row['ece_rank']:g}",
     ]
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _flat_pair(pair: Pair) -> dict[str, Any]:

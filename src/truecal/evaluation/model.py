@@ -12,7 +12,7 @@ import numpy as np
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.frames import refuse_reordered
-from ..core.result import Result, plain
+from ..core.result import Result, plain, table_html
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array
 from .budget import MOST_REPORTS, Plan, fewest_draws
@@ -161,9 +161,14 @@ class Evaluation(Result):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.summary)
+        facts = table_html(self.summary)
+        if self.subgroups:
+            names = [name for name, _ in self.summary]
+            parts = ((key, str(part.n_samples), dict(part.summary)) for key, part in self.subgroups.items())
+            rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
+            facts += table_html(rows, ("subgroup", "samples", *names))
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(self.name)}: {self.n_samples} samples</p><table><tbody>{cells}</tbody></table>{notes}"
+        return f"<p>{escape(self.name)}: {self.n_samples} samples</p>{facts}{notes}"
 
 
 def points_text(value: float | None) -> str:

@@ -43,8 +43,8 @@ class OutOfFold:
     def notes(self) -> tuple[str, ...]:
         models = int(self.fold.max()) + 1
         said = [
-            f"predictions of {models} fitted models, each on rows it was not fitted on: intervals and the test are "
-            "about these models, and lean towards calibrated, for each fold is among the others' training rows"
+            f"predictions of {models} fitted models, each on rows it was not fitted on: the verdict is about these "
+            "models and leans towards calibrated, because each row helped to fit the models of the other folds"
         ]
         if self.groups is not None:
             said.append("rows were predicted several times: each row is a cluster")
@@ -106,10 +106,11 @@ def cross_evaluate(
 ) -> Evaluation:
     """Evaluate an estimator by cross-validation: every row is predicted by a model that was not fitted on it.
 
-    The predictions of all folds make one table and one verdict. What it is about: the models that were fitted here, on
-    average; given its model, each row is an observation of its own. Folds are not taken for clusters: pairs of rows of
-    different folds are just those that lean towards calibrated, because each row helped to fit the model of the other.
-    by="fold" adds an evaluation of every fold alone, of its own model, as subgroups: these do not lean.
+    The predictions of all folds make one table and one verdict, about the models that were fitted here, on average;
+    given its model, each row is an observation of its own. It leans towards calibrated, because each row helped to fit
+    the models of the other folds, and stratified folds hold what luck would have made differ: that a model is not
+    calibrated may be believed, that nothing speaks against it is worth less than on fresh rows. Folds are not taken for
+    clusters: five are too few for an interval, and the lean would be the same. by="fold" adds every fold as a subgroup.
 
     `cv`, `groups`, `params` and `n_jobs` are those of scikit-learn's cross_validate; `groups` are clusters for the
     intervals as well. `sample_weight` is for measuring; weights for fitting go into `params`. Where cv predicts a row
