@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import truecal
+from truecal.auditing.metric import name_of
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 

@@ -110,7 +110,7 @@ def cross_evaluate(
     given its model, each row is an observation of its own. It leans towards calibrated, because each row helped to fit
     the models of the other folds, and stratified folds hold what luck would have made differ: that a model is not
     calibrated may be believed, that nothing speaks against it is worth less than on fresh rows. Folds are not taken for
-    clusters: five are too few for an interval, and the lean would be the same. by="fold" adds every fold as a subgroup.
+    clusters: five are too few for an interval, and the lean would stay. by="fold" adds every fold as a subgroup.
 
     `cv`, `groups`, `params` and `n_jobs` are those of scikit-learn's cross_validate; `groups` are clusters for the
     intervals as well. `sample_weight` is for measuring; weights for fitting go into `params`. Where cv predicts a row
