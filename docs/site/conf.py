@@ -21,7 +21,7 @@ version = release = truecal.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
 extensions += ["navigation", "reference"]  # beside this file
 root_doc = "docs/index"
-include_patterns = ["docs/**", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "results/*/RESULTS.md"]
+include_patterns = ["docs/**", "*.md", "benchmarks/README.md", "results/*/RESULTS.md"]
 exclude_patterns = ["docs/site"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
