@@ -30,6 +30,7 @@ default_role = "literal"  # `names` in docstrings are code, as in Markdown
 nitpicky = True
 autodoc_typehints = "none"  # the words of a docstring say what is taken; type checkers read the types
 autodoc_mock_imports = reference.missing_frameworks()
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 autosummary_generate = False
 
