@@ -55,7 +55,7 @@ RESULTS = {
         "Refinement",
         "Selection",
     ),
-    *("ERRORS", "LOSSES", "BinTable", "Baseline", "TopPredictions", "Outcomes"),
+    *("ERRORS", "LOSSES", "BinTable", "Baseline", "Stream", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
 MAPS = tuple(

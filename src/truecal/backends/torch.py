@@ -531,7 +531,9 @@ def _of_points(rule: AveragedRule, bounds: Any, points: Tensor, order: Tensor, r
     residual, own = rows[1].gather(1, order.expand_as(rows[1])), rows[2].sum(1)
     weight = rows[3].gather(1, order.expand_as(residual)) if len(rows) > 3 else torch.ones_like(residual)
     squared = _form(rule, bounds, points, residual)
-    pairs = _form(rule, bounds, points, weight) - weight.square().sum(1)
+    whole = _form(rule, bounds, points, weight)
+    pairs = whole - weight.square().sum(1)
+    pairs = torch.where(pairs > 1e-9 * whole, pairs, 0.0)  # a single row meets no other
     gaps = torch.where(pairs > 0, (squared - own) / pairs, torch.nan)
     return Moments(squared=squared.sum(), own=own.sum(), gap_sq=gaps.sum(), pair_weight=pairs.sum())
 

@@ -286,7 +286,9 @@ class PointSums:
             weight.add(block.points, block.weight)
             own += block.own
             weight_sq += block.weight_sq
-        pair_weight = np.broadcast_to(weight.value - weight_sq, own.shape)
+        pairs = weight.value - weight_sq
+        pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
+        pair_weight = np.broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
         sums = (squared.value, own, gaps, pair_weight)
         whole = dict(zip(("squared", "own", "gap_sq", "pair_weight"), (float(x.sum()) for x in sums), strict=True))
