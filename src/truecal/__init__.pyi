@@ -45,6 +45,7 @@ from .core.properties import (
     TopLabel,
 )
 from .core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     Edges,
     EqualWidth,
@@ -52,6 +53,7 @@ from .core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
     Poisson,
     Quantile,
     TwoBin,
@@ -97,6 +99,11 @@ from .inference.intervals import (
     Interval,
     confidence_interval,
 )
+from .inference.monitoring import (
+    Monitor,
+    MonitorUpdate,
+    monitor,
+)
 from .inference.null_band import (
     Noise,
     NullBand,
@@ -126,6 +133,10 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
+from .scale.stream import (
+    Stream,
+    stream,
+)
 
 __version__: str
 
@@ -133,6 +144,7 @@ __all__ = [
     "ERRORS",
     "LOSSES",
     "SCORERS",
+    "ArgmaxEdges",
     "ArgmaxQuantile",
     "AuditReport",
     "Baseline",
@@ -165,8 +177,11 @@ __all__ = [
     "Linear",
     "MatrixScaling",
     "MeanGap",
+    "Monitor",
+    "MonitorUpdate",
     "Noise",
     "NullBand",
+    "OnGrid",
     "Outcomes",
     "PairedDifference",
     "Poisson",
@@ -174,6 +189,7 @@ __all__ = [
     "Refinement",
     "ScalingBinning",
     "Selection",
+    "Stream",
     "TemperatureScaling",
     "TopLabel",
     "TopPredictions",
@@ -201,6 +217,7 @@ __all__ = [
     "linear_error",
     "linear_loss",
     "mean_gap",
+    "monitor",
     "noise_of_U",
     "null_band",
     "paired_difference",
@@ -209,6 +226,7 @@ __all__ = [
     "scorer",
     "select_recalibration",
     "spherical",
+    "stream",
     "tabulate",
     "top_label_error",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,7 +31,7 @@ X = RNG.normal(size=(N, 3))
 CODES = (X @ RNG.normal(size=(3, 3)) + RNG.gumbel(size=(N, 3))).argmax(axis=1)
 Y = np.array(["ant", "bee", "cat"])[CODES]
 TWO = np.where(CODES == 0, "yes", "no")
-FEW = {"resamples": 99, "errors": ["classwise", "confidence", "confidence_l1"]}
+FEW: dict[str, Any] = {"resamples": 99, "errors": ["classwise", "confidence", "confidence_l1"]}
 
 
 def kept(estimator, y, cv=3):
@@ -78,7 +80,7 @@ def test_groups_split_and_are_clusters():
     groups = np.arange(N) % 30
     result = cross_evaluate(GaussianNB(), X, TWO, cv=GroupKFold(3), groups=groups, resamples=99)
     assert result.test is None and any("clusters" in note for note in result.notes)
-    row = result.row("binary")
+    row: Any = result.row("binary")
     assert row.within is not None and row.loss + row.U + row.within == pytest.approx(N * row.value)
 
 

@@ -153,7 +153,7 @@ def test_logits_go_in_as_logarithms():
         ({"exact": True, "input": "logits"}, "exact=True cannot apply to input='logits'"),
         ({"metric": len}, "the metric gave no number for any sample, with labels before predictions: 2 classes: Type"),
         ({"metric": lambda y, p: p}, "must return one number, got array"),
-        ({"metric": lambda y, p: float("nan")}, "the metric has no value on any small sample"),
+        ({"metric": lambda y, p: float("nan")}, "the metric has no finite expected value in any world"),
     ],
 )
 def test_what_is_refused(options, words):

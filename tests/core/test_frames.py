@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +23,7 @@ TABLES = {
     "polars": lambda names, p: pl.DataFrame(p, schema=[str(name) for name in names]),
     "pyarrow": lambda names, p: pa.table({str(name): column for name, column in zip(names, p.T, strict=True)}),
 }
-VECTORS = {
+VECTORS: dict[str, Any] = {
     "pandas": pd.Series,
     "polars": pl.Series,
     "pyarrow": lambda values: pa.chunked_array([pa.array(values[:20]), pa.array(values[20:])]),

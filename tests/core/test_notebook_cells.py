@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import chromium
 import truecal as tc
 
-SHORT = {"resamples": 99, "errors": ["classwise", "confidence", "confidence_l1"]}
+SHORT: dict[str, Any] = {"resamples": 99, "errors": ["classwise", "confidence", "confidence_l1"]}
 
 
 @pytest.fixture(scope="module")

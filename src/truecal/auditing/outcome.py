@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 from numpy.typing import NDArray
 
@@ -20,6 +20,7 @@ Verdict = Literal["gamed", "certified", "no gain found"]
 _JSON = (str, int, float, bool, type(None))
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditReport(Result):
     """What an audit found: `verdict` is "gamed", "certified" or "no gain found", and never "truthful".

@@ -194,8 +194,8 @@ class _Auditor:
         detail = f"a lie gains {proof.gain:.3g}" if proof else "no lie that was tried gains"
         checks.append(Check(NO_GAIN, proof is None, detail, expected.get(NO_GAIN)))
         if found.searched and not any(part.worlds for part in found.searched):
-            refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN")
-            raise ValueError(f"the metric has no value on any small sample: {refusal}")
+            refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
+            raise ValueError(f"the metric has no finite expected value in any world that was tried: {refusal}")
         return AuditReport(
             metric=name,
             options=options,

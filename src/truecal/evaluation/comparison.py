@@ -341,7 +341,7 @@ def compare(
         evaluations[name] = result
     if progress is not None:
         progress(1.0)
-    return _assemble(evaluations, measured, clusters, settings.level, notes)
+    return assemble(evaluations, measured, clusters, settings.level, notes)
 
 
 def _share(progress: Progress, i: int, models: int) -> Progress:
@@ -394,20 +394,21 @@ def _refuse_different_samples(found: Mapping[str, Inputs]) -> None:
             )
 
 
-def _assemble(
+def assemble(
     evaluations: dict[str, Evaluation],
     measured: dict[str, Measured],
     groups: Array | None,
     level: float,
     notes: list[str],
 ) -> Comparison:
+    """All that can be said of several models once each is measured."""
     names = tuple(evaluations)
     first = evaluations[names[0]]
     clusters = None if groups is None else cluster_numbers(groups)
     rankings = tuple(_rankings(evaluations))
     turned = tuple(_flips(evaluations))
     order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
-    if len(first.losses) < 5:
+    if first.kind == "top_label":
         notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
     repeated = [found.copies for found in measured.values() if found.copies]
     if repeated:  # a row that is a copy is one under every model
@@ -468,13 +469,15 @@ def _pairs(
     evaluations: Mapping[str, Evaluation], measured: Mapping[str, Measured], level: float, groups: Any
 ) -> Iterator[Pair]:
     """Paired differences of every notion of calibration that has spreads."""
-    from ..inference.paired import loss_part, spread_part
+    from ..inference.paired import spread_part
 
     first = next(iter(measured.values()))
     for error, spreads in first.spreads.items():
         for a, b in combinations(evaluations, 2):
             one, two = measured[a], measured[b]
-            loss = loss_part(one.frozen[error], two.frozen[error], level, groups)
+            loss = one.loss_part(error, two, level, groups)
+            if loss is None:
+                continue
             for m in spreads:
                 if m not in one.spreads[error] or m not in two.spreads[error]:
                     continue

@@ -10,7 +10,7 @@ from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
 from ..core.frames import refuse_reordered
 from ..core.functions import ScoreOptions
-from ..core.rules import BinCounts, BinningRule, Edges
+from ..core.rules import ArgmaxEdges, BinCounts, BinningRule, Edges
 from ..core.types import Array, Groups
 
 
@@ -108,8 +108,8 @@ def effective_number(weights: Array) -> float:
 
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
     """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
-    if isinstance(rule, Edges):
-        return (len(rule.values) - 1,)
+    if isinstance(rule, (Edges, ArgmaxEdges)):
+        return (rule.n_cells,)
     return (None,) if rule.counts is None else rule.counts
 
 

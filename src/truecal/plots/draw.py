@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison
     from ..evaluation.measuring import ErrorValue, Reliability
     from ..evaluation.model import Evaluation
+    from ..inference.monitoring import Monitor
 
 Array = NDArray[Any]
 
@@ -26,6 +27,7 @@ MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
 
 _BAND = "#999999"
+_PAST_ALARM = 4  # powers of ten above an alarm that are shown
 _FEW = 6  # series up to which intervals are shaded and the legend fits inside
 
 
@@ -246,4 +248,44 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
     ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")
     ax.set(ylabel=f"{_formula(comparison.symbol(error))} / largest", xlabel="dominance chain, best first")
     _legend(ax, len(counts))
+    return ax
+
+
+def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
+    """The e-value of a monitor over its rows, with those of its processes, the height of an alarm, and when it came.
+
+    Lines end at ten thousand times that height: what is beyond is as sure.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> from truecal import plots
+    >>> monitor = tc.monitor()
+    >>> _ = monitor.update([0, 1, 1, 0] * 50, [.2, .9, .6, .1] * 50)
+    >>> ax = plots.evidence(monitor)
+    >>> ax.get_ylabel()
+    'e-value'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(7.0, 3.8))
+    history, now = monitor.history, monitor.result()
+    height = -np.log10(monitor.alpha)
+    top = height + _PAST_ALARM  # infinite evidence is drawn there
+
+    def draw(log_evalues: Array, **line: Any) -> None:
+        ax.plot(history.rows, np.minimum(log_evalues / np.log(10), top), **line)
+
+    for i, (name, values) in enumerate(history.log_processes.items()):
+        draw(values, label=_plain(name), **{**_style(i), "marker": None, "linewidth": 1, "alpha": 0.8})
+    draw(history.log_evalues, color="#000000", linewidth=2, label="all together")
+    ax.axhline(height, color="#666666", linewidth=1, linestyle="--", label=f"alarm at {1 / monitor.alpha:.4g}")
+    if now.since is not None:
+        ax.axvline(now.since, color="#666666", linewidth=1, linestyle=":")
+        when = f"row {now.since}" if now.since_time is None else f"row {now.since}, {now.since_time}"
+        ax.annotate(
+            _plain(when), (now.since, top), xytext=(3, -3), textcoords="offset points", va="top", fontsize="small"
+        )
+    ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
+    ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
+    ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:.0f}}}$")
+    ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
@@ -20,7 +21,7 @@ from .predictions import columns_of, positive_column, predict
 Measure = CalibrationError | Baseline | Loss
 
 _NO_GAP = (
-    "the gap cannot be a scorer: a model that knows nothing and predicts base rates has gap 0, and a search would "
+    "measure='gap' cannot apply: a model that knows nothing and predicts base rates has gap 0, and a search would "
     "choose it; use scorer('score'), which is loss + gap², and read the gap of the chosen model with evaluate()"
 )
 
@@ -126,15 +127,18 @@ def _measure(measure: Any) -> Measure:
     if isinstance(measure, str):
         known: dict[str, Measure] = {**LOSSES, **ERRORS}
         if measure not in known:
-            names = ", ".join(map(repr, SCORERS))
-            raise ValueError(f"no scorer for {shown(measure)}; expected one of {names.replace('neg_', '')}")
+            close = difflib.get_close_matches(measure, ("score", *known), 3, 0.3)
+            raise ValueError(
+                f"measure must be 'score', the name of a loss or of a member of ERRORS, got {shown(measure)}; "
+                f"close to it: {', '.join(map(repr, close)) or 'nothing'}, and truecal.SCORERS has all"
+            )
         measure = known[measure]
     if not isinstance(measure, (CalibrationError, Baseline, Loss)):
         raise TypeError(f"measure must be a name, a loss or a member of ERRORS, got {shown(measure)}")
     if not _of_classes(measure):
         raise ValueError(
-            f"{measure.__name__} cannot be a scorer: it takes outcomes of its own, and a classifier is scored on its "
-            "labels; for the confidence in the top class use 'confidence'"
+            f"measure={shown(measure.__name__)} cannot apply: it takes outcomes of its own, and a classifier is scored "
+            "on its labels; for the confidence in the top class use 'confidence'"
         )
     return measure
 
