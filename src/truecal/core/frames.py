@@ -44,8 +44,10 @@ def column_classes(y_true: Any, y_proba: Any, labels: Any = None) -> Any:
 
 def _column_names(table: Any) -> list[Any] | None:
     """The names of the columns of a table, None for anything else."""
-    names = getattr(table, "column_names", getattr(table, "columns", None))  # pyarrow, else pandas and polars
-    return list(names) if names is not None and len(getattr(table, "shape", ())) == 2 else None
+    if len(getattr(table, "shape", ())) != 2:  # asked first: a LazyFrame would have to find its columns
+        return None
+    names = table.column_names if hasattr(table, "column_names") else getattr(table, "columns", None)
+    return None if names is None else list(names)
 
 
 def _refuse_other_columns(first: list[Any] | None, second: list[Any]) -> None:
