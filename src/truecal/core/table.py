@@ -120,6 +120,41 @@ class BinTable:
         where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
         return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)
 
+    @staticmethod
+    def from_sums(
+        property: Property, binning: FixedRule, count: Any, outcome: Any, residual: Any, residual_sq: Any
+    ) -> BinTable:
+        """The table of rows that were counted elsewhere, such as by a group-by of a database, each with weight 1.
+
+        Per bin, or per class and bin: the number of rows, and the sums of outcomes (0 or 1), of r = prediction −
+        outcome, and of r².
+
+        >>> import truecal as tc
+        >>> sums = {"count": [2, 2], "outcome": [0, 2], "residual": [.5, -.5], "residual_sq": [.125, .125]}
+        >>> table = tc.BinTable.from_sums(tc.Binary(), tc.Edges([0, .5, 1]), **sums)
+        >>> tc.CalibrationError(tc.Binary(), tc.Edges([0, .5, 1])).of_table(table)
+        0.03125
+        >>> tc.binary_error([0, 0, 1, 1], [.25, .25, .75, .75], strategy=tc.Edges([0, .5, 1]))
+        0.03125
+        """
+        edges = binning.edges(property.bounds, np.dtype(np.float64))[0]
+        given = {"count": count, "outcome": outcome, "residual": residual, "residual_sq": residual_sq}
+        sums = {name: np.atleast_2d(np.asarray(values, dtype=np.float64)) for name, values in given.items()}
+        views = len(edges) if edges.ndim == 2 else len(sums["count"])
+        for name, values in sums.items():
+            if values.shape != (views, edges.shape[-1] - 1) or not np.isfinite(values).all():
+                raise ValueError(f"{name} must be {views} x {edges.shape[-1] - 1} finite sums, got {shown(values)}")
+        rows = sums["count"].sum(axis=1)
+        if (rows != rows[0]).any() or (sums["count"] % 1 != 0).any() or sums["count"].min() < 0:
+            raise ValueError(f"count must be whole numbers, as many rows for every class, got {shown(rows.tolist())}")
+        n = float(rows[0])
+        wrong = n - float(sums["outcome"].sum()) if property.kind == "confidence" else 0.0
+        totals = Totals(int(n), n, n, 1.0, wrong, wrong)
+        about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+        return BinTable(
+            property.kind, binning, tie_variance=np.zeros_like(sums["count"]), totals=totals, **sums, **about
+        )
+
     @property
     def rows(self) -> int:
         return self.totals.rows
