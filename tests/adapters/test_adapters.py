@@ -16,6 +16,7 @@ import pytest
 import truecal as tc
 from truecal.adapters import huggingface
 from truecal.adapters.numbers import PAIR_NUMBERS, numbers, numbers_of_pairs
+from truecal.io import read_predictions
 
 PAIRS = [(True, 0.9), (False, 0.7), (True, 0.8), (False, 0.95), (True, 0.6)] * 12
 
@@ -139,6 +140,19 @@ def test_other_tasks_are_refused(harness, config, words):
         harness.CalibratedTask(config)
 
 
+def test_the_log_of_a_real_run_holds_the_pairs_that_reading_it_gives():
+    """Written by version 0.4.13 of the harness, with CalibratedTask and choices of different numbers."""
+    log = Path(__file__).with_name("samples_my_task.jsonl")
+    samples = [json.loads(line) for line in log.read_text().splitlines()]
+    read = read_predictions(log)
+    assert read.y_true is not None and read.n_choices is not None and len(set(read.n_choices)) > 1
+    proba = read.probabilities()
+    for row, label, sample in zip(proba, read.y_true, samples, strict=True):
+        assert sample["truecal_score"] == [row.argmax() == label, pytest.approx(row.max(), abs=1e-12)]
+    found = numbers_of_pairs([sample["truecal_score"] for sample in samples])
+    assert found["score"] == pytest.approx(tc.score(read.y_true, proba), abs=1e-12)
+
+
 def test_without_the_harness_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(ImportError, match=r'needs lm_eval: run pip install "truecal\[lm-eval\]"'):
@@ -209,7 +223,8 @@ def comparison() -> tc.Comparison:
     rng = np.random.default_rng(3)
     chances = rng.random(120)
     y = rng.random(120) < chances
-    return tc.compare(y, {"honest": chances, "a/b": chances**2, "a:b": np.full(120, 0.5)}, resamples=99)
+    models = {"honest": chances, "a/b": chances**2, "a:b": np.full(120, 0.5)}
+    return tc.compare(y, models, errors=["binary", "binary_l1"], resamples=99)
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +232,7 @@ def evaluation() -> tc.Evaluation:
     rng = np.random.default_rng(4)
     chances = rng.random(120)
     by = np.where(np.arange(120) % 2, "b", "../x")
-    return tc.evaluate(rng.random(120) < chances, chances, by=by, resamples=99)
+    return tc.evaluate(rng.random(120) < chances, chances, errors=["binary", "binary_l1"], by=by, resamples=99)
 
 
 class Run:

@@ -16,7 +16,7 @@ from truecal.adapters.numbers import numbers, numbers_of_pairs
 pytestmark = [
     pytest.mark.frameworks,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("default"),  # frameworks warn of each other
+    pytest.mark.filterwarnings("ignore"),  # frameworks warn of each other
 ]
 
 
@@ -41,6 +41,14 @@ def questions(rng: np.random.Generator) -> list[dict[str, Any]]:
         choices = [f"choice {i} {j}" for j in range(len(logits))]
         found.append({"question": f"Q{i}", "choices": choices, "answer": answer, "logits": (3 * logits - 20).tolist()})
     return found
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "adapters-frameworks.md"
+
+
+def example(heading: str) -> str:
+    """The first fenced block under a heading of the page about the frameworks."""
+    return PAGE.read_text().split(f"\n## {heading}\n")[1].split("```")[1].partition("\n")[2]
 
 
 def softmax(logits: list[float]) -> list[float]:
@@ -75,8 +83,7 @@ def fixed_model(questions: list[dict[str, Any]]) -> Any:
 
 
 YAML = """\
-task: tiny
-class: !function truecal.adapters.lm_eval.CalibratedTask
+task: my_task
 dataset_path: json
 dataset_kwargs: {{data_files: {{test: {data}}}}}
 output_type: multiple_choice
@@ -86,37 +93,39 @@ doc_to_choice: choices
 doc_to_target: answer
 {metrics}
 """
+TASK = "my_task_calibrated"
 METRICS = """\
 metric_list:
   - {metric: acc, aggregation: mean, higher_is_better: true}
 """
 
 
-@pytest.mark.parametrize("metrics", ["", METRICS])
+@pytest.mark.parametrize("metrics", ["", METRICS], ids=["default", "listed"])
 def test_a_task_of_the_harness(questions, tmp_path, metrics):
     lm_eval = pytest.importorskip("lm_eval", reason="lm_eval is not installed: make frameworks")
     from lm_eval.tasks import TaskManager
 
     data = tmp_path / "questions.json"
     data.write_text("\n".join(json.dumps({k: v for k, v in q.items() if k != "logits"}) for q in questions))
-    (tmp_path / "tiny.yaml").write_text(YAML.format(data=data, metrics=metrics))
+    (tmp_path / "my_task.yaml").write_text(YAML.format(data=data, metrics=metrics))
+    (tmp_path / "calibrated.yaml").write_text(example("lm-evaluation-harness"))
     manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
     done = lm_eval.simple_evaluate(
-        fixed_model(questions), tasks=["tiny"], task_manager=manager, bootstrap_iters=10, log_samples=True
+        fixed_model(questions), tasks=[TASK], task_manager=manager, bootstrap_iters=10, log_samples=True
     )
-    results, wanted = done["results"]["tiny"], expected(questions)
+    results, wanted = done["results"][TASK], expected(questions)
     assert results["acc,none"] == pytest.approx(wanted["accuracy"])
     assert ("acc_norm,none" in results) == (not metrics)
     assert "brier_score,none" not in results
     for name in ("score", "gap", "gap_low", "gap_high", "pvalue", "ece"):
         assert results[f"truecal_{name},none"] == pytest.approx(wanted[name], abs=1e-9), name
         assert results[f"truecal_{name}_stderr,none"] == "N/A"
-    assert done["higher_is_better"]["tiny"]["truecal_score"] is False
+    assert done["higher_is_better"][TASK]["truecal_score"] is False
     assert wanted["gap"] > 5 and wanted["gap_low"] > 0  # the model is over-confident, and the numbers show it
 
     # and the log of the same run, read as a file, is the same model
     log = tmp_path / "samples_tiny.jsonl"
-    log.write_text("\n".join(json.dumps(sample, default=str) for sample in done["samples"]["tiny"]))
+    log.write_text("\n".join(json.dumps(sample, default=str) for sample in done["samples"][TASK]))
     from truecal.io import read_predictions
 
     read = read_predictions(log)
@@ -139,10 +148,13 @@ def test_a_metric_of_inspect(tmp_path, rng):
     inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput
-    from inspect_ai.scorer import Score, accuracy, scorer
+    from inspect_ai.scorer import SampleScore
     from inspect_ai.solver import solver
 
     from truecal.adapters.inspect import calibration
+
+    names: dict[str, Any] = {}
+    exec(example("inspect_ai"), names)
 
     @solver
     def by_heart():  # the framework's mock model counts tokens with a tokenizer that it downloads
@@ -152,14 +164,6 @@ def test_a_metric_of_inspect(tmp_path, rng):
 
         return solve
 
-    @scorer(metrics=[accuracy(), calibration(), calibration(cluster="passage")])
-    def stated():
-        async def score(state, target):
-            answer, confidence = state.output.completion.split()
-            return Score(value="C" if answer == target.text else "I", metadata={"confidence": float(confidence)})
-
-        return score
-
     chances = rng.uniform(0.5, 1, 40).round(2).tolist()
     right = [bool(rng.random() < chance - 0.2) for chance in chances]
     pairs = list(zip(right, chances, strict=True))
@@ -167,19 +171,26 @@ def test_a_metric_of_inspect(tmp_path, rng):
         Sample(input=f"{i}?", target="yes", metadata={"passage": i // 2, "says": f"{'yes' if hit else 'no'} {chance}"})
         for i, (hit, chance) in enumerate(pairs)
     ]
-    task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=stated())
+    task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=names["stated"]())
     [log] = inspect_ai.eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
     assert log.status == "success", log.error
     found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
     wanted, clustered = numbers_of_pairs(pairs), numbers_of_pairs(pairs, [i // 2 for i in range(40)])
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, abs=1e-9), name
+    scores = [
+        SampleScore(score=sample.scores["stated"], sample_metadata=sample.metadata, sample_id=sample.id)
+        for sample in log.samples
+    ]
+    assert calibration(cluster="passage")(scores) == pytest.approx(clustered, abs=1e-9)
     assert "pvalue" not in clustered and clustered["gap"] != wanted["gap"]
-    assert found["gap2"] == pytest.approx(clustered["gap"], abs=1e-9)
 
 
 def test_a_module_of_evaluate(tmp_path, rng):
     evaluate = pytest.importorskip("evaluate", reason="evaluate is not installed: make frameworks")
+    names: dict[str, Any] = {}
+    exec(example("Hugging Face evaluate"), names)
+    assert names["found"]["accuracy"] == 0.75
     module = evaluate.load(huggingface.path(), cache_dir=str(tmp_path))
     proba = rng.dirichlet([1, 1, 1], 80)
     labels = [int(rng.choice(3, p=row)) for row in proba]
@@ -209,7 +220,10 @@ def test_runs_of_mlflow(results, tmp_path):
     with mlflow.start_run() as run:
         one.log_to(mlflow)
     two.log_to(run, prefix="models", step=3)  # a run that has ended, by itself
+    names: dict[str, Any] = {}
+    exec(example("MLflow"), names)
     client = mlflow.MlflowClient()
+    assert "rivals/a/score" in client.get_run(names["run"].info.run_id).data.metrics
     logged = client.get_run(run.info.run_id).data.metrics
     assert logged["truecal/score"] == pytest.approx(one.score)
     assert logged["truecal/odd_ ones/gap"] == pytest.approx(one.subgroups["odd: ones"].gap.points)
@@ -223,9 +237,18 @@ def test_runs_of_mlflow(results, tmp_path):
     assert table["model"].tolist() == [row["model"] for row in two.leaderboard()]
 
 
-def test_runs_of_wandb(results, tmp_path):
+def pages_in(folder: Path) -> list[Path]:
+    """The reports among the files of offline runs."""
+    return [page for page in folder.rglob("*.html") if page.read_text().startswith("<!doctype html>")]
+
+
+def test_runs_of_wandb(results, tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed: make frameworks")
     one, two = results
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    names: dict[str, Any] = {}
+    exec(example("Weights & Biases"), names)
+    assert pages_in(tmp_path)
     with pytest.raises(ValueError, match="expected a run of wandb under way"):
         one.log_to(wandb)
     run = wandb.init(project="truecal", mode="offline", dir=str(tmp_path))
@@ -234,7 +257,6 @@ def test_runs_of_wandb(results, tmp_path):
     assert run.summary["truecal/score"] == pytest.approx(one.score)
     assert run.summary["models/sharp_2/gap"] == pytest.approx(two.evaluations["sharp/2"].gap.points)
     run.finish()
-    pages = [page for page in Path(tmp_path).rglob("*.html") if page.read_text().startswith("<!doctype html>")]
-    assert len(pages) == 2
+    assert len(pages_in(tmp_path)) >= 3
     tables = [json.loads(path.read_text()) for path in Path(tmp_path).rglob("*.table.json")]
     assert any(table["columns"][:2] == ["rank", "model"] for table in tables)
