@@ -45,3 +45,28 @@ def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
         assert code in (1, 2) and words in err
     code, _, err = truecal("evaluate", "good.npz", "--one-pass")
     assert code == 2 and "takes parquet and arrow tables" in err
+
+
+@pytest.mark.slow
+def test_a_cluster_counts(folder: Path, truecal: Run):
+    distributed = pytest.importorskip("distributed")
+    code, _, _ = truecal("evaluate", "sharp.parquet", "--one-pass", "--bins", "4", "--json", "one.json")
+    options = ("--one-pass", "--bins", "4", "--json", "many.json")
+    code, out, err = truecal("evaluate", "sharp.parquet", "--workers", "1", *options)
+    assert code == 0 and "counted in 1 partition by a Dask cluster, one pass" in out, err
+    one, many = (json.loads((folder / name).read_text()) for name in ("one.json", "many.json"))
+    assert many["errors"] == one["errors"]
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as local:
+        code, out, _ = truecal("compare", "sharp.parquet", "sharp.parquet", "--dask", local.scheduler_address)
+        assert code == 0 and "2 models, 300 samples" in out and "by a Dask cluster, two passes" in out
+
+
+def test_clusters_that_cannot_be(folder: Path, truecal: Run):
+    for file, options, words in (
+        ("good.npz", ("--workers", "2"), "takes parquet and arrow tables"),
+        ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot apply beside --dask"),
+        ("sharp.parquet", ("--workers", "0"), "--workers"),
+        ("sharp.parquet", ("--dask", "nowhere://x"), "unknown address scheme"),
+    ):
+        code, _, err = truecal("evaluate", file, *options)
+        assert code in (1, 2) and words in err and "Traceback" not in err

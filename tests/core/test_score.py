@@ -217,3 +217,11 @@ def test_the_gap_of_averaged_rules_is_a_ratio_of_pair_sums(rng):
         off = kernel - np.eye(30)
         metric = tc.CalibrationError(tc.Binary(), rule)
         assert metric.parts(metric.read(y, u))[0].gap_sq == pytest.approx(r @ off @ r / off.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", [tc.TwoBin(), tc.Poisson(0.1), tc.Quantile(5), tc.EqualWidth(5)], ids=repr)
+@pytest.mark.parametrize("weight", [1.0, 0.3, 0.7, 1e-3])
+def test_a_single_row_has_no_gap_whatever_its_weight(rule: Any, weight: float) -> None:
+    """There is no second row to meet; the square of a weight may round either way."""
+    parts = tc.CalibrationError(tc.Binary(), rule).decompose([1], [0.37], sample_weight=[weight])
+    assert np.isnan(np.asarray(parts.gap)).all()

@@ -26,7 +26,7 @@ from . import render, watching
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
 from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
-from .streaming import refuse_test, stream_arguments, streamed
+from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
@@ -160,16 +160,16 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
     - `truecal evaluate logits.npz --logits --temperature val.npz --bins 5,20 --html report.html`
 
     - `truecal evaluate 'predictions/*.parquet' --memory 2GB` (larger than memory: read in batches)
+
+    - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
     """
     import truecal as tc
 
     settings = measuring.settings()
     _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
     if (datasets := streamed([file], reading, measuring)) is not None:
-        from truecal.scale.files import evaluate_dataset
-
         with _waiting("measuring", datasets[0].n_rows) as progress:
-            result = evaluate_dataset(datasets[0], progress=progress, **stream_arguments(measuring))
+            result = measure_tables(datasets, measuring, progress)
         render.evaluation(result, details=details)
         _write(result, outputs)
         return
@@ -206,10 +206,8 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
     settings = measuring.settings()
     _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
     if (datasets := streamed(files, reading, measuring)) is not None:
-        from truecal.scale.files import compare_datasets
-
         with _waiting(f"comparing {len(files)} models", len(files) * datasets[0].n_rows) as progress:
-            found = compare_datasets(datasets, progress=progress, **stream_arguments(measuring))
+            found = measure_tables(datasets, measuring, progress)
         render.comparison(found, details=details)
         _write(found, outputs)
         return

@@ -91,8 +91,9 @@ class Loaded:
         """The calibration test of the only model: of several forms, or on U of the named error."""
         from truecal.inference.calibration import omnibus_test, u_test
         from truecal.inference.frozen import Frozen
-        from truecal.inference.options import read_error
+        from truecal.inference.options import check_draws, read_error
 
+        resamples, seed = check_draws(resamples, seed)
         inputs = read_inputs(self.y_true, next(iter(self.models.values())))
         main = "classwise" if inputs.kind == "multiclass" else inputs.kind
         if error is not None:

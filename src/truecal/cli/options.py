@@ -76,6 +76,12 @@ class Measuring:
     one_pass: Annotated[
         bool, Option("--one-pass", help="Read a table in batches and once: bins of equal width, not of equal size.")
     ] = False
+    dask: Annotated[
+        str | None, Option("--dask", help="Count parquet on the Dask cluster at this address, tcp://HOST:PORT.")
+    ] = None
+    workers: Annotated[
+        int | None, Option("--workers", help="Count parquet in so many processes of this machine.", min=1)
+    ] = None
 
     @property
     def counts(self) -> tuple[int, ...] | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from truecal.core.extras import require
 from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset, open_dataset
 from truecal.io.failures import failure
 
@@ -34,11 +37,13 @@ def budget(memory: str | None) -> int:
 def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> list[Dataset] | None:
     """The files as tables to be read in batches, or None where they are to be read into memory."""
     places = [split_kind(file) for file in files]
+    given = {"--one-pass": measuring.one_pass, "--dask": measuring.dask, "--workers": measuring.workers}
+    asked = [option for option, value in given.items() if value]
     if not all(can_stream(path) for path, _ in places):
-        if measuring.one_pass:
-            raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint="--one-pass")
+        if asked:
+            raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=asked[0])
         return None
-    forced = measuring.one_pass or any(is_dataset(path) for path, _ in places)
+    forced = bool(asked) or any(is_dataset(path) for path, _ in places)
     if not forced and sum(path.stat().st_size for path, _ in places if path.is_file()) * WORK < budget(
         measuring.memory
     ):
@@ -86,8 +91,37 @@ def refuse_test(file: Path) -> None:
         )
 
 
-def stream_arguments(measuring: Measuring) -> dict[str, Any]:
-    """The options of a run over batches."""
+def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: Any) -> Any:
+    """The evaluation of one table or the comparison of several, in this process or on a cluster."""
+    from truecal.scale import cluster, files
+
     settings = measuring.settings()
-    options = {"n_bins": settings["n_bins"], "level": settings["level"], "one_pass": measuring.one_pass}
-    return {"errors": split(measuring.errors), **options}
+    options = {"errors": split(measuring.errors), "n_bins": settings["n_bins"], "level": settings["level"]}
+    one = len(datasets) == 1
+    with _client(measuring) as client:
+        if client is not None:
+            options["edges"] = "uniform" if measuring.one_pass else None
+            if one:
+                return cluster.evaluate(datasets[0], client=client, **options)
+            return cluster.compare(datasets, client=client, **options)
+        options |= {"one_pass": measuring.one_pass, "progress": progress}
+        return files.evaluate_dataset(datasets[0], **options) if one else files.compare_datasets(datasets, **options)
+
+
+@contextmanager
+def _client(measuring: Measuring) -> Iterator[Any]:
+    """A client of the cluster that was asked for, None where none was."""
+    if measuring.dask is None and measuring.workers is None:
+        yield None
+        return
+    if measuring.dask is not None and measuring.workers is not None:
+        raise typer.BadParameter("cannot apply beside --dask, whose cluster has its workers", param_hint="--workers")
+    distributed = require("distributed", "scale")
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    if measuring.dask is not None:
+        with distributed.Client(measuring.dask) as client:
+            yield client
+        return
+    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**sizes, silence_logs=logging.ERROR) as local, distributed.Client(local) as client:
+        yield client

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import is_tensor
 from ..backends.numpy import over_rows
 from .types import Array
 
@@ -170,6 +171,8 @@ def _floating(array: Array, name: str) -> Array:
 
 def working_dtype(array: Array) -> np.dtype[Any]:
     """The floating dtype in which reports are compared with bin edges (sums are always float64)."""
+    if is_tensor(array):  # validated, so of 4 or 8 bytes
+        return np.dtype(f"f{array.itemsize}")
     if array.dtype.kind == "f":
         return np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
     return np.dtype(np.float64)
@@ -355,13 +358,19 @@ def check_multiclass(y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Arr
     y, proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     refuse_swapped(y, proba)
     proba = check_probabilities(proba)
-    outcomes = check_soft_labels(y, proba.shape[1]) if y.ndim == 2 and y.shape[1] > 1 else None
-    if outcomes is None:
-        outcomes = check_labels(y, proba.shape[1], labels)
-    elif labels is not None:
-        raise ValueError("labels cannot apply: y_true has a column per class already")
+    outcomes = check_class_outcomes(y, proba.shape[1], labels)
     check_same_length(y_true=outcomes, y_proba=proba)
     return outcomes, proba
+
+
+def check_class_outcomes(y_true: Any, n_classes: int, labels: Any = None) -> Array:
+    """Class indices (n,), or label distributions (n, k)."""
+    y = as_array(y_true, "y_true")
+    if not (y.ndim == 2 and y.shape[1] > 1):
+        return check_labels(y, n_classes, labels)
+    if labels is not None:
+        raise ValueError("labels cannot apply: y_true has a column per class already")
+    return check_soft_labels(y, n_classes)
 
 
 def check_soft_labels(y_true: Array, n_classes: int) -> Array:

@@ -20,6 +20,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from ..backends import device_backend, is_tensor, namespace
 from ..backends.numpy import interval_index, top_class_and_value
 from .data import as_array, check_positive_int, check_seed, shown, working_dtype
 from .sample import Bounds
@@ -501,15 +502,15 @@ class _RunningPoisson(RunningForm):
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:
     """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
-    factor = decay.copy()
-    carried = np.zeros_like(sums)
-    carried[:, 1:] = sums[:, :-1] * decay[1:]
-    factor[:1] = 0.0
+    factor = 1.0 * decay
+    carried: Array = namespace(sums).zeros_like(sums)
+    carried[:, 1:] = sums[:, :-1] * decay[..., 1:]
+    factor[..., :1] = 0.0
     step = 1
-    while step < factor.size and factor[step:].any():
-        carried[:, step:] += carried[:, :-step] * factor[step:]
-        factor[step:] *= factor[:-step].copy()
-        factor[:step] = 0.0
+    while step < factor.shape[-1] and factor[..., step:].any():
+        carried[:, step:] += carried[:, :-step] * factor[..., step:]
+        factor[..., step:] = factor[..., step:] * factor[..., :-step]
+        factor[..., :step] = 0.0
         step *= 2
     return carried
 
@@ -706,7 +707,8 @@ class Halfspaces(BinningRule):
         for _ in range(self.n_directions):
             direction = rng.standard_normal((reports.shape[1],))
             low, high = direction.min(), direction.max()
-            yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
+            along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
+            yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)

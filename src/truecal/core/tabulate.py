@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..backends import device_backend, is_tensor
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
@@ -72,11 +73,19 @@ def whole_tables(
     if isinstance(rule, (AveragedRule, Halfspaces)):
         raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
     rule = rule.at(sample.rows, sample.views)
+    sample = measurable(sample, rule)
     most = max(rule.counts or (1,)) if isinstance(rule, EqualWidth) else 1
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
+    if is_tensor(sample.reports):
+        parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
     return tuple(in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+
+
+def measurable(sample: Sample, rule: BinningRule) -> Sample:
+    """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
+    return sample.on_host() if is_tensor(sample.reports) and not device_backend().has(rule) else sample
 
 
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
@@ -135,11 +144,13 @@ def map_tables(
     """
     refuse_misfit(sample, rule)
     build = _Builder(sample, rule, ties, squares, dispatch)
+    if is_tensor(sample.reports):
+        return [reduce(tables) for tables in device_backend().tables(build)]
     if cells is not None:
         return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
-    make = build.general_tables if needs_cells(sample, ties) else build.plain_tables
+    make = build.general_tables if build.needs_cells else build.plain_tables
     return _over_tiles(sample, dispatch, lambda tile: [reduce(tables) for tables in make(tile)])
 
 
@@ -228,22 +239,27 @@ class _Builder:
     @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
-        if needs_cells(self.sample, self.ties) or not isinstance(self.rule, FixedRule) or not self.few_edges:
+        if self.needs_cells or not isinstance(self.rule, FixedRule) or not self.few_edges:
             return False
         if self.own_edges:
             return False
-        edges, views = sum(len(e) for e in self._edges()), self.sample.views
+        edges, views = sum(len(e) for e in self.edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
         return self.sample.reports.ndim == 1 or few
 
-    def _edges(self) -> tuple[Array, ...]:
+    @property
+    def needs_cells(self) -> bool:
+        return needs_cells(self.sample, self.ties)
+
+    def edges(self) -> tuple[Array, ...]:
+        """For each bin count, all edges of fixed intervals."""
         assert isinstance(self.rule, FixedRule)
         return self.rule.edges(self.sample.bounds, working_dtype(self.sample.reports))
 
     def _union(self) -> Array:
         assert isinstance(self.rule, FixedRule)
         refuse_outside_edges(self.sample, self.rule, self.sample.reports)
-        every = self._edges()
+        every = self.edges()
         return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
 
     def unsorted_tables(self) -> Tables:
@@ -265,7 +281,7 @@ class _Builder:
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
         """The tables of each bin count, from sums over the intervals between the union of all edges."""
         tables = []
-        for c, edges in enumerate(self._edges()):
+        for c, edges in enumerate(self.edges()):
             starts = np.searchsorted(union, edges[:-1])
             sums = whole if len(edges) == len(union) else [kernels.run_sums(x, starts) for x in whole]
             tables.append(self.table(c, sums, np.zeros_like(sums[0]), edges=edges))
@@ -429,7 +445,7 @@ class _Builder:
         tables = []
         edges: tuple[Array | None, ...] = (None,) * len(cells.bins)
         if isinstance(self.rule, FixedRule) and self.few_edges:
-            edges = self._edges()
+            edges = self.edges()
         elif isinstance(self.rule, ArgmaxEdges):
             edges = (self.rule.edges(working_dtype(self.sample.reports)),)
         for c, bins in enumerate(cells.bins):

@@ -96,9 +96,9 @@ def mean_gap(
     """
     metric = read_error(error, None)
     if not isinstance(metric.property, (Binary, Outcomes, TopLabel)):
-        sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     else:
-        sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return gap_of(sample, check_groups(groups, sample.rows, least=1))
 
 

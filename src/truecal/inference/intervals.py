@@ -106,7 +106,7 @@ def confidence_interval(
     if what not in ("gap_sq", "U", "loss", "within", "error", "score"):
         raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {shown(what)}")
     metric = read_error(error, n_bins)
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     frozen = Frozen.of(metric, sample)
     if metric.norm == "l1":
         if groups is not None:

@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 
 from ..backends.numpy import top_class
-from ..core.data import as_array, row_blocks, shown
-from ..core.result import Result
+from ..core.data import as_array, both_classes, row_blocks, shown
+from ..core.result import Result, plain
 from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..io.failures import failure, parsing
@@ -138,12 +138,13 @@ class _Setup:
 
     def rows(self, inputs: Inputs) -> Rows:
         """Rows whose predictions sum to 1 exactly, as a martingale needs it."""
-        y, given = inputs.classes
-        one = np.ones(len(y), dtype=np.intp)
+        given = inputs.reports if self.kind == "multiclass" else both_classes(inputs.reports.astype(np.float64))
+        one = np.ones(len(given), dtype=np.intp)
         top = one if self.kind == "top_label" else top_class(given).astype(np.intp)
         anchor = top if self.kind == "multiclass" else one
         proba = np.clip(given.astype(np.float64), 0.0, None)
         proba /= proba.sum(axis=1, keepdims=True)
+        y = inputs.y.astype(np.intp)
         return Rows(y, proba, top, anchor, proba[np.arange(len(y)), anchor])
 
 
@@ -238,10 +239,10 @@ class Monitor:
         """`update` of predictions that have been read."""
         setup = self._fits(inputs)
         state = self._state or _State.fresh(setup.processes, None)
-        rows = setup.rows(inputs)
         start = state.rows
-        for part in row_blocks(len(rows.y), 8 * (setup.n_classes + 400)):
-            state = _after(state, setup.processes, rows.take(part), self.alpha)
+        for part in row_blocks(inputs.n_samples, 8 * (setup.n_classes + 400)):
+            rows = setup.rows(inputs.take(np.arange(part.start, part.stop)))
+            state = _after(state, setup.processes, rows, self.alpha)
         if time is not None and state.since is not None and state.since >= start:
             state = replace(state, since_time=str(time))
         self._setup, self._state = setup, replace(state, new=state.rows - start)
@@ -298,14 +299,11 @@ class Monitor:
         classes = inputs.n_classes or 2
         if self._setup is None:
             return _Setup(inputs.kind, classes, EDGES)
-        if (inputs.kind, classes) != (self._setup.kind, self._setup.n_classes):
-            before, now = (f"{k.replace('_', '-')} predictions of {c} classes" for k, c in self._kinds(inputs, classes))
-            raise ValueError(f"expected {before} as before, got {now}")
-        return self._setup
-
-    def _kinds(self, inputs: Inputs, classes: int) -> tuple[tuple[str, int], tuple[str, int]]:
-        assert self._setup is not None
-        return (self._setup.kind, self._setup.n_classes), (inputs.kind, classes)
+        before = self._setup
+        if (inputs.kind, classes) != (before.kind, before.n_classes):
+            expected = _kind_text(before.kind, before.n_classes)
+            raise ValueError(f"expected {expected} as before, got {_kind_text(inputs.kind, classes)}")
+        return before
 
     def _refer(self, reference: Any) -> None:
         """Bins and maps from a reference sample."""
@@ -313,7 +311,10 @@ class Monitor:
             raise TypeError(
                 f"reference must be a pair (y_true, y_proba), since rows are needed, got {shown(reference)}"
             )
-        inputs = self.read(*reference)
+        try:
+            inputs = self.read(*reference)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"reference: {error}") from error
         if inputs.n_samples < FEWEST_ROWS:
             raise ValueError(f"reference must have at least {FEWEST_ROWS} rows, got {inputs.n_samples}")
         setup = self._fits(inputs)
@@ -344,7 +345,7 @@ class Monitor:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the monitor knows to one file, which appears whole or not at all."""
-        about: dict[str, Any] = {"alpha": self.alpha, "labels": self._labels, "pos_label": self._pos_label}
+        about: dict[str, Any] = {"alpha": self.alpha, "labels": self._labels, "pos_label": plain(self._pos_label)}
         about |= {"notes": self._notes, "files": self.files, "columns": self.columns, "setup": None}
         arrays: dict[str, Array] = {}
         if self._setup is not None and self._state is not None:
@@ -452,6 +453,10 @@ def _thinned(history: Array, stride: int) -> tuple[Array, int]:
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _kind_text(kind: Kind, classes: int) -> str:
+    return f"multiclass predictions of {classes} classes" if kind == "multiclass" else f"{kind} predictions"
 
 
 def _impossible_note(row: int | None) -> tuple[str, ...]:

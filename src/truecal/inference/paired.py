@@ -115,7 +115,7 @@ def paired_difference(
         raise ValueError(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"
         )
-    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
+    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels).on_host() for p in (a, b)]
     clusters = check_groups(groups, samples[0].rows)
     first, second = (Frozen.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)

@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from glob import escape, glob, has_magic
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,10 @@ class Dataset:
     _columns: tuple[str, ...]
     _head: Any
     weight: str | None = None
+    skip: int = 0
+    """Rows of the first file that belong to another part of the table."""
+    file_rows: tuple[int, ...] | None = None
+    """For a part of a table: the rows of each of its files when it was divided."""
 
     @property
     def path(self) -> str:
@@ -53,7 +59,38 @@ class Dataset:
 
     def first(self) -> Predictions:
         """The first rows, which say what kind of predictions these are."""
-        return self._judged(self._head)[0]
+        return self.judged(self._head)[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read: labels, predictions, weights."""
+        return self._columns
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """The rows of each group of rows, for each file: what parquet can read by itself."""
+        if not self._is_parquet:
+            raise failure(self.path, "expected parquet files, which can be read in parts")
+        with parsing(self.path, "tables of one form"):
+            return tuple(tuple(g.num_rows for g in f.row_groups) for f in self._dataset.get_fragments())
+
+    def breaks(self, rows: int) -> tuple[int, ...]:
+        """Where the table can be divided into parts of `rows` rows or a little more: after whole groups of rows."""
+        ends = list(accumulate(size for file in self._groups for size in file))
+        found = [0]
+        for end in ends:
+            if end - found[-1] >= rows:
+                found.append(end)
+        return (*found, *ends[-1:]) if found[-1] != ends[-1] else tuple(found)
+
+    def part(self, start: int, stop: int) -> Dataset:
+        """Some of the rows as a table of its own, small enough to be sent to where it is read."""
+        sizes = [sum(file) for file in self._groups]
+        inside, before = _overlapping(sizes, start, stop - start)
+        files = tuple(os.path.abspath(self.files[i]) for i in inside)  # it may be read in another folder
+        rows = tuple(sizes[i] for i in inside)
+        mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - before, "n_rows": stop - start}
+        return replace(self, **mine, _dataset=None, _head=None)
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
         """Checked predictions and weights of some rows after the other; `rows` asks for exactly so many at a time, so
@@ -62,7 +99,7 @@ class Dataset:
         start = 0
         for batch in _of_size(self._record_batches(size), size) if rows else self._record_batches(size):
             try:
-                yield self._judged(batch)
+                yield self.judged(batch)
             except FileError as error:
                 if not start:
                     raise
@@ -99,18 +136,34 @@ class Dataset:
     def _stored(self, size: int) -> Iterator[tuple[str, Iterator[Any]]]:
         """The batches of each file; of parquet by page, as its datasets hold whole groups of rows."""
         columns = list(self._columns)
-        if FORMATS[split_suffix(self.files[0])[1]] != "parquet":
+        if not self._is_parquet:
             with parsing(self.path, "a table that can be read to its end"):
                 yield self.path, self._dataset.to_batches(columns=columns, batch_size=size, batch_readahead=2)
             return
         parquet = need("pyarrow.parquet", "cli", "parquet files")
-        for path in self.files:
+        skip, left = self.skip, self.n_rows
+        for i, path in enumerate(self.files):
             with parsing(path, "a parquet file"):
                 file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 20)
-                found = file.iter_batches(batch_size=size, columns=columns, use_threads=True)
-            yield path, found
+                rows = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+            if self.file_rows is None:
+                left = sum(rows)  # all there are: `batches` counts them
+            elif sum(rows) != self.file_rows[i]:
+                raise failure(path, f"expected {self.file_rows[i]} rows as before, found {sum(rows)}")
+            with parsing(path, "a parquet file"):
+                groups, before = _overlapping(rows, skip, left)
+                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=True)
+            taken = min(sum(rows) - skip, left)
+            yield path, _trimmed(found, skip - before, taken)
+            skip, left = 0, left - taken
 
-    def _judged(self, batch: Any) -> tuple[Predictions, Array | None]:
+    @property
+    def _is_parquet(self) -> bool:
+        return FORMATS[split_suffix(self.files[0])[1]] == "parquet"
+
+    def judged(self, batch: Any) -> tuple[Predictions, Array | None]:
+        """Checked predictions and weights of a batch of rows as they are stored."""
+
         def one(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
             yield [batch.column(name) for name in columns]
 
@@ -161,18 +214,28 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         types = table_types(place, dataset.schema)
     if not n_rows:
         raise failure(place, "expected at least one row, the table has none")
-    request = Request(place, **options)
-    source = open_table(Table(place, types, lambda columns, as_text: iter(())))
+    name = readable(Path(place).stem if is_dataset(place) else split_suffix(place)[0])
+    opened = _opened(Request(place, **options), name, types, weight)
+    opened = replace(opened, n_rows=n_rows, files=files, _dataset=dataset)
+    head = opened.head()
+    return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
+
+
+def table_of(schema: Any, name: str, *, weight: str | None = None, **options: Any) -> Dataset:
+    """A table without files whose rows come from elsewhere as record batches of a schema, for `judged`."""
+    return _opened(Request(name, **options), name, table_types(name, schema), weight)
+
+
+def _opened(request: Request, name: str, types: dict[str, Any], weight: str | None) -> Dataset:
+    """A table of columns of these types, among which labels and predictions are found."""
+    source = open_table(Table(request.path, types, lambda columns, as_text: iter(())))
     label, _ = find_label(request, source.forms, "column")
     layout = find_layout(request, source.forms, label, "column")
     found = (label, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
     columns = tuple(dict.fromkeys(name for name in (*found, weight) if name is not None))
     if weight is not None and weight not in types:
-        raise failure(place, f"expected a column of weights named {quote(weight)}, found none")
-    name = readable(Path(place).stem if is_dataset(place) else split_suffix(place)[0])
-    opened = Dataset(request, name, n_rows, 1, files, dataset, types, columns, None, weight)
-    head = opened.head()
-    return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
+        raise failure(request.path, f"expected a column of weights named {quote(weight)}, found none")
+    return Dataset(request, name, 0, 1, (), None, types, columns, None, weight)
 
 
 def _files(place: str) -> tuple[str, ...]:
@@ -187,6 +250,24 @@ def _files(place: str) -> tuple[str, ...]:
     if not files:
         raise failure(place, "expected parquet or arrow files, found none")
     return files
+
+
+def _overlapping(sizes: Sequence[int], skip: int, rows: int) -> tuple[list[int], int]:
+    """Which of several groups hold some of the `rows` rows after the first `skip`, and how many rows come before."""
+    spans = list(pairwise(accumulate(sizes, initial=0)))
+    groups = [i for i, (begin, end) in enumerate(spans) if begin < skip + rows and end > skip]
+    return groups, spans[groups[0]][0] if groups else skip
+
+
+def _trimmed(batches: Iterator[Any], skip: int, rows: int) -> Iterator[Any]:
+    """`rows` rows after the first `skip`."""
+    for batch in batches:
+        kept = batch.slice(skip, rows)
+        skip = max(0, skip - len(batch))
+        rows -= len(kept)
+        yield kept
+        if not rows:
+            return
 
 
 def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:

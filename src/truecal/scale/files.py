@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
 SKETCHED = 1 << 20
 """About so many rows are sketched, spread evenly over the table: more would not move the edges visibly."""
 
+SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
+
 
 def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float = 0.95, **options: Any) -> Evaluation:
     """`evaluate` of a table in batches; what needs the rows is left out. For the options see `run_streams`."""
@@ -63,52 +65,68 @@ def run_streams(
     if len(rows) > 1:
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
         raise failure(other.path, f"expected {datasets[0].n_rows} rows as in {datasets[0].path}, got {other.n_rows}")
-    run = _Run(tuple(datasets), progress, time.perf_counter())
-    head = [_inputs(dataset.first(), None) for dataset in datasets]
-    streams = [_new_stream(inputs, run.n_rows, errors, n_bins, one_pass, blocks) for inputs in head]
+    run = Run(tuple(datasets), progress, time.perf_counter())
+    edges = UNIFORM if one_pass else None
+    streams = [
+        new_stream(inputs_of(dataset.first(), None), run.n_rows, errors, n_bins, edges, blocks) for dataset in datasets
+    ]
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
-        _sketch(run, streams)
-    for start, batch in run.counted(passes - 1, passes):
-        try:
-            for stream, (read, weights) in zip(streams, batch, strict=True):
-                stream.count(_inputs(read, weights))
-        except (ValueError, TypeError) as error:
-            raise FileError(f"{error} (rows are counted from row {start})" if start else str(error)) from error
+        observe_rows(streams, run.counted(0, 2), sketch_step(run.n_rows))
+        for stream in streams:
+            stream.freeze(run.n_rows)
+    count_rows(streams, run.counted(passes - 1, passes))
     return streams, run.notes(passes)
 
 
-def _new_stream(
-    inputs: Inputs, n_rows: int, errors: Sequence[str] | None, n_bins: BinCounts, one_pass: bool, blocks: int
+def sketch_step(n_rows: int) -> int:
+    """Every so many-th row is sketched."""
+    return max(1, n_rows // SKETCHED)
+
+
+def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], step: int = 1, first: int = 0) -> None:
+    """The first pass: every so many-th row, labels unseen; the first is row number `first` of the table."""
+    for start, batch in rows:
+        for stream, (read, weights) in zip(streams, batch, strict=True):
+            chosen = slice(-(first + start) % step, None, step)
+            if len(reports := np.ascontiguousarray(inputs_of(read, weights).reports[chosen])):
+                stream.look_at(reports)
+
+
+def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
+    """The second pass, over frozen edges."""
+    for start, batch in rows:
+        try:
+            for stream, (read, weights) in zip(streams, batch, strict=True):
+                stream.count(inputs_of(read, weights))
+        except (ValueError, TypeError) as error:
+            raise FileError(f"{error} (rows are counted from row {start})" if start else str(error)) from error
+
+
+def new_stream(
+    inputs: Inputs, n_rows: int | None, errors: Sequence[str] | None, n_bins: BinCounts, edges: Any, blocks: int
 ) -> Stream:
-    """A stream for predictions of one kind, its automatic numbers of bins those for so many rows."""
+    """A stream for predictions of one kind, its automatic numbers of bins those for so many rows, where that is
+    known. `edges` are those of `stream`."""
     names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
     for name in names:
         if name not in inputs.error_names():
             kind = inputs.kind.replace("_", "-")
             raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
-    edges = UNIFORM if one_pass else None
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
         automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"
         entries += read_plan(name, None if automatic else n_bins, edges)
+    if n_rows is None:
+        return Stream(tuple(entries), blocks, None, 1)
     views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
     return Stream(at_rows(entries, n_rows, views), blocks, None, 1)
 
 
-def _sketch(run: _Run, streams: Sequence[Stream]) -> None:
-    """The first pass: every so many-th row, labels unseen, then frozen edges."""
-    step = max(1, run.n_rows // SKETCHED)
-    for start, batch in run.counted(0, 2):
-        for stream, (read, weights) in zip(streams, batch, strict=True):
-            stream.look_at(np.ascontiguousarray(_inputs(read, weights).reports[(-start) % step :: step]))
-    for stream in streams:
-        stream.freeze(run.n_rows)
-
-
-def _inputs(read: Predictions, weights: Array | None) -> Inputs:
+def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
     """Checked predictions as measures take them."""
-    checked = None if weights is None else check_weights(weights, read.n)
+    nothing = weights is not None and not weights.any()  # a batch in which no row counts is a batch all the same
+    checked = weights if nothing else check_weights(weights, read.n)
     if read.kind == "top_label":
         if read.correct is None:
             raise failure(read.path, "expected labels, or whether each top class was right")
@@ -121,10 +139,16 @@ def _inputs(read: Predictions, weights: Array | None) -> Inputs:
     return Inputs("multiclass", read.y_true, read.probabilities(), checked)
 
 
-class _Run:
+def agreeing(batch: Batch) -> Batch:
+    """The same rows of several tables, held against each other; weights are those of the first that has some."""
+    weights = next((w for _, w in batch if w is not None), None)
+    return tuple((read, weights) for read in check_same_samples([read for read, _ in batch]))
+
+
+class Run:
     """The passes over tables of the same rows, in step."""
 
-    def __init__(self, datasets: tuple[Dataset, ...], progress: Progress | None, began: float) -> None:
+    def __init__(self, datasets: tuple[Dataset, ...], progress: Progress | None = None, began: float = 0.0) -> None:
         self.datasets, self.progress, self.began = datasets, progress, began
         self.n_rows = datasets[0].n_rows
 
@@ -135,8 +159,7 @@ class _Run:
             return
         size = min(dataset.batch_rows for dataset in self.datasets)
         for batch in zip(*(dataset.batches(rows=size) for dataset in self.datasets), strict=True):
-            weights = next((w for _, w in batch if w is not None), None)
-            yield tuple((read, weights) for read in check_same_samples([read for read, _ in batch]))
+            yield agreeing(batch)
 
     def counted(self, done: int, passes: int) -> Iterator[tuple[int, Batch]]:
         """The first row of each batch beside it, and progress after it; `done` of the passes lie behind."""
@@ -164,7 +187,5 @@ class _Run:
         what = f"read in batches: {files} file{'s' * (files > 1)}, {'two passes' if passes == 2 else 'one pass'}"
         notes = [f"{what}, {speed:,.0f} rows a second"]
         if passes == 2:
-            notes.append(
-                "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
-            )
+            notes.append(SKETCHED_NOTE)
         return tuple(notes)

@@ -48,7 +48,7 @@ class Sketch:
     def add(self, columns: Sequence[Array]) -> None:
         """More predictions, one array for each view."""
         for view, values in zip(self.views, columns, strict=True):
-            view.update(np.ascontiguousarray(values, dtype=np.float64))
+            view.update(np.require(values, np.float64, ["C", "W"]))  # it refuses arrays that are read-only
 
     def merge(self, other: Sketch) -> Sketch:
         """The sketch of both; neither is changed."""

@@ -67,10 +67,15 @@ def stream(
     >>> stream.result().gap
     gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
+    return empty_stream(read_plan(errors, n_bins, edges), blocks, labels, pos_label)
+
+
+def empty_stream(entries: tuple[Entry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
+    """A stream of these errors, without rows."""
     if not isinstance(blocks, int) or isinstance(blocks, bool) or not (blocks == 0 or 4 <= blocks <= 4096):
         raise ValueError(f"blocks must be 0, or a whole number from 4 to 4096, got {shown(blocks)}")
     names = None if labels is None else np.asarray(as_array(labels, "labels"))
-    return Stream(read_plan(errors, n_bins, edges), blocks, names, pos_label)
+    return Stream(entries, blocks, names, pos_label)
 
 
 @final
@@ -224,6 +229,10 @@ class Stream:
             one = both._tallies[key]
             both._tallies[key] = replace(one, blocks=None if one.blocks is None else one.blocks.copied())
         return both
+
+    def without_rows(self) -> Stream:
+        """A stream of its own over the same bins, of no rows."""
+        return Stream(self._entries, self._blocks, self._labels, self._pos_label)
 
     def _refuse_other(self, other: Any) -> None:
         if not isinstance(other, Stream):
