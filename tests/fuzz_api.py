@@ -55,7 +55,7 @@ RESULTS = {
         "Refinement",
         "Selection",
     ),
-    *("ERRORS", "LOSSES", "BinTable", "Baseline", "Stream", "TopPredictions", "Outcomes"),
+    *("ERRORS", "LOSSES", "SCORERS", "BinTable", "Baseline", "Stream", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
 MAPS = tuple(
@@ -135,6 +135,7 @@ def _models(w: World) -> Any:
 
 GOOD: dict[str, Make] = {
     "metric": lambda w: w.pick(tc.brier, tc.ERRORS["binary_l1"], lambda y, p: 0.0),
+    "measure": lambda w: w.pick("score", "brier", "ece", "classwise", tc.cross_entropy),
     "convention": lambda w: w.pick("y_true_first", "preds_first"),
     "budget": lambda w: w.pick(40, 300),
     "seconds": lambda w: w.pick(2.0, 5),

@@ -24,11 +24,12 @@ MODULES = [
     and info.name != "truecal.backends.fused"  # needs Triton
 ]
 TRAINING = "adapters-torchmetrics.md"  # imports Lightning, which takes seconds
+SLOW = (TRAINING, "tutorial-sklearn.md")
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] if page.name == TRAINING else []) for page in PAGES],
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else []) for page in PAGES],
     ids=lambda page: page.name,
 )
 def test_examples_of_a_page(page, tmp_path, monkeypatch):

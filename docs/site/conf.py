@@ -21,15 +21,17 @@ version = release = truecal.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
 extensions += ["navigation", "reference"]  # beside this file
 root_doc = "docs/index"
-include_patterns = ["docs/**", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "results/*/RESULTS.md"]
+include_patterns = ["docs/**", "*.md", "benchmarks/README.md", "results/*/RESULTS.md"]
 exclude_patterns = ["docs/site"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 myst_heading_anchors = 3  # GitHub's anchors: measuring.md#the-errors
 default_role = "literal"  # `names` in docstrings are code, as in Markdown
+smartquotes = False  # words hold code
 nitpicky = True
 autodoc_typehints = "none"  # the words of a docstring say what is taken; type checkers read the types
 autodoc_mock_imports = reference.missing_frameworks()
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 autosummary_generate = False
 

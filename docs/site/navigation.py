@@ -13,11 +13,12 @@ INDEX = "docs/index"
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 LINK = re.compile(r"^- \[([^\]]+)\]\(([^)#]+)\)", re.MULTILINE)
 FRAMEWORKS = "In your framework"
+REFERENCE, MADE = "Reference", ("API reference", "docs/api/index")  # made when the site is built, so no link on GitHub
 TAKEN_BY_NAME = ("adapters-*.md", "tutorial-*.md")  # pages of frameworks need no line of their own
 
 
 def groups(text: str, docs: Path) -> dict[str, list[tuple[str, str]]]:
-    """Heading -> (words of the link, page without its suffix, from the root), and the pages that are taken by name."""
+    """Heading -> (words of the link, page without its suffix, from the root), with pages that have no link there."""
     _, *parts = HEADING.split(text)
     found = {
         heading: [(words, page_name(target)) for words, target in LINK.findall(part)]
@@ -26,6 +27,7 @@ def groups(text: str, docs: Path) -> dict[str, list[tuple[str, str]]]:
     listed = {page for pages in found.values() for _, page in pages}
     taken = sorted(f"docs/{path.stem}" for pattern in TAKEN_BY_NAME for path in docs.glob(pattern))
     found.setdefault(FRAMEWORKS, []).extend(("", page) for page in taken if page not in listed)
+    found.setdefault(REFERENCE, []).append(MADE)
     return {heading: pages for heading, pages in found.items() if pages}
 
 

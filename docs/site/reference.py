@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sphinx.ext.autodoc.mock import mock
+from sphinx.ext.autodoc.mock import mock, undecorate
 from sphinx.pycode import ModuleAnalyzer
 
 import truecal.adapters
@@ -37,6 +37,12 @@ def rooms() -> dict[str, dict[str, list[str]]]:
         if isinstance(node, ast.ImportFrom):
             home = f"truecal.{node.module}"
             found[home.split(".")[1]].setdefault(home, []).extend(f"truecal.{name.name}" for name in node.names)
+            importlib.import_module(home)
+    for module in PLACES:
+        importlib.import_module(module)
+    with mock(missing_frameworks()):  # after all else, which would take an empty module for the real one
+        for module in adapters():
+            importlib.import_module(module)
     for module in (*PLACES, *adapters()):
         page = module.removeprefix("truecal.").replace(".", "-")
         found[page][module] = public(module)
@@ -88,7 +94,7 @@ def title(text: str, line: str = "=") -> str:
 def entry(name: str) -> str:
     """The directive that documents one name."""
     module, _, attribute = name.rpartition(".")
-    value = getattr(importlib.import_module(module), attribute)
+    value = undecorate(getattr(importlib.import_module(module), attribute))  # by a framework that is not here
     if inspect.isclass(value):
         return f".. autoclass:: {name}\n   :members:\n   :inherited-members:\n\n"
     if inspect.isroutine(value):
@@ -125,11 +131,10 @@ def write_pages(app: Sphinx) -> None:
     folder = Path(app.srcdir, "docs", "api")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    with mock(app.config.autodoc_mock_imports):
-        found = rooms()
-        (folder / "index.rst").write_text(overview(found))
-        for room, modules in found.items():
-            (folder / f"{room}.rst").write_text(page(room, modules))
+    found = rooms()
+    (folder / "index.rst").write_text(overview(found))
+    for room, modules in found.items():
+        (folder / f"{room}.rst").write_text(page(room, modules))
 
 
 def safe(line: str) -> str:

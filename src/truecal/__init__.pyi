@@ -1,4 +1,8 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from .adapters.sklearn import (
+    SCORERS,
+    scorer,
+)
 from .auditing import (
     AuditReport,
     audit,
@@ -139,6 +143,7 @@ __version__: str
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "SCORERS",
     "ArgmaxEdges",
     "ArgmaxQuantile",
     "AuditReport",
@@ -218,6 +223,7 @@ __all__ = [
     "paired_difference",
     "refinement",
     "score",
+    "scorer",
     "select_recalibration",
     "spherical",
     "stream",

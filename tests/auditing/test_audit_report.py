@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import truecal
+from truecal.auditing.metric import name_of
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
@@ -103,6 +104,11 @@ def test_without_a_proof_there_is_nothing_to_reproduce(clean):
     for ask in (clean.reproduce, clean.snippet):
         with pytest.raises(ValueError, match="no counterexample to reproduce: certified"):
             ask()
+
+
+def test_scripts_import_only_what_is_there():
+    assert name_of(tc.brier) == "truecal.core.losses:brier"
+    assert name_of(tc.ERRORS["binary_l1"]).startswith("CalibrationError(")  # it has a name, and no module has it
 
 
 def test_partials_methods_and_instances_are_metrics():

@@ -197,7 +197,7 @@ def changed(place, value):
         ([0.0, 0.5, 1.0], GOOD, None),
         ([True, False, True], GOOD, None),
         ([0, 1], GOOD, None),
-        ([0, 1, 1], GOOD[:, 0], None),
+        ([0, 1, 2], GOOD[:, 0], None),
         ([0, 1, 1], GOOD[:, :1], None),
         (GOOD, [0, 1, 1], None),
         ([0, 1, 1], GOOD, [1.0, -1.0, 1.0]),

@@ -205,8 +205,7 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
         tolerance = HALF_ROW_SUM_TOLERANCE
         array = np.asarray(array)
     if array.ndim != 2:
-        hint = "; for the probability of one class use binary_error" if array.ndim == 1 else ""
-        raise ValueError(f"{name} must have shape (n_samples, n_classes), got shape {array.shape}{hint}")
+        raise ValueError(f"{name} must have shape (n_samples, n_classes), got shape {array.shape}")
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty: expected at least one row, got shape {array.shape}")
     if array.shape[1] < 2:
@@ -354,13 +353,29 @@ def check_logits(logits: Any, name: str = "logits") -> Array:
 
 
 def check_multiclass(y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
-    """Class indices (n,), or label distributions (n, k), and probabilities (n, k) of the same rows."""
+    """Class indices (n,), or label distributions (n, k), and probabilities (n, k) of the same rows.
+
+    Two classes may come as one probability per row, that of class 1, as scikit-learn's scorers hand them over.
+    """
+    from .frames import column_classes
+
+    labels = column_classes(y_true, y_proba, labels)
     y, proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     refuse_swapped(y, proba)
-    proba = check_probabilities(proba)
+    proba = check_probabilities(_of_two_classes(y, proba, labels) if proba.ndim == 1 else proba)
     outcomes = check_class_outcomes(y, proba.shape[1], labels)
     check_same_length(y_true=outcomes, y_proba=proba)
     return outcomes, proba
+
+
+def _of_two_classes(y: Array, positive: Array, labels: Any) -> Array:
+    """One probability per row as those of both classes; labels of more classes are refused."""
+    if labels is None and y.dtype.kind in "iuf" and y.size and y.max() > 1:
+        raise ValueError(
+            f"y_proba must have shape (n_samples, n_classes), got shape {positive.shape}: one probability per row is "
+            f"for classes 0 and 1, and y_true has {y.max():g} at row {int(y.argmax())}"
+        )
+    return both_classes(check_reports(positive, "y_proba"))
 
 
 def check_class_outcomes(y_true: Any, n_classes: int, labels: Any = None) -> Array:

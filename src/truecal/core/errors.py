@@ -111,6 +111,13 @@ class CalibrationError:
         return ("LinECE" if self.norm == "l1" else "LinCE") + suffix
 
     @builtins.property
+    def __name__(self) -> str:
+        """Its name in ERRORS, or its symbol if it is not there at any number of bins: what scikit-learn calls it."""
+        made = (self.property, type(self.binning), self.norm, self.corrected)
+        every = ((name, (e.property, type(e.binning), e.norm, e.corrected)) for name, e in COMPOSED.items())
+        return next((name for name, parts in every if parts == made), self.symbol)
+
+    @builtins.property
     def associated_loss(self) -> str:
         """The proper loss whose mean is n·error for a calibrated predictor, in words."""
         if isinstance(self.property, (Confidence, TopLabel)):

@@ -10,6 +10,7 @@ import numpy as np
 from ..backends import device_backend, on_device
 from ..backends.numpy import top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
+from .frames import refuse_reordered
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
 from .types import Array
@@ -59,6 +60,7 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         if on_device(y_proba):
             sample = Classwise().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
             return _finish(device_backend().losses(self.name, sample), sample.weights, per_example)

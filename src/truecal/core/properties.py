@@ -21,6 +21,7 @@ from .data import (
     check_size,
     check_weights,
 )
+from .frames import refuse_reordered
 from .sample import Bounds, Sample, unit_weights
 from .types import Array
 
@@ -46,6 +47,7 @@ class Property(ABC):
         """Validate the user's arrays and express them as scalar views; predictions on a GPU stay there."""
         if on_device(y_proba):
             return device_backend().read(self, y_true, y_proba, sample_weight, labels)  # type: ignore[no-any-return]
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, reports = self.check(y_true, y_proba, labels)
         return self.sample(y, reports, check_weights(sample_weight, len(reports)))
 

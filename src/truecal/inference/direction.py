@@ -99,7 +99,7 @@ def mean_gap(
         sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     else:
         sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    return gap_of(sample, check_groups(groups, sample.rows, least=1))
+    return gap_of(sample, check_groups(groups, sample.rows, 1, y_true))
 
 
 def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:

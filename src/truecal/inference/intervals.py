@@ -113,7 +113,7 @@ def confidence_interval(
             raise ValueError("groups cannot apply: norm='l1' errors get a null band of independent rows, no interval")
         found = _l1_bands(frozen, level, what, draws, seed)
     else:
-        clusters = check_groups(groups, sample.rows)
+        clusters = check_groups(groups, sample.rows, y_true=y_true)
         if what == "within" and clusters is None:
             raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
         found = intervals(frozen, what, level, clusters)

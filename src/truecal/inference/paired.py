@@ -116,7 +116,7 @@ def paired_difference(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"
         )
     samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels).on_host() for p in (a, b)]
-    clusters = check_groups(groups, samples[0].rows)
+    clusters = check_groups(groups, samples[0].rows, y_true=y_true)
     first, second = (Frozen.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)
     gaps, us = ([spreads(frozen, clusters, of) for frozen in (first, second)] for of in ("gap", "U"))

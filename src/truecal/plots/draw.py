@@ -58,13 +58,13 @@ def _plain(text: Any) -> str:
 
 
 def reliability(
-    source: Reliability | Evaluation, *, view: int = 0, ax: Any = None, label: str | None = None, color: str = COLORS[0]
+    source: Reliability | Evaluation, *, view: int = 0, ax: Any = None, label: str | None = None, **style: Any
 ) -> Any:
     """Reliability diagram: how often it came against how likely it was said to be, bin by bin.
 
     The grey band is where a calibrated model's points would fall; bars at the bottom show how full each bin is.
     `source` is an Evaluation (its confidence diagram) or one of its `reliability` values; `view` is the class of a
-    classwise diagram.
+    classwise diagram; `style` is that of the curve, such as color.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
@@ -84,7 +84,8 @@ def reliability(
         low, high = diagram.low[view][full], diagram.high[view][full]
         ax.fill_between(x, low, high, color=_BAND, alpha=0.35, linewidth=0, label="calibrated", zorder=1)
     ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
-    ax.plot(x, y, color=color, marker="o", markersize=4, linewidth=1.4, label=_plain(label or "observed"), zorder=3)
+    curve: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 4, "linewidth": 1.4, "zorder": 3}
+    ax.plot(x, y, label=_plain(label or "observed"), **curve | style)
     ax.set(xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return ax
