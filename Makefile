@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test quick bare lint bench audit-table docs pictures clean
+.PHONY: demo test quick bare frameworks lint bench audit-table docs pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,12 @@ bare:
 	$(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/bin/python -m pip install --quiet --disable-pip-version-check -e . pytest hypothesis
 	$(VENV)-bare/bin/python -m pytest -m "not slow" --ignore=tests/cli --ignore=tests/test_docs.py
+
+# The adapters against the real frameworks, the newest of each, in an environment of their own.
+frameworks:
+	$(PYTHON) -m venv $(VENV)-frameworks
+	$(VENV)-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e ".[frameworks]"
+	$(VENV)-frameworks/bin/python -m pytest -m frameworks tests/adapters
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -65,4 +71,4 @@ pictures: $(VENV)/.dev
 	$(BIN)/python docs/site/pictures.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit $(VENV)-docs build docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit $(VENV)-docs $(VENV)-frameworks build docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "truecal"
 ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
 EXTRAS = {"altair", "jinja2", "matplotlib", "pandas", "polars", "pyarrow", "rich", "safetensors", "sklearn", "torch"}
-EXTRAS |= {"typer", "vl_convert"}
+EXTRAS |= {"typer", "vl_convert", "evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

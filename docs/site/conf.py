@@ -27,6 +27,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 myst_heading_anchors = 3  # GitHub's anchors: measuring.md#the-errors
 default_role = "literal"  # `names` in docstrings are code, as in Markdown
+smartquotes = False  # words hold code
 nitpicky = True
 autodoc_typehints = "none"  # the words of a docstring say what is taken; type checkers read the types
 autodoc_mock_imports = reference.missing_frameworks()

@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sphinx.ext.autodoc.mock import mock
+from sphinx.ext.autodoc.mock import mock, undecorate
 from sphinx.pycode import ModuleAnalyzer
 
 import truecal.adapters
@@ -94,7 +94,7 @@ def title(text: str, line: str = "=") -> str:
 def entry(name: str) -> str:
     """The directive that documents one name."""
     module, _, attribute = name.rpartition(".")
-    value = getattr(importlib.import_module(module), attribute)
+    value = undecorate(getattr(importlib.import_module(module), attribute))  # by a framework that is not here
     if inspect.isclass(value):
         return f".. autoclass:: {name}\n   :members:\n   :inherited-members:\n\n"
     if inspect.isroutine(value):

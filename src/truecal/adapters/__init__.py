@@ -1,1 +1,1 @@
-"""Other people's frameworks, one thin file each: their objects in, public names called, no formula of its own."""
+"""One thin file for each framework: its objects in, public names called, its conventions kept."""

@@ -244,6 +244,15 @@ class Comparison(Result):
             for place, row, other in zip(places, order, by_ece, strict=True)
         ]
 
+    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
+        """Log each model's numbers, the leaderboard and the HTML page to `run`: mlflow, wandb, or a run of one of them.
+
+        Numbers are called `prefix`/model/score, `prefix`/model/gap and so on.
+        """
+        from ..adapters.tracking import log_result
+
+        log_result(self, run, prefix=prefix, step=step)
+
     def _place(self, row: Mapping[str, Any]) -> float:
         """What a row of the leaderboard is ordered by."""
         score = row["score"]

@@ -135,6 +135,15 @@ class Evaluation(Result):
         frame = pd.DataFrame(rows)
         return frame if self.subgroups else frame.drop(columns="subgroup")
 
+    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
+        """Log numbers, the table of errors and the HTML page to `run`: mlflow, wandb, or a run of one of them.
+
+        Numbers are called `prefix`/score, `prefix`/gap and so on, those of subgroups `prefix`/name/score.
+        """
+        from ..adapters.tracking import log_result
+
+        log_result(self, run, prefix=prefix, step=step)
+
     @property
     def summary(self) -> tuple[tuple[str, str], ...]:
         """What a person reads first: name and value of each fact."""
