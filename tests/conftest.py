@@ -16,7 +16,8 @@ settings.register_profile(
 settings.load_profile("truecal")
 
 OPTIONAL = (
-    *("altair", "calibration", "jinja2", "matplotlib", "netcal", "pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("altair", "calibration", "dask", "datasketches", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
+    *("pandas", "polars", "pyarrow", "rich", "safetensors"),
     *("evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"),
     *("sklearn", "timm", "torch", "torchmetrics", "torchvision", "typer", "vl_convert"),
 )

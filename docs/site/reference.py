@@ -22,8 +22,8 @@ import truecal.adapters
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-PLACES = ("truecal.io", "truecal.plots", "truecal.report")
-"""Packages whose names are public below `truecal`, beside the adapters."""
+PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluster")
+"""Places whose names are public below `truecal`, beside the adapters."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")
 CODE = re.compile(r"(`[^`]*`)")
 SPECIAL = re.compile(r"([*|\\]|_(?=\W|$))")

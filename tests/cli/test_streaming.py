@@ -56,7 +56,7 @@ def test_a_cluster_counts(folder: Path, truecal: Run):
     assert code == 0 and "counted in 1 partition by a Dask cluster, one pass" in out, err
     one, many = (json.loads((folder / name).read_text()) for name in ("one.json", "many.json"))
     assert many["errors"] == one["errors"]
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as local:
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as local:
         code, out, _ = truecal("compare", "sharp.parquet", "sharp.parquet", "--dask", local.scheduler_address)
         assert code == 0 and "2 models, 300 samples" in out and "by a Dask cluster, two passes" in out
 

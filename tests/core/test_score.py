@@ -225,3 +225,25 @@ def test_a_single_row_has_no_gap_whatever_its_weight(rule: Any, weight: float) -
     """There is no second row to meet; the square of a weight may round either way."""
     parts = tc.CalibrationError(tc.Binary(), rule).decompose([1], [0.37], sample_weight=[weight])
     assert np.isnan(np.asarray(parts.gap)).all()
+
+
+def test_a_table_from_sums_is_the_table_of_the_rows(rng):
+    p, y = rng.dirichlet(np.ones(3), 200), rng.integers(0, 3, 200)
+    edges = tc.Edges([0, 0.2, 0.5, 1])
+    for property in (tc.Classwise(), tc.Confidence()):
+        (wanted,) = tc.tabulate(property, edges, y, p)
+        names = ("count", "outcome", "residual", "residual_sq")
+        sums = {name: getattr(wanted, name) for name in names}
+        found = tc.BinTable.from_sums(property, edges, **sums)
+        error = tc.CalibrationError(property, edges)
+        assert error.parts_of_table(found) == error.parts_of_table(wanted) and found.totals == wanted.totals
+        for name, values, words in (
+            ("outcome", wanted.outcome[:, 1:], "outcome must be . x 3 finite sums"),
+            ("residual", wanted.residual * np.nan, "residual must be"),
+            ("count", wanted.count + 0.5, "count must be whole numbers"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                tc.BinTable.from_sums(property, edges, **sums | {name: values})
+    counts = np.array([[1, 1, 0], [1, 0, 0], [2, 0, 0]])
+    with pytest.raises(ValueError, match=r"as many rows for every class, got \[2.0, 1.0, 2.0\]"):
+        tc.BinTable.from_sums(tc.Classwise(), edges, counts, counts, counts, counts)

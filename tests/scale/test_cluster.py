@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,9 @@ def test_arrays_frames_and_files_equal_one_stream(tmp_path, edges):
     options: dict[str, Any] = {"n_bins": 6, "edges": edges}
     assert_same(cluster.evaluate(*arrays(y, p), **options), wanted)
     rows = frame(y, p)
-    for source in (dd.from_pandas(rows, npartitions=4), written(tmp_path / "preds", rows, (333, 333, 700))):
-        found = cluster.evaluate(source, part_rows=150, **options)
+    folder = written(tmp_path / "preds", rows, (333, 333, 700))
+    for source, more in ((dd.from_pandas(rows, npartitions=4), {}), (folder, {"part_rows": 150})):
+        found = cluster.evaluate(source, **options, **more)
         assert_same(found, wanted)
         passes = "one pass" if edges else "two passes"
         assert any(f"by threads of one process, {passes}" in note for note in found.notes)
@@ -138,13 +140,15 @@ def test_models_are_compared(tmp_path):
         name: written(tmp_path / name, t, cuts)
         for (name, t), cuts in zip(tables.items(), [(100,), (450, 460)], strict=True)
     }
-    for data in (
-        (labels, dict(zip(tables, proba, strict=True))),
-        ({name: dd.from_pandas(table, npartitions=3) for name, table in tables.items()},),
-        (folders,),
-        (list(folders.values()),),
+    for i, data in enumerate(
+        (
+            (labels, dict(zip(tables, proba, strict=True))),
+            ({name: dd.from_pandas(table, npartitions=3) for name, table in tables.items()},),
+            (folders,),
+            (list(folders.values()),),
+        )
     ):
-        found = cluster.compare(*data, n_bins=6, part_rows=200)
+        found = cluster.compare(*data, n_bins=6, **{"part_rows": 200} if i > 1 else {})
         assert found.names == ("calm", "sharp")
         for name, stream in streams.items():
             assert_same(found.evaluations[name], stream.result())
@@ -211,6 +215,18 @@ def test_partitions_are_named(tmp_path):
         cluster.evaluate(table.partitions[2:3], n_bins=4)
 
 
+def test_a_partition_that_kills_every_worker_is_named(monkeypatch):
+    y, p = world()
+
+    def dies(self: Any, task: Any) -> Any:
+        leaf = next(key for key in task.__dask_graph__() if str(key).startswith("truecal-count") and key.endswith("-2"))
+        raise distributed.KilledWorker(leaf, SimpleNamespace(address="tcp://worker"), 3)
+
+    monkeypatch.setattr(cluster._Scheduler, "compute", dies)
+    with pytest.raises(FileError, match=r"partition 2 of 4 \(rows 201 to 599\): every worker that was given it died"):
+        cluster.evaluate(*arrays(y, p), n_bins=4, edges="uniform")
+
+
 def test_what_cannot_be_measured_is_refused(tmp_path):
     y, p = world()
     labels, proba = arrays(y, p)
@@ -221,6 +237,9 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
         (lambda: cluster.evaluate(labels[:800], proba), ValueError, "y_true must have 900 rows"),
         (lambda: cluster.evaluate(labels, proba, weight="w"), TypeError, "weight: options of tables"),
         (lambda: cluster.evaluate(table, sample_weight=labels), ValueError, "sample_weight= is for arrays"),
+        (lambda: cluster.evaluate(table, pos_label=2), ValueError, "pos_label= is for arrays"),
+        (lambda: cluster.evaluate(table, part_rows=9), ValueError, "part_rows= is for files"),
+        (lambda: cluster.evaluate(table, colour=9), TypeError, "colour: no option"),
         (lambda: cluster.evaluate(table, weight="w"), FileError, "weights named 'w'"),
         (lambda: cluster.evaluate(labels, proba, blocks=2), ValueError, "blocks must be 0"),
         (lambda: cluster.evaluate(labels, proba, errors=["binary"]), ValueError, "cannot apply to multiclass"),
@@ -240,7 +259,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def client():
-    sizes: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    sizes: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**sizes, silence_logs=50) as local, distributed.Client(local) as found:
         yield found
 

@@ -122,6 +122,6 @@ def _client(measuring: Measuring) -> Iterator[Any]:
         with distributed.Client(measuring.dask) as client:
             yield client
         return
-    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": None}
+    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**sizes, silence_logs=logging.ERROR) as local, distributed.Client(local) as client:
         yield client

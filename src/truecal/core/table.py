@@ -139,7 +139,7 @@ class BinTable:
         """
         edges = binning.edges(property.bounds, np.dtype(np.float64))[0]
         given = {"count": count, "outcome": outcome, "residual": residual, "residual_sq": residual_sq}
-        sums = {name: np.atleast_2d(np.asarray(values, dtype=np.float64)) for name, values in given.items()}
+        sums: dict[str, Any] = {k: np.atleast_2d(np.asarray(values, dtype=np.float64)) for k, values in given.items()}
         views = len(edges) if edges.ndim == 2 else len(sums["count"])
         for name, values in sums.items():
             if values.shape != (views, edges.shape[-1] - 1) or not np.isfinite(values).all():

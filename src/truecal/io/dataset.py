@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -74,6 +75,11 @@ class Dataset:
         with parsing(self.path, "tables of one form"):
             return tuple(tuple(g.num_rows for g in f.row_groups) for f in self._dataset.get_fragments())
 
+    @cached_property
+    def _file_ends(self) -> list[int]:
+        """Where in the table each file ends."""
+        return list(accumulate(sum(file) for file in self._groups))
+
     def breaks(self, rows: int) -> tuple[int, ...]:
         """Where the table can be divided into parts of `rows` rows or a little more: after whole groups of rows."""
         ends = list(accumulate(size for file in self._groups for size in file))
@@ -85,11 +91,11 @@ class Dataset:
 
     def part(self, start: int, stop: int) -> Dataset:
         """Some of the rows as a table of its own, small enough to be sent to where it is read."""
-        sizes = [sum(file) for file in self._groups]
-        inside, before = _overlapping(sizes, start, stop - start)
-        files = tuple(os.path.abspath(self.files[i]) for i in inside)  # it may be read in another folder
-        rows = tuple(sizes[i] for i in inside)
-        mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - before, "n_rows": stop - start}
+        first, last = bisect_right(self._file_ends, start), bisect_left(self._file_ends, stop)
+        begin = self._file_ends[first - 1] if first else 0
+        files = tuple(os.path.abspath(file) for file in self.files[first : last + 1])  # for readers in other folders
+        rows = tuple(sum(file) for file in self._groups[first : last + 1])
+        mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - begin, "n_rows": stop - start}
         return replace(self, **mine, _dataset=None, _head=None)
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,15 @@ from ..core.extras import require
 from ..core.rules import BinCounts
 from ..evaluation.comparison import Comparison
 from ..evaluation.model import Evaluation
+from ..io.columns import Request
 from ..io.dataset import Dataset
 from ..io.failures import one_line
 from .files import SKETCHED_NOTE, new_stream, sketch_step
 from .partitions import PART_ROWS, PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
 from .stream import BLOCKS, Stream, empty_stream
+
+__all__ = ["PartitionError", "compare", "evaluate"]
 
 FAN_IN = 8
 """So many streams are merged into one at each step of the tree."""
@@ -45,7 +48,7 @@ class Settings:
     labels: Any = None
     pos_label: Any = 1
     sample_weight: Any = None
-    part_rows: int = PART_ROWS
+    part_rows: int | None = None
 
 
 def evaluate(
@@ -74,9 +77,9 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> chances = rng.random(20_000)
     >>> y, p = rng.random(20_000) < chances, np.clip(chances + .1, 0, 1)
-    >>> found = cluster.evaluate(da.from_array(y, chunks=5000), da.from_array(p, chunks=5000), n_bins=10)
-    >>> found.gap
-    gap of 9.9 points [9.4, 10.5], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
+    >>> y, p = da.from_array(y, chunks=5000), da.from_array(p, chunks=5000)
+    >>> cluster.evaluate(y, p, n_bins=10, edges="uniform").gap
+    gap of 9.4 points [8.9, 10.0], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
     if y_proba is None:
         models: Any = [data] if name is None and not _is_frame(data) else {name or "model": data}
@@ -147,15 +150,21 @@ def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, o
     """The partitions of whatever was given."""
     names = list(models) if isinstance(models, Mapping) else None
     given = list(models.values()) if isinstance(models, Mapping) else list(models)
+    files = all(isinstance(one, (str, os.PathLike, Dataset)) for one in given)
+    if settings.part_rows is not None and not files:
+        raise ValueError("part_rows= is for files: arrays and DataFrames have partitions of their own")
     if y_true is not None:
         if options:
             raise TypeError(f"{', '.join(options)}: options of tables, which cannot apply to arrays")
         return array_work(y_true, models, settings.sample_weight)
-    for option in ("labels", "sample_weight"):
-        if getattr(settings, option) is not None:
+    for option, default in (("labels", None), ("pos_label", 1), ("sample_weight", None)):
+        if getattr(settings, option) is not default:
             raise ValueError(f"{option}= is for arrays: labels and weights of tables are columns, weight='name'")
-    if all(isinstance(one, (str, os.PathLike, Dataset)) for one in given):
-        return file_work(given, names, check_positive_int(settings.part_rows, "part_rows"), options)
+    if unknown := options.keys() - {"weight", *(field.name for field in fields(Request))}:
+        raise TypeError(f"{', '.join(sorted(unknown))}: no option of evaluate, compare, stream or read_predictions")
+    if files:
+        rows = PART_ROWS if settings.part_rows is None else check_positive_int(settings.part_rows, "part_rows")
+        return file_work(given, names, rows, options)
     if names is not None and all(_is_frame(one) for one in given):
         return frame_work(given, names, scheduler.compute, options)
     raise TypeError(
