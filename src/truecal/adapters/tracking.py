@@ -15,6 +15,8 @@ from ..evaluation.model import Evaluation
 from ..report import render_report
 from .numbers import numbers
 
+__all__ = ["log_result"]
+
 _FOREIGN = re.compile(r"[^\w.\- ]")  # what MLflow refuses in the name of a number, and the slash, which makes groups
 _WORDS = {"model", "direction", "calibrated"}  # columns of a leaderboard that are no numbers
 
