@@ -67,7 +67,7 @@ def labels(names: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        label = _FOREIGN.sub("_", name).strip(". ") or "_"
+        label = _FOREIGN.sub("_", name)[:100].strip(". ") or "_"  # MLflow takes 250 signs in all
         same = 1
         while (numbered := label if same == 1 else f"{label}_{same}") in found:
             same += 1
