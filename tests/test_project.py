@@ -43,7 +43,8 @@ def test_import_loads_neither_an_extra_nor_scipy():
 
 
 @pytest.mark.parametrize(
-    "room", ["core.errors", "baselines", "evaluation.comparison", "inference", "io", "plots", "report"]
+    "room",
+    ["core.errors", "baselines", "evaluation.comparison", "inference", "io", "plots", "report", "adapters.sklearn"],
 )
 def test_rooms_of_the_core_and_pictures_load_no_extra_before_it_is_used(room):
     assert not imported(f"import truecal.{room}") & EXTRAS

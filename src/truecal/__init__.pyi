@@ -1,5 +1,5 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
-from .adapters.sklearn import (
+from .adapters.sklearn.scorers import (
     SCORERS,
     scorer,
 )

@@ -9,6 +9,8 @@ from ..core.extras import require
 from ..io.inspect_log import CONFIDENCE, HITS
 from .numbers import PAIR_NUMBERS, Pair, numbers_of_pairs
 
+__all__ = ["calibration"]
+
 _metric = require("inspect_ai.scorer", "inspect").metric
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 else:
     ConfigurableTask = require("lm_eval.api.task", "lm-eval").ConfigurableTask
 
+__all__ = ["CalibratedTask"]
+
 _CHANCES = "brier_score"  # the harness hands this metric of its own the right choice and the softmax over all choices
 _MEAN = {"aggregation": "mean", "higher_is_better": True}
 _OWN = {f"truecal_{name}": name for name in PAIR_NUMBERS if name != "accuracy"}  # `acc` is the harness's

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..evaluation.model import Evaluation
 
+__all__ = ["numbers", "numbers_of_pairs"]
+
 Pair = tuple[bool, float]
 """Whether an answer was right, and the confidence it was given."""
 

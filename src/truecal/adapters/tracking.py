@@ -15,6 +15,8 @@ from ..evaluation.model import Evaluation
 from ..report import render_report
 from .numbers import numbers
 
+__all__ = ["log_result"]
+
 _FOREIGN = re.compile(r"[^\w.\- ]")  # what MLflow refuses in the name of a number, and the slash, which makes groups
 _WORDS = {"model", "direction", "calibrated"}  # columns of a leaderboard that are no numbers
 
@@ -65,7 +67,7 @@ def labels(names: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        label = _FOREIGN.sub("_", name).strip(". ") or "_"
+        label = _FOREIGN.sub("_", name)[:100].strip(". ") or "_"  # MLflow takes 250 signs in all
         same = 1
         while (numbered := label if same == 1 else f"{label}_{same}") in found:
             same += 1

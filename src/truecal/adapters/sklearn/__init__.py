@@ -2,10 +2,9 @@
 
 from .displays import ComparisonDisplay, ReliabilityDisplay
 from .folds import OutOfFold, cross_compare, cross_evaluate, out_of_fold
-from .scorers import SCORERS, Scorer, scorer
+from .scorers import Scorer
 
 __all__ = [
-    "SCORERS",
     "ComparisonDisplay",
     "OutOfFold",
     "ReliabilityDisplay",
@@ -13,5 +12,4 @@ __all__ = [
     "cross_compare",
     "cross_evaluate",
     "out_of_fold",
-    "scorer",
 ]

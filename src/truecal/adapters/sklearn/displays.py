@@ -42,7 +42,9 @@ class ReliabilityDisplay:
         label = self.name if name is None else name
         self.ax_ = reliability(self.diagram, view=self.view, ax=ax, label=label, **kwargs)
         self.figure_, self.line_ = self.ax_.figure, self.ax_.lines[-1]
-        self.ax_.legend(loc="lower right", frameon=False)
+        handles, labels = self.ax_.get_legend_handles_labels()
+        once = dict(zip(labels, handles, strict=True))  # several curves on one axes share the word of the band
+        self.ax_.legend(once.values(), once.keys(), loc="lower right", frameon=False)
         return self
 
     @classmethod
