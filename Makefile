@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test quick bare lint bench audit clean
+.PHONY: demo test quick bare frameworks lint bench audit docs pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,12 @@ bare:
 	$(VENV)-bare/bin/python -m pip install --quiet --disable-pip-version-check -e . pytest hypothesis
 	$(VENV)-bare/bin/python -m pytest -m "not slow" --ignore=tests/cli --ignore=tests/test_docs.py
 
+# The adapters against the real frameworks, the newest of each, in an environment of their own.
+frameworks:
+	$(PYTHON) -m venv $(VENV)-frameworks
+	$(VENV)-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e ".[frameworks]"
+	$(VENV)-frameworks/bin/python -m pytest -m frameworks tests/adapters
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,5 +52,20 @@ bench: $(VENV)/.dev
 audit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.audit
 
+# The site, build/docs/index.html, in an environment of its own: no warning is let pass, and its pages are looked at.
+$(VENV)-docs/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	touch $@
+
+docs: $(VENV)-docs/.ready
+	rm -rf build/docs
+	$(VENV)-docs/bin/sphinx-build -n -W --keep-going -q -c docs/site . build/docs
+	SITE=build/docs $(VENV)-docs/bin/python -m pytest tests/test_site.py
+
+# The pictures of README and docs, anew: they need a Chromium.
+pictures: $(VENV)/.dev
+	$(BIN)/python docs/site/pictures.py
+
 clean:
-	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit* demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit* $(VENV)-docs $(VENV)-frameworks build docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

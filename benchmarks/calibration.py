@@ -97,6 +97,60 @@ def sharp_table(samples: int) -> None:
     table(head, rows)
 
 
+# -- intervals from blocks of rows -----------------------------------------------------------------------------------
+
+
+def blocks_table(samples: int) -> None:
+    print("### Coverage of 95% intervals of a stream, from 64 blocks of rows: gap, and loss\n")
+    rows = []
+    for kind, k in (("binary", 2), ("confidence", 10), ("classwise", 10)):
+        for n in (2000, 10_000, 50_000):
+            row = [kind, f"{n:,}"]
+            for world in WORLDS:
+                gap, loss, withheld = stream_coverage(kind, world, n, k, DRAWS, max(1, samples // DRAWS))
+                row.append(f"{gap:.3f}{'*' if withheld > 0.02 else ''}, {loss:.3f}")
+            rows.append(row)
+    table(("", "n", *WORLDS), rows)
+    print("(*: withheld in more than 2% of the samples.)\n")
+
+
+def stream_coverage(kind: str, world: str, n: int, k: int, draws: int, each: int) -> tuple[float, float, float]:
+    """Shares of intervals that hold the gap² and the loss expected given the predictions, and of those withheld."""
+    rng = np.random.default_rng([7, n, k])
+    found = []
+    for _ in range(draws):
+        u, q = predictions(kind, world, n, k, rng)
+        empty = tc.stream(kind, n_bins=tc.Quantile("auto").at(n, k if kind == "classwise" else 1).counts[0])
+        empty.observe(u)
+        empty.freeze()
+        gap_sq, loss = expected(kind, u, q, np.array(empty.rule(kind).values))
+        for _ in range(each):
+            y = (rng.random(n) < q).astype(int) if kind == "binary" else labels(rng, q)
+            stream = empty.merge(empty)
+            stream.update(y, u)
+            result = stream.result()
+            gap, lost = result.gaps[kind], result.loss("confidence_loss" if kind == "confidence" else "brier")
+            low, high = (np.sign(x) * (x / 100) ** 2 for x in (gap.low, gap.high))
+            found.append((low <= gap_sq <= high, lost.low <= loss <= lost.high, bool(gap.note)))
+    shares = np.mean(found, axis=0)
+    return float(shares[0]), float(shares[1]), float(shares[2])
+
+
+def expected(kind: str, u: np.ndarray, q: np.ndarray, edges: np.ndarray) -> tuple[float, float]:
+    """The gap² of the chances over frozen edges, and the mean loss, both given the predictions."""
+    if kind == "confidence":
+        top, rows = u.argmax(axis=1), np.arange(len(u))
+        c, z = u[rows, top], q[rows, top]
+        views, loss = [(z, c)], np.mean(1 + c**2 - 2 * c * z)
+    elif kind == "binary":
+        views, loss = [(q, u)], 2 * np.mean(u**2 - 2 * u * q + q)
+    else:
+        views, loss = list(zip(q.T, u.T, strict=True)), np.mean((u**2 - 2 * u * q).sum(axis=1) + 1)
+    errors = [tc.CalibrationError(tc.Outcomes((0.0, 1.0)), tc.Edges(edges[j : j + 1])) for j in range(len(views))]
+    gaps = [error.parts(error.read(*view))[0].gap_sq for error, view in zip(errors, views, strict=True)]
+    return float(np.mean(gaps)), float(loss)
+
+
 # -- loss comparisons -------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +279,7 @@ def predictions(kind: str, world: str, n: int, k: int, rng: np.random.Generator)
 TABLES = {
     "coverage": coverage_table,
     "sharp": sharp_table,
+    "blocks": blocks_table,
     "losses": loss_table,
     "power": power_table,
     "bins": bins_table,

@@ -33,6 +33,8 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 SECONDS = 60.0
+DRAWN = "document.documentElement?.dataset.ready === 'yes'"  # a report says so itself
+LOADED = "document.readyState === 'complete'"
 
 
 def browser_path() -> str | None:
@@ -86,14 +88,16 @@ class Browser:
             self.events.append(message)
         return message
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
-        """Open a local file in a viewport of this size and wait until the page says that its charts are drawn."""
+    def open(
+        self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light", ready: str = DRAWN
+    ) -> None:
+        """Open a local file in a viewport of this size and wait until it is ready: its charts are drawn."""
         self.resize(width, height)
         self.emulate("screen", scheme)
         self.call("Page.navigate", url="about:blank")
         self.events.clear()
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.settle()
+        self.wait(ready)
 
     def resize(self, width: int, height: int = 900) -> None:
         self.call(
@@ -128,7 +132,7 @@ class Browser:
 
     def settle(self) -> None:
         """Until every chart is drawn, as the page says itself."""
-        self.wait("document.documentElement?.dataset.ready === 'yes'")
+        self.wait(DRAWN)
 
     def press(self, key: str) -> None:
         codes = {"ArrowRight": 39, "ArrowLeft": 37, "ArrowUp": 38, "ArrowDown": 40, "Tab": 9, "Enter": 13, "Home": 36}

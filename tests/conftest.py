@@ -16,11 +16,13 @@ settings.register_profile(
 settings.load_profile("truecal")
 
 OPTIONAL = (
-    *("altair", "calibration", "jinja2", "matplotlib", "netcal", "pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("altair", "calibration", "dask", "datasketches", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
+    *("pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"),
     *("sklearn", "timm", "torch", "torchmetrics", "torchvision", "typer", "vl_convert"),
 )
 ABSENT = {name for name in OPTIONAL if find_spec(name) is None}
-"""Optional libraries that are not installed: with `make test` only those of the GPU experiment."""
+"""Optional libraries that are not installed: with `make test` only those of the GPU experiment and the frameworks."""
 
 _SAID = re.compile(r"ModuleNotFoundError: (?:No module named '(\w+)|import of (\w+))")
 

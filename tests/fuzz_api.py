@@ -42,8 +42,20 @@ RESULTS = {
         "Decomposition",
         "Dominance",
     ),
-    *("Evaluation", "Gap", "Interval", "MeanGap", "Noise", "NullBand", "PairedDifference", "Refinement", "Selection"),
-    *("ERRORS", "LOSSES", "BinTable", "Baseline", "TopPredictions", "Outcomes"),
+    *(
+        "Evaluation",
+        "Gap",
+        "Interval",
+        "MeanGap",
+        "Monitor",
+        "MonitorUpdate",
+        "Noise",
+        "NullBand",
+        "PairedDifference",
+        "Refinement",
+        "Selection",
+    ),
+    *("ERRORS", "LOSSES", "SCORERS", "BinTable", "Baseline", "Stream", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
 MAPS = tuple(
@@ -123,6 +135,7 @@ def _models(w: World) -> Any:
 
 GOOD: dict[str, Make] = {
     "metric": lambda w: w.pick(tc.brier, tc.ERRORS["binary_l1"], lambda y, p: 0.0),
+    "measure": lambda w: w.pick("score", "brier", "ece", "classwise", tc.cross_entropy),
     "convention": lambda w: w.pick("y_true_first", "preds_first"),
     "budget": lambda w: w.pick(40, 300),
     "seconds": lambda w: w.pick(2.0, 5),
@@ -187,6 +200,9 @@ GOOD: dict[str, Make] = {
     "classes": lambda w: w.pick(None, [0], [0, 1], 2, (2, 3)),
     "names": lambda w: w.pick(("a", "b"), ("\n", "__proto__")),
     "name": lambda w: w.pick("model", "__proto__", "\n", 5),
+    "reference": lambda w: w.pick(None, None, (np.tile(w.y, 120), np.tile(w.proba, (120, 1))), (w.y, w.proba), 5),
+    "alpha": lambda w: w.pick(0.05, 1e-300, np.float32(0.5)),
+    "time": lambda w: w.pick(None, "today", 3, np.datetime64("2026-01-01")),
     "per_example": lambda w: w.pick(False, True),
     "allow_untruthful": lambda w: w.pick(False, True),
     "progress": lambda w: None,
@@ -341,6 +357,8 @@ def call(name: str, w: World) -> Any:
     made = target(**arguments(name, w, inspect.signature(target).parameters))
     if isinstance(made, tc.CalibrationError):
         return made(*(arguments("", w, inspect.signature(made).parameters)[key] for key in ("y_true", "y_proba")))
+    if isinstance(made, tc.Monitor):
+        return made.update(**arguments("", w, inspect.signature(made.update).parameters))
     if hasattr(made, "with_bins") or hasattr(made, "sizes"):
         scalar = any(hasattr(made, family) for family in ("cuts", "cut", "form"))
         return tc.CalibrationError(tc.Classwise() if scalar else tc.Full(), made)(w.y, w.proba)

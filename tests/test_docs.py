@@ -21,11 +21,20 @@ MODULES = [
     info.name
     for info in pkgutil.walk_packages(tc.__path__, "truecal.")
     if info.name not in ("truecal.lab.cifar_models", "truecal.lab.__main__")  # need a network's library; run on import
+    and info.name != "truecal.backends.fused"  # needs Triton
 ]
+TRAINING = "adapters-torchmetrics.md"  # imports Lightning, which takes seconds
+SLOW = (TRAINING, "tutorial-sklearn.md")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else []) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_examples_of_a_page(page, tmp_path, monkeypatch):
+    if page.name == TRAINING:
+        pytest.importorskip("lightning", reason="the page trains with Lightning")
     monkeypatch.chdir(tmp_path)
     results = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS, encoding="utf-8")
     assert results.failed == 0

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "truecal"
 ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
 EXTRAS = {"altair", "jinja2", "matplotlib", "pandas", "polars", "pyarrow", "rich", "safetensors", "sklearn", "torch"}
-EXTRAS |= {"typer", "vl_convert"}
+EXTRAS |= {"typer", "vl_convert", "evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -43,7 +43,8 @@ def test_import_loads_neither_an_extra_nor_scipy():
 
 
 @pytest.mark.parametrize(
-    "room", ["core.errors", "baselines", "evaluation.comparison", "inference", "io", "plots", "report"]
+    "room",
+    ["core.errors", "baselines", "evaluation.comparison", "inference", "io", "plots", "report", "adapters.sklearn"],
 )
 def test_rooms_of_the_core_and_pictures_load_no_extra_before_it_is_used(room):
     assert not imported(f"import truecal.{room}") & EXTRAS

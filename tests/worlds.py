@@ -24,6 +24,8 @@ SCALAR_RULES = {
     "exact": tc.Exact(),
     "two-bin": tc.TwoBin(),
     "poisson": tc.Poisson(0.2),
+    "two-bin-grid": tc.OnGrid(tc.TwoBin(), 8),
+    "poisson-grid": tc.OnGrid(tc.Poisson(0.2), 8),
 }
 VECTOR_RULES = {
     "argmax": tc.ArgmaxQuantile(2),
@@ -34,7 +36,7 @@ VECTOR_RULES = {
     "halfspaces": tc.Halfspaces(3),
     "exact": tc.Exact(),
 }
-AVERAGED = ("two-bin", "poisson", "halfspaces")
+AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid", "halfspaces")
 
 
 def rules_for(metric: tc.CalibrationError) -> dict:

@@ -286,14 +286,26 @@ PROBMETRICS = (
 
 # -- MAPIE -------------------------------------------------------------------------------------------------------------
 
+_MAPIE = """from mapie.metrics.calibration import expected_calibration_error
+
+
+def metric(y, p, n_bins=50):
+    return expected_calibration_error({arguments}, num_bins=n_bins{options})"""
 MAPIE = (
     Audited(
         "MAPIE",
         "expected_calibration_error",
-        f"{_ECE}, top class; the positive class where there are two",
-        "from mapie.metrics.calibration import expected_calibration_error\n\n\n"
-        "def metric(y, p, n_bins=50):\n    return expected_calibration_error(y, p, num_bins=n_bins)",
-        one_bin="positive",
+        f"{_ECE}, top class",
+        _MAPIE.format(arguments="(p.argmax(axis=1) == y).astype(int), p", options=""),
+        binary="matrix",
+        one_bin="top",
+    ),
+    Audited(
+        "MAPIE",
+        "expected_calibration_error(classwise=True)",
+        "the same of each class, averaged",
+        _MAPIE.format(arguments="y, p", options=", classwise=True, class_labels=y"),
+        binary="matrix",
     ),
     Audited(
         "MAPIE",
@@ -337,27 +349,29 @@ TORCH_UNCERTAINTY = tuple(
         _TORCH_UNCERTAINTY.format(
             name=name,
             options=options,
-            bins=", n_bins=15" if "n_bins" in options else "",
+            bins=f", n_bins={n_bins}" if n_bins else "",
             kind=".float()" if name == "SmoothCalibrationError" else "",
         ),
         (2, 3),
         "matrix",
-        one_bin="top" if "n_bins" in options and name != "ClasswiseCalibrationError" else "",
+        one_bin="top" if n_bins and name != "ClasswiseCalibrationError" else "",
     )
-    for name, options, what in (
+    for name, n_bins, options, what in (
         (
             "CalibrationError",
+            10,
             'task="multiclass", num_classes=p.shape[1], num_bins=n_bins',
             f"torchmetrics' ECE: {_ECE}, top class",
         ),
         (
             "AdaptiveCalibrationError",
+            10,
             'task="multiclass", num_classes=p.shape[1], num_bins=n_bins',
             "the same over bins of equal mass",
         ),
-        ("ClasswiseCalibrationError", "num_classes=p.shape[1], num_bins=n_bins", "ECE of each class, averaged"),
-        ("SmoothCalibrationError", "", "smooth ECE, of the width that equals it, in log-odds"),
-        ("BrierScore", "num_classes=p.shape[1]", "the Brier score: a proper loss, listed as a yardstick"),
+        ("ClasswiseCalibrationError", 15, "num_classes=p.shape[1], num_bins=n_bins", "ECE of each class, averaged"),
+        ("SmoothCalibrationError", None, "", "smooth ECE, of the width that equals it, in log-odds"),
+        ("BrierScore", None, "num_classes=p.shape[1]", "the Brier score: a proper loss, listed as a yardstick"),
     )
 )
 

@@ -28,7 +28,8 @@ Proper losses and their split into calibration and refinement. The binned and sm
 them are those of torchmetrics and relplot, with predictions of 0 and 1 moved inwards for torchmetrics.""",
     "MAPIE": """
 Conformal prediction. Its Kolmogorov-Smirnov, Kuiper and Spiegelhalter numbers are statistics of calibration tests,
-to be read with their p-values; they are not offered as errors to rank by.""",
+to be read with their p-values; they are not offered as errors to rank by. `num_bins` of its ECE counts edges: 50
+make 49 bins, and one more for predictions of exactly 0; with 1 no other row is counted (`one_bin`).""",
     "torch-uncertainty": """
 Uncertainty quantification for PyTorch. Its calibration errors add bins of equal mass, single classes and smooth ECE
 to that of torchmetrics.""",
@@ -39,9 +40,8 @@ likelier.""",
     "probcal": """
 Calibration for credit risk. Of its ECE the documentation says to report it and never to select on it, which is what
 the verdicts come to as well. `skce(estimator="biased")` is a squared form that depends on predictions alone, and
-truthful by the same theorem as the errors of truecal. `smooth_ece` took too long for more than a glance: that it was
-not convicted says nothing about it. All of its metrics want both classes among the outcomes, so that small worlds
-hold certain rows beside the uncertain ones.""",
+truthful by the same theorem as the errors of truecal. All of its metrics want both classes among the outcomes, so
+that small worlds hold certain rows beside the uncertain ones.""",
     "truecal": """
 Every member of `tc.ERRORS`, most of them measures of other people under their own names ([which](measures.md)), and
 the score. Those that a theorem calls truthful must not be convicted, all others must be; tests hold the two lists
@@ -77,7 +77,8 @@ proper losses; the others are spoken of with their libraries.
   a single bin the value is not |mean prediction − frequency|, as when a prediction of exactly 0 or 1 is counted
   apart or not at all.
 
-Budgets: 2,000 calls, and 20,000 for what these did not convict; seed 0; at most 100 seconds each.
+Budgets: 2,000 calls, and 20,000 for what these did not convict; seed 0. A row says so where a limit of time cut its
+search short.
 """
 
 LEFT_OUT = """## What is not in the tables

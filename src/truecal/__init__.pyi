@@ -1,4 +1,8 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from .adapters.sklearn.scorers import (
+    SCORERS,
+    scorer,
+)
 from .auditing import (
     AuditReport,
     audit,
@@ -41,6 +45,7 @@ from .core.properties import (
     TopLabel,
 )
 from .core.rules import (
+    ArgmaxEdges,
     ArgmaxQuantile,
     Edges,
     EqualWidth,
@@ -48,6 +53,7 @@ from .core.rules import (
     Halfspaces,
     KdTree,
     KMeans,
+    OnGrid,
     Poisson,
     Quantile,
     TwoBin,
@@ -93,6 +99,11 @@ from .inference.intervals import (
     Interval,
     confidence_interval,
 )
+from .inference.monitoring import (
+    Monitor,
+    MonitorUpdate,
+    monitor,
+)
 from .inference.null_band import (
     Noise,
     NullBand,
@@ -122,12 +133,18 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
+from .scale.stream import (
+    Stream,
+    stream,
+)
 
 __version__: str
 
 __all__ = [
     "ERRORS",
     "LOSSES",
+    "SCORERS",
+    "ArgmaxEdges",
     "ArgmaxQuantile",
     "AuditReport",
     "Baseline",
@@ -160,8 +177,11 @@ __all__ = [
     "Linear",
     "MatrixScaling",
     "MeanGap",
+    "Monitor",
+    "MonitorUpdate",
     "Noise",
     "NullBand",
+    "OnGrid",
     "Outcomes",
     "PairedDifference",
     "Poisson",
@@ -169,6 +189,7 @@ __all__ = [
     "Refinement",
     "ScalingBinning",
     "Selection",
+    "Stream",
     "TemperatureScaling",
     "TopLabel",
     "TopPredictions",
@@ -196,13 +217,16 @@ __all__ = [
     "linear_error",
     "linear_loss",
     "mean_gap",
+    "monitor",
     "noise_of_U",
     "null_band",
     "paired_difference",
     "refinement",
     "score",
+    "scorer",
     "select_recalibration",
     "spherical",
+    "stream",
     "tabulate",
     "top_label_error",
 ]

@@ -84,6 +84,12 @@ def test_the_smallest_p_rejects_and_too_few_draws_are_refused(folder: Path, true
     assert code == 2 and "at least 99" in err
 
 
+@pytest.mark.parametrize("chosen", [(), ("--error", "confidence")])
+def test_more_draws_than_are_allowed_are_refused(folder: Path, truecal: Run, chosen: tuple[str, ...]) -> None:
+    code, _, err = truecal("test", "sharp.csv", *chosen, "--resamples", "2000000")
+    assert code == 1 and "resamples" in err and "2000000" in err
+
+
 def test_top_label_files_allow_confidence_errors_only(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("evaluate", "top.csv", *FAST)
     assert code == 0 and "only the top class is known" in out and "classwise" not in out

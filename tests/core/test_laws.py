@@ -383,11 +383,11 @@ def test_a_rule_cannot_see_an_outcome():
     from truecal.core import rules as module
 
     allowed = {"self", "reports", "ordered", "n", "bounds", "dtype", "points", "sums", "values", "n_bins", "ties"}
-    allowed |= {"theta", "seed", "n_directions"}
+    allowed |= {"theta", "seed", "n_directions", "rule", "cells"}
     rules = [c for c in vars(module).values() if inspect.isclass(c) and issubclass(c, module.BinningRule)]
     assert len(rules) > 10
     for rule in rules:
-        for method in ("cuts", "shared_cuts", "edges", "partition", "keys", "form", "__init__"):
+        for method in ("cuts", "shared_cuts", "edges", "places", "index", "partition", "keys", "form", "__init__"):
             if method in vars(rule):
                 assert set(inspect.signature(getattr(rule, method)).parameters) <= allowed, (rule, method)
 

@@ -27,7 +27,8 @@ def score_of(metric, weights=None):
 
 @by_id(TRUTHFUL)
 def test_no_misreport_lowers_the_expected_score(metric):
-    for truth, lies in worlds_and_lies(metric)[:5]:
+    """Every kind of lie, in worlds of ties, of pairs and of sharp chances; the error itself meets all worlds."""
+    for truth, lies in worlds_and_lies(metric)[:5:2]:
         honest = expected(score_of(metric), truth, truth)
         for lie in lies[:9]:
             assert honest <= expected(score_of(metric), truth, lie) + TINY
@@ -35,7 +36,7 @@ def test_no_misreport_lowers_the_expected_score(metric):
 
 @by_id([(i, m) for i, m in TRUTHFUL if i.split("-", 1)[1] in ("quantile", "uniform", "two-bin", "argmax")])
 def test_no_misreport_lowers_the_expected_score_with_weights(metric):
-    for truth, lies in worlds_and_lies(metric)[:4]:
+    for truth, lies in worlds_and_lies(metric)[1:4:2]:
         for weights in ([1.0, 2.0, 0.5, 3.0], [10.0, 0.1, 0.1, 0.1]):
             scored = score_of(metric, np.array(weights[: len(truth)]))
             honest = expected(scored, truth, truth)
@@ -216,3 +217,33 @@ def test_the_gap_of_averaged_rules_is_a_ratio_of_pair_sums(rng):
         off = kernel - np.eye(30)
         metric = tc.CalibrationError(tc.Binary(), rule)
         assert metric.parts(metric.read(y, u))[0].gap_sq == pytest.approx(r @ off @ r / off.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", [tc.TwoBin(), tc.Poisson(0.1), tc.Quantile(5), tc.EqualWidth(5)], ids=repr)
+@pytest.mark.parametrize("weight", [1.0, 0.3, 0.7, 1e-3])
+def test_a_single_row_has_no_gap_whatever_its_weight(rule: Any, weight: float) -> None:
+    """There is no second row to meet; the square of a weight may round either way."""
+    parts = tc.CalibrationError(tc.Binary(), rule).decompose([1], [0.37], sample_weight=[weight])
+    assert np.isnan(np.asarray(parts.gap)).all()
+
+
+def test_a_table_from_sums_is_the_table_of_the_rows(rng):
+    p, y = rng.dirichlet(np.ones(3), 200), rng.integers(0, 3, 200)
+    edges = tc.Edges([0, 0.2, 0.5, 1])
+    for property in (tc.Classwise(), tc.Confidence()):
+        (wanted,) = tc.tabulate(property, edges, y, p)
+        names = ("count", "outcome", "residual", "residual_sq")
+        sums = {name: getattr(wanted, name) for name in names}
+        found = tc.BinTable.from_sums(property, edges, **sums)
+        error = tc.CalibrationError(property, edges)
+        assert error.parts_of_table(found) == error.parts_of_table(wanted) and found.totals == wanted.totals
+        for name, values, words in (
+            ("outcome", wanted.outcome[:, 1:], "outcome must be . x 3 finite sums"),
+            ("residual", wanted.residual * np.nan, "residual must be"),
+            ("count", wanted.count + 0.5, "count must be whole numbers"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                tc.BinTable.from_sums(property, edges, **sums | {name: values})
+    counts = np.array([[1, 1, 0], [1, 0, 0], [2, 0, 0]])
+    with pytest.raises(ValueError, match=r"as many rows for every class, got \[2.0, 1.0, 2.0\]"):
+        tc.BinTable.from_sums(tc.Classwise(), edges, counts, counts, counts, counts)

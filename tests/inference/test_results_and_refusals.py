@@ -37,7 +37,8 @@ def test_results_are_plain_numbers_and_escaped_text():
     ]
     for result in results:
         assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
-        assert result._repr_html_().startswith("<pre>") and "<a>" not in result._repr_html_()
+        html = result._repr_html_()
+        assert html.startswith('<pre style="white-space: pre-wrap">') and "<a>" not in html
 
 
 def test_same_seed_same_answer_other_seed_other_draws():

@@ -13,6 +13,7 @@ import pytest
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.model import evaluate
 from truecal.evaluation.ranking import ranks
+from truecal.inference.monitoring import monitor
 from truecal.plots import draw as plots
 from truecal.plots.smoothing import kernel_regression
 
@@ -143,3 +144,24 @@ def test_a_figure_is_made_when_none_is_given(comparison):
     ax = plots.ranking_bump(comparison, "classwise")
     ax.figure.canvas.draw()
     plt.close(ax.figure)
+
+
+def test_evidence_draws_every_process_and_the_alarm(ax):
+    watched = monitor()
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1, 1500)
+    found = watched.update(rng.random(1500) < p - 0.1, p, time="_day $3$")
+    plots.evidence(watched, ax=ax)
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    assert {process.name for process in found.processes} | {"all together", "alarm at 20"} <= set(lines)
+    drawn = lines["all together"].get_ydata()
+    np.testing.assert_allclose(drawn, np.minimum(watched.history.log_evalues / np.log(10), np.log10(20) + 4))
+    np.testing.assert_allclose(lines["alarm at 20"].get_ydata(), np.log10(20))
+    assert ax.texts[0].get_text() == rf"row {found.since}, _day \$3\$"
+
+
+def test_evidence_without_bounds_has_a_place(ax):
+    watched = monitor()
+    watched.update([1, 0, 1], [0.5, 1.0, 0.5])
+    plots.evidence(watched, ax=ax)
+    assert all(np.isfinite(line.get_ydata()).all() for line in ax.get_lines())

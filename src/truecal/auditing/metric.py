@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -222,5 +223,8 @@ def _module(call: Any) -> str:
 def name_of(call: Any) -> str:
     """A callable by the name that its module gives it."""
     inner = getattr(call, "func", call)
-    name = getattr(inner, "__qualname__", None) or getattr(inner, "__name__", None)
+    name = getattr(inner, "__qualname__", None)
+    if name is None:  # an instance: by name only if its module has it there, so that a script can import it
+        name = getattr(inner, "__name__", None)
+        name = name if getattr(sys.modules.get(_module(call)), str(name), None) is inner else None
     return f"{_module(call)}:{name}" if isinstance(name, str) else shown(inner)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
 import truecal
 
+from ..core.result import table_html
 from .outcome import called, proof_lines, reason
 
 if TYPE_CHECKING:
@@ -16,15 +17,12 @@ if TYPE_CHECKING:
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
-.wide { overflow-x: auto } table { border-collapse: collapse } tr + tr { border-top: 1px solid #e4e4e4 }
-th, td { text-align: left; padding: .3rem 1rem .3rem 0; vertical-align: top } th { border-bottom: 1px solid #999 }
-td:first-child { min-width: 9rem }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.failed { color: #b3261e; font-weight: 600 } ul { padding-left: 1.2rem }
-pre { background: #f4f4f4; padding: 1rem; overflow-x: auto; font-size: .9rem }
-p, li { overflow-wrap: anywhere }
-.verdict { font-size: 1.2rem; border-left: .3rem solid #999; padding-left: .8rem } .meaning { color: #555 }
+h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { border-collapse: collapse } tbody tr { border-top: 1px solid #e4e4e4 }
+th, td { text-align: left; padding: .3rem 1rem .3rem 0; vertical-align: top } td:first-child { min-width: 9rem }
+pre { background: #f4f4f4; padding: 1rem; font-size: .9rem } ul { padding-left: 1.2rem }
+p, li { overflow-wrap: anywhere } .meaning { color: #555 }
+.verdict { font-size: 1.2rem; border-left: .3rem solid #999; padding-left: .8rem }
 .gamed { border-color: #b3261e } .certified { border-color: #1b7f3b }
 @media (max-width: 40rem) { body { margin: 1rem auto; font-size: 15px } th, td { padding-right: .7rem } }
 """
@@ -54,23 +52,25 @@ def page(report: AuditReport) -> str:
 def body(report: AuditReport) -> str:
     """Verdict, proof, findings, checks, and what was searched."""
     kind = report.verdict.split()[0]
-    parts = [f"<h1>Audit of {escape(report.metric)}</h1>", f'<p class="verdict {kind}">{escape(report.summary)}</p>']
+    title = f'<h1 style="overflow-wrap: anywhere">Audit of {escape(report.metric)}</h1>'
+    parts = [title, f'<p class="verdict {kind}">{escape(report.summary)}</p>']
     parts.append(f'<p class="meaning">{_MEANING[report.verdict]}</p>')
     if report.options:
         parts.append(f"<p>Options: {escape(', '.join(f'{n}={v!r}' for n, v in report.options.items()))}</p>")
     if report.proof is not None:
-        parts += ["<h2>Proof</h2>", _list(proof_lines(report.proof)), f"<pre>{escape(report.snippet())}</pre>"]
+        script = f'<pre style="overflow-x: auto">{escape(report.snippet())}</pre>'
+        parts += ["<h2>Proof</h2>", _list(proof_lines(report.proof)), script]
     if report.findings:
         rows = [(finding.text, f"{finding.gain:.4g}") for finding in report.findings]
-        parts += ["<h2>What pays</h2>", _table(("finding", "largest gain"), rows, numbers=1)]
-    checks = [(c.name, "passed" if c.passed else "failed", c.detail + reason(c)) for c in report.checks]
-    parts += ["<h2>Checks</h2>", _table(("check", "result", "seen"), checks)]
+        parts += ["<h2>What pays</h2>", table_html(rows, ("finding", "largest gain"))]
+    checks = [(c.name, "passed" if c.passed else "FAILED", c.detail + reason(c)) for c in report.checks]
+    parts += ["<h2>Checks</h2>", table_html(checks, ("check", "result", "seen"))]
     searched = [
         (where, str(rows), str(classes), f"{worlds:,}", f"{predictions:,}", f"{resolution:.1g}")
         for (where, rows, classes), (worlds, predictions, resolution) in _together(report.searched).items()
     ]
     heads = ("searched", "rows", "classes", "worlds", "predictions", "gains above")
-    parts += ["<h2>Where it looked</h2>", _table(heads, searched, numbers=5)]
+    parts += ["<h2>Where it looked</h2>", table_html(searched, heads)]
     parts.append(_list([*report.notes, f"{report.calls:,} calls, seed {report.seed}; {called(report)}"]))
     return "\n".join(parts)
 
@@ -87,16 +87,3 @@ def _together(parts: Iterable[Searched]) -> dict[tuple[str, int, int], tuple[int
 
 def _list(items: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> str:
-    """A table whose last columns, as many as are told, hold numbers."""
-
-    def cell(text: str, place: int, tag: str) -> str:
-        kind = "number" if place >= len(heads) - numbers else "failed" if text == "failed" else ""
-        return f"<{tag}{f' class={kind}' if kind else ''}>{escape(text)}</{tag}>"
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        return f"<tr>{''.join(cell(text, place, tag) for place, text in enumerate(cells))}</tr>"
-
-    return f'<div class="wide"><table>{line(heads, "th")}{"".join(line(row, "td") for row in rows)}</table></div>'

@@ -65,6 +65,11 @@ class Baseline:
         return dict(self.settings)
 
     @builtins.property
+    def __name__(self) -> str:
+        """What scikit-learn calls it."""
+        return self.name
+
+    @builtins.property
     def symbol(self) -> str:
         """What it is called in tables."""
         return self.title

@@ -1,4 +1,4 @@
-"""The commands and their exit codes: 0 done, 1 bad input, 2 usage, 3 rejected or gamed, 4 time limit, 130 Ctrl-C."""
+"""The commands; exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 time limit, 130 Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,14 +17,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from truecal.core.extras import require
 from truecal.io import write_atomic
 from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
 
-from . import render
+from . import render, watching
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
 from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
+from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
@@ -39,17 +42,26 @@ app = typer.Typer(
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="Prediction files, one per model; folders; FILE:logits or FILE:probs.", show_default=False),
+    typer.Argument(
+        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits or FILE:probs.",
+        show_default=False,
+    ),
 ]
-File = Annotated[Path, typer.Argument(help="A prediction file; FILE:logits or FILE:probs.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs.", show_default=False
+    ),
+]
 Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
 
 
 @contextmanager
-def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
+def _waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | None]:
     """A bar with the share done and the time left while a person waits; nothing at all in a pipe.
 
-    What it yields takes the share done; until it is called the bar only shows that something goes on.
+    What it yields takes the share done; until it is called the bar only shows that something goes on. With a number of
+    rows the bar also says how many are done in a second.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -58,7 +70,14 @@ def _waiting(text: str) -> Iterator[Callable[[float], None] | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=None)
-        yield lambda share: bar.update(task, total=1.0, completed=share)
+        began = time.monotonic()
+
+        def show(share: float) -> None:
+            speed = share * rows / max(time.monotonic() - began, 1e-9)
+            said = f"{text}, {speed:,.0f} rows/s" if rows else text
+            bar.update(task, total=1.0, completed=share, description=said)
+
+        yield show
 
 
 def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
@@ -139,11 +158,21 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
     - `truecal evaluate preds.parquet`
 
     - `truecal evaluate logits.npz --logits --temperature val.npz --bins 5,20 --html report.html`
+
+    - `truecal evaluate 'predictions/*.parquet' --memory 2GB` (larger than memory: read in batches)
+
+    - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
     """
     import truecal as tc
 
     settings = measuring.settings()
     _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
+    if (datasets := streamed([file], reading, measuring)) is not None:
+        with _waiting("measuring", datasets[0].n_rows) as progress:
+            result = measure_tables(datasets, measuring, progress)
+        render.evaluation(result, details=details)
+        _write(result, outputs)
+        return
     loaded = _read([file], reading)
     with _waiting("measuring") as progress:
         name, model = next(iter(loaded.models.items()))
@@ -176,6 +205,12 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     settings = measuring.settings()
     _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
+    if (datasets := streamed(files, reading, measuring)) is not None:
+        with _waiting(f"comparing {len(files)} models", len(files) * datasets[0].n_rows) as progress:
+            found = measure_tables(datasets, measuring, progress)
+        render.comparison(found, details=details)
+        _write(found, outputs)
+        return
     loaded = _read(files, reading)
     with _waiting(f"comparing {len(files)} models") as progress:
         arguments = settings | loaded.arguments(measuring)
@@ -216,12 +251,60 @@ def run_calibration_test(
             f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = Measuring(bins=bins).counts
+    refuse_test(file)
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, resamples, seed, progress)
     rejected = result.pvalue <= alpha
     render.calibration_test(result, alpha, rejected)
     if rejected:
+        raise typer.Exit(REJECTED)
+
+
+@app.command("monitor")
+@with_options
+def run_monitor(
+    files: Files,
+    reading: Reading,
+    state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
+    reference: Annotated[
+        Path | None, typer.Option("--reference", help="Labelled predictions of the time when the model was accepted.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Chance of a false alarm, ever; 0.05 if new.")] = None,
+    replaced: Annotated[
+        bool, typer.Option("--replaced", help="A file that no longer begins with the rows counted is a new one.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option("--json", help="Write where the monitor stands as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
+) -> None:
+    """Is a deployed model still calibrated? Counts labelled predictions as they come; exit code 3 once it alarms.
+
+    Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
+    the new rows. Look as often as you like: calibrated predictions raise an alarm with chance alpha at most, ever.
+    Examples:
+
+    - `truecal monitor predictions/ --state monitor.npz`
+
+    - `truecal monitor today.csv --state monitor.npz --reference accepted.csv --plot monitor.png || notify`
+    """
+    wanted = {"--state": state, "--json": json, "--plot": plot}
+    outputs = {option: path for option, path in wanted.items() if path is not None}
+    files = expand(files, [*reading.files, reference, *outputs.values()])
+    _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
+    if plot is not None:
+        require("matplotlib", "plots")
+    if reading.labels is not None and len(files) > 1:
+        raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
+    watched = watching.opened(state, reference, alpha, reading, _read)
+    notes = [watching.count(watched, file, _read([file], reading), replaced) for file in files]
+    result = watched.result()
+    watched.save(state)
+    render.monitoring(result, notes)
+    if json is not None:
+        _put(json, as_json(result))
+    if plot is not None:
+        watching.draw(watched, plot)
+    if result.alarm:
         raise typer.Exit(REJECTED)
 
 

@@ -91,8 +91,9 @@ class Loaded:
         """The calibration test of the only model: of several forms, or on U of the named error."""
         from truecal.inference.calibration import omnibus_test, u_test
         from truecal.inference.frozen import Frozen
-        from truecal.inference.options import read_error
+        from truecal.inference.options import check_draws, read_error
 
+        resamples, seed = check_draws(resamples, seed)
         inputs = read_inputs(self.y_true, next(iter(self.models.values())))
         main = "classwise" if inputs.kind == "multiclass" else inputs.kind
         if error is not None:
@@ -111,7 +112,7 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
     result: list[Path] = []
     for given in files:
         found = [given]
-        if given.is_dir():
+        if given.is_dir() and given.suffix != ".parquet":  # such a folder is one table in parts
             found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_known(str(path))]
         elif not given.exists() and has_magic(str(given)):
             found = [Path(path) for path in sorted(glob(str(given)))]

@@ -67,6 +67,21 @@ class Measuring:
     resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
     seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
     level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
+    memory: Annotated[
+        str | None,
+        Option(
+            "--memory", help="Larger tables are read in batches, such as 2GB; a quarter of the free memory if unset."
+        ),
+    ] = None
+    one_pass: Annotated[
+        bool, Option("--one-pass", help="Read a table in batches and once: bins of equal width, not of equal size.")
+    ] = False
+    dask: Annotated[
+        str | None, Option("--dask", help="Count parquet on the Dask cluster at this address, tcp://HOST:PORT.")
+    ] = None
+    workers: Annotated[
+        int | None, Option("--workers", help="Count parquet in so many processes of this machine.", min=1)
+    ] = None
 
     @property
     def counts(self) -> tuple[int, ...] | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from truecal.evaluation.model import Evaluation
     from truecal.evaluation.verdict import Standing
     from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.monitoring import MonitorUpdate
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
@@ -218,6 +219,13 @@ def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> N
     _say(console, repr(result))
     word = "rejected" if rejected else "not rejected"
     _say(console, f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
+
+
+def monitoring(result: MonitorUpdate, notes: Sequence[str]) -> None:
+    """Where a monitor stands, and what was counted."""
+    console = _console()
+    _say(console, repr(result))
+    _notes(console, notes)
 
 
 def audit(result: AuditReport) -> None:

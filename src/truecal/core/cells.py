@@ -28,6 +28,7 @@ from .rules import (
     Edges,
     FixedRule,
     Halfspaces,
+    OnGrid,
     Partition,
     Poisson,
     RankRule,
@@ -297,6 +298,8 @@ def refuse_misfit(sample: Sample, rule: BinningRule) -> None:
         raise ValueError(
             f"{rule!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
         )
+    if isinstance(rule, Edges) and rule.per_view and len(rule.values) != sample.views:
+        raise ValueError(f"edges are of {len(rule.values)} views, the reports have {sample.views}")
     if not sample.joint and isinstance(rule, (VectorRule, Halfspaces)) and not isinstance(rule, RankRule):
         raise ValueError(
             f"{rule!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"
@@ -307,7 +310,8 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
     """Given edges must cover every report."""
     if not isinstance(rule, Edges):
         return
-    low, high = (reports.dtype.type(rule.values[i]) for i in (0, -1))
+    (edges,) = rule.edges(sample.bounds, reports.dtype)
+    low, high = edges.reshape(-1)[[0, -1]]
     if reports.size and (reports.min() < low or reports.max() > high):
         place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
@@ -318,17 +322,18 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
 def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
     reports = sample.view(j).astype(working_dtype(sample.reports), copy=False)
     if isinstance(rule, AveragedRule):
-        if not isinstance(rule, (TwoBin, Poisson)):
+        kernel = rule.rule if isinstance(rule, OnGrid) else rule
+        if not isinstance(kernel, (TwoBin, Poisson)):
             raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
         order = np.argsort(reports, kind="stable")
-        return KernelCells(rule, order, reports[order].astype(np.float64), sample.bounds)
+        return KernelCells(kernel, order, rule.places(reports[order], sample.bounds), sample.bounds)
     if isinstance(rule, RankRule) and ties == "row":
         order = np.argsort(reports, kind="stable")
         return _partition_cells(Partition(order, rule.cuts(reports[order])), ties)
     ordered = np.sort(reports)
     if isinstance(rule, FixedRule):
-        refuse_outside_edges(sample, rule, reports)
-        starts, bins = _atoms(len(ordered), rule.cut(ordered, sample.bounds), None)
+        refuse_outside_edges(sample, rule.of_view(j), reports)
+        starts, bins = _atoms(len(ordered), rule.of_view(j).cut(ordered, sample.bounds), None)
     else:
         assert isinstance(rule, RankRule)
         starts, bins = _rank_atoms(len(ordered), rule.cuts(ordered), lambda places: _equal(ordered, places), ties)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import is_tensor
 from ..backends.numpy import over_rows
 from .types import Array
 
@@ -170,6 +171,8 @@ def _floating(array: Array, name: str) -> Array:
 
 def working_dtype(array: Array) -> np.dtype[Any]:
     """The floating dtype in which reports are compared with bin edges (sums are always float64)."""
+    if is_tensor(array):  # validated, so of 4 or 8 bytes
+        return np.dtype(f"f{array.itemsize}")
     if array.dtype.kind == "f":
         return np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
     return np.dtype(np.float64)
@@ -202,8 +205,7 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
         tolerance = HALF_ROW_SUM_TOLERANCE
         array = np.asarray(array)
     if array.ndim != 2:
-        hint = "; for the probability of one class use binary_error" if array.ndim == 1 else ""
-        raise ValueError(f"{name} must have shape (n_samples, n_classes), got shape {array.shape}{hint}")
+        raise ValueError(f"{name} must have shape (n_samples, n_classes), got shape {array.shape}")
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty: expected at least one row, got shape {array.shape}")
     if array.shape[1] < 2:
@@ -351,17 +353,39 @@ def check_logits(logits: Any, name: str = "logits") -> Array:
 
 
 def check_multiclass(y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
-    """Class indices (n,), or label distributions (n, k), and probabilities (n, k) of the same rows."""
+    """Class indices (n,), or label distributions (n, k), and probabilities (n, k) of the same rows.
+
+    Two classes may come as one probability per row, that of class 1, as scikit-learn's scorers hand them over.
+    """
+    from .frames import column_classes
+
+    labels = column_classes(y_true, y_proba, labels)
     y, proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     refuse_swapped(y, proba)
-    proba = check_probabilities(proba)
-    outcomes = check_soft_labels(y, proba.shape[1]) if y.ndim == 2 and y.shape[1] > 1 else None
-    if outcomes is None:
-        outcomes = check_labels(y, proba.shape[1], labels)
-    elif labels is not None:
-        raise ValueError("labels cannot apply: y_true has a column per class already")
+    proba = check_probabilities(_of_two_classes(y, proba, labels) if proba.ndim == 1 else proba)
+    outcomes = check_class_outcomes(y, proba.shape[1], labels)
     check_same_length(y_true=outcomes, y_proba=proba)
     return outcomes, proba
+
+
+def _of_two_classes(y: Array, positive: Array, labels: Any) -> Array:
+    """One probability per row as those of both classes; labels of more classes are refused."""
+    if labels is None and y.dtype.kind in "iuf" and y.size and y.max() > 1:
+        raise ValueError(
+            f"y_proba must have shape (n_samples, n_classes), got shape {positive.shape}: one probability per row is "
+            f"for classes 0 and 1, and y_true has {y.max():g} at row {int(y.argmax())}"
+        )
+    return both_classes(check_reports(positive, "y_proba"))
+
+
+def check_class_outcomes(y_true: Any, n_classes: int, labels: Any = None) -> Array:
+    """Class indices (n,), or label distributions (n, k)."""
+    y = as_array(y_true, "y_true")
+    if not (y.ndim == 2 and y.shape[1] > 1):
+        return check_labels(y, n_classes, labels)
+    if labels is not None:
+        raise ValueError("labels cannot apply: y_true has a column per class already")
+    return check_soft_labels(y, n_classes)
 
 
 def check_soft_labels(y_true: Array, n_classes: int) -> Array:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..backends import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
 from .data import shown
@@ -28,7 +29,7 @@ from .rules import (
 )
 from .sample import Sample
 from .table import BinTable, Moments, PointSums, Totals
-from .tabulate import map_points, map_tables, single_rules, whole_tables
+from .tabulate import map_points, map_tables, measurable, single_rules, whole_tables
 from .types import Array
 
 Norm = Literal["l1", "l2"]
@@ -110,6 +111,13 @@ class CalibrationError:
         return ("LinECE" if self.norm == "l1" else "LinCE") + suffix
 
     @builtins.property
+    def __name__(self) -> str:
+        """Its name in ERRORS, or its symbol if it is not there at any number of bins: what scikit-learn calls it."""
+        made = (self.property, type(self.binning), self.norm, self.corrected)
+        every = ((name, (e.property, type(e.binning), e.norm, e.corrected)) for name, e in COMPOSED.items())
+        return next((name for name, parts in every if parts == made), self.symbol)
+
+    @builtins.property
     def associated_loss(self) -> str:
         """The proper loss whose mean is n·error for a calibrated predictor, in words."""
         if isinstance(self.property, (Confidence, TopLabel)):
@@ -140,11 +148,15 @@ class CalibrationError:
             raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
         if scale == "bins" and not self.binning.has_counts:
             raise ValueError(f"scale='bins' cannot apply: {shown(self.binning)} has no requested bin count")
-        sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        found: list[Moments] | None = None
+        if on_device(y_proba) and scale != "score":
+            sample, found = device_backend().read_and_measure(self, y_true, y_proba, sample_weight, labels)
+        else:
+            sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         if scale == "score":
             return self.present(np.array([parts.score for parts in self.parts(sample)]))
         factor = {"raw": 1.0, "loss": sample.size}.get(scale) or np.array(self.at(sample).binning.counts, dtype=float)
-        return self.present(self.of(sample) * factor)
+        return self.present(self._raw(sample, found or self._moments(sample, False, None, DISPATCH)) * factor)
 
     @builtins.property
     def ties(self) -> str:
@@ -153,8 +165,11 @@ class CalibrationError:
 
     def of(self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None) -> Array:
         """Raw values of a validated sample, one per bin count; cells that are made already are read."""
-        found = self._moments(sample, False, cells, dispatch)
-        return np.array([self._error(sums, Totals.of(sample), sample.averaged) for sums in found])
+        return self._raw(sample, self._moments(sample, False, cells, dispatch))
+
+    def _raw(self, sample: Sample, found: list[Moments]) -> Array:
+        totals = Totals.of(sample)
+        return np.array([self._error(sums, totals, sample.averaged) for sums in found])
 
     def parts(
         self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
@@ -174,12 +189,20 @@ class CalibrationError:
     ) -> list[Moments]:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
+        sample = measurable(sample, rule)
+        if is_tensor(sample.reports) and isinstance(rule, (AveragedRule, Halfspaces)):
+            found = device_backend().as_numbers([device_backend().point_moments(sample, rule, dispatch)])[0]
+            return [Moments(*np.sum(found, axis=0).tolist())]
         if isinstance(rule, (AveragedRule, Halfspaces)):
             of_points = PointSums.moments if squares else PointSums.squared_moments
             found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
             return [Moments(*np.sum(found, axis=0).tolist())]
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain
+        if is_tensor(sample.reports) and not squares:
+            quick = device_backend().raw_moments(sample, rule, self.ties, self.norm, dispatch)
+            if quick is not None:
+                return quick  # type: ignore[no-any-return]
         pieces = map_tables(
             sample,
             rule,
@@ -189,6 +212,8 @@ class CalibrationError:
             cells=cells,
             dispatch=dispatch,
         )
+        if is_tensor(sample.reports):
+            pieces = device_backend().as_numbers(pieces)
         return [Moments(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]
 
     def of_table(self, table: BinTable) -> float:
@@ -232,9 +257,9 @@ class CalibrationError:
     def _error(self, sums: Moments, totals: Totals, averaged: int) -> float:
         """n⁻¹ or n⁻² times the sum over bins, with the correction."""
         if self.norm == "l1":
-            return sums.absolute / averaged / totals.weight
+            return float(sums.absolute / averaged / totals.weight)
         squared = sums.squared / (averaged * self._directions)
-        return (squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2
+        return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
 
     @builtins.property
     def _directions(self) -> int:

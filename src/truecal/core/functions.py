@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends import on_device
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, get_error
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
@@ -247,7 +248,7 @@ def linear_error(
 
 
 def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ties) -> BinningRule:
-    shape = as_array(reports, "reports").shape
+    shape = tuple(reports.shape) if on_device(reports) else as_array(reports, "reports").shape
     vector = len(shape) == 2 and shape[1] > 1
     if strategy == "auto":
         strategy = "kd" if vector else "quantile"

@@ -7,9 +7,11 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ..backends import device_backend, on_device
 from ..backends.numpy import top_class_and_value
 from .data import check_multiclass, check_pair, check_weights, row_blocks
-from .properties import Full
+from .frames import refuse_reordered
+from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
 from .types import Array
 
@@ -18,7 +20,8 @@ class Loss:
     """A named loss, called as loss(y_true, y_proba, *, sample_weight=None, per_example=False, labels=None).
 
     y_true holds labels, or label distributions (n, k) such as shares of human votes: the loss is then its expectation
-    over them, and for squared losses the squared distance from them.
+    over them, and for squared losses the squared distance from them. Predictions on a GPU stay there, and so do the
+    losses of single examples.
     """
 
     def __init__(self, formula: Callable[[Array, Array], Array]) -> None:
@@ -57,6 +60,10 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
+        if on_device(y_proba):
+            sample = Classwise().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+            return _finish(device_backend().losses(self.name, sample), sample.weights, per_example)
         y, proba = check_multiclass(y_true, y_proba, labels)
         weights = check_weights(sample_weight, len(y))
         return _finish(self._formula(y, proba), weights, per_example)
@@ -76,7 +83,7 @@ def weighted_mean(values: Array, weights: Array | None) -> float:
         return float(values.mean())
     scaled = unit_weights(weights)["weights"]
     counted = scaled > 0
-    return float(np.average(values[counted], weights=scaled[counted]))
+    return float((values[counted] * scaled[counted]).sum() / scaled[counted].sum())
 
 
 def _own(y: Array, proba: Array) -> Array:
@@ -168,6 +175,9 @@ def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_e
     >>> tc.linear_loss([1.0, 3.0], [2.0, 3.0])
     0.5
     """
+    if on_device(reports):
+        sample = Outcomes().read(outcomes, reports, sample_weight=sample_weight)
+        return _finish(sample.residual_sq, sample.weights, per_example)
     values, u = check_pair(outcomes, reports, None)
     residual = (u.astype(np.float64) - values).reshape(len(u), -1)
     return _finish(np.einsum("ij,ij->i", residual, residual), check_weights(sample_weight, len(u)), per_example)

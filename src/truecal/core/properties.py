@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from ..backends import device_backend, is_tensor, namespace, on_device
 from ..backends.numpy import top_class_and_value
 from .data import (
     as_array,
@@ -20,6 +21,7 @@ from .data import (
     check_size,
     check_weights,
 )
+from .frames import refuse_reordered
 from .sample import Bounds, Sample, unit_weights
 from .types import Array
 
@@ -42,7 +44,10 @@ class Property(ABC):
         """Arrays that `check` has passed, as scalar views; nothing is validated again."""
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
-        """Validate the user's arrays and express them as scalar views."""
+        """Validate the user's arrays and express them as scalar views; predictions on a GPU stay there."""
+        if on_device(y_proba):
+            return device_backend().read(self, y_true, y_proba, sample_weight, labels)  # type: ignore[no-any-return]
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, reports = self.check(y_true, y_proba, labels)
         return self.sample(y, reports, check_weights(sample_weight, len(reports)))
 
@@ -112,17 +117,15 @@ class Confidence(_OfClasses):
     kind = "confidence"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        if reports.ndim == 1:  # the probability of class 1 of two
-            confidence = 1 - reports
-            correct = (reports > confidence) == y
-            np.maximum(confidence, reports, out=confidence)
-            return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
-        top, confidence = top_class_and_value(reports)
+        if is_tensor(reports):
+            confidence, top = reports.max(1)
+        else:
+            top, confidence = top_class_and_value(reports)
         if y.ndim == 2:
-            right = y[np.arange(len(y)), top]
+            right = namespace(y).take_along_dim(y, top[:, None], 1)[:, 0] if is_tensor(y) else y[np.arange(len(y)), top]
             soft: dict[str, Any] = {"values": right, "wrong": 1 - right, "distributions": reports, "labels": y}
             return Sample(self.kind, confidence, **soft, **unit_weights(weights))
-        correct = y.astype(top.dtype, copy=False) == top  # indices of one width compare faster
+        correct = y == top if is_tensor(y) else y.astype(top.dtype, copy=False) == top  # indices of one width: faster
         return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
 
 
@@ -194,10 +197,11 @@ class Linear(_OfClasses):
         return y, proba
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
+        phi = device_backend().like(self.phi, reports) if is_tensor(reports) else self.phi
         return Sample(
             self.kind,
-            _mean_values(reports, self.phi),
-            values=self.phi[y] if y.ndim == 1 else _mean_values(y, self.phi),
+            _mean_values(reports, phi),
+            values=phi[y] if y.ndim == 1 else _mean_values(y, phi),
             joint=self.vector,
             bounds=self.bounds,
             distributions=reports,
@@ -208,11 +212,11 @@ class Linear(_OfClasses):
 
 def _mean_values(proba: Array, phi: Array) -> Array:
     """Σ_r p_r φ(r), one class after the other: a matrix product may round equal rows differently, and part ties."""
-    total = np.zeros((len(proba), *phi.shape[1:]))
+    total: Any = 0.0
     for r, value in enumerate(phi):
-        column = proba[:, r].astype(np.float64)
-        total += column * value if phi.ndim == 1 else column[:, None] * value
-    return total
+        column = proba[:, r].astype(np.float64) if isinstance(proba, np.ndarray) else proba[:, r].double()
+        total = total + (column * value if phi.ndim == 1 else column[:, None] * value)
+    return total  # type: ignore[no-any-return]
 
 
 @final

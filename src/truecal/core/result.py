@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any
@@ -24,7 +25,22 @@ class Result:
         return hash(repr(self))
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
+        return f'<pre style="white-space: pre-wrap">{escape(repr(self))}</pre>'
+
+
+def table_html(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
+    """Texts as a table that scrolls by itself where a notebook's cell is narrow; without heads, rows begin with one."""
+
+    def line(texts: Sequence[str], first: str, other: str) -> str:
+        tags = [first] + [other] * (len(texts) - 1)
+        cells = (
+            f'<{tag} style="text-align: left">{escape(text)}</{tag}>' for text, tag in zip(texts, tags, strict=True)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
+    head = f"<thead>{line(heads, 'th', 'th')}</thead>" if heads else ""
+    body = "".join(line(row, "td" if heads else "th", "td") for row in rows)
+    return f'<div style="overflow-x: auto"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def plain(value: Any) -> Any:

@@ -5,8 +5,9 @@ Four families, by what they need to look at:
 
 - `FixedRule`: the cells are intervals given in advance (`EqualWidth`, `Edges`);
 - `RankRule`: the cells are runs of the sorted reports (`Quantile`, `Exact`);
-- `AveragedRule`: the closed form of an average over random partitions (`TwoBin`, `Poisson`);
-- `VectorRule`: cells for vector reports (`ArgmaxQuantile`, `KdTree`, `KMeans`; `Halfspaces` averages over directions).
+- `AveragedRule`: the closed form of an average over random partitions (`TwoBin`, `Poisson`, either `OnGrid`);
+- `VectorRule`: cells for vector reports (`ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, `KMeans`; `Halfspaces` averages
+  over directions).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from .data import as_array, check_positive_int, check_seed, shown
+from ..backends import device_backend, is_tensor, namespace
+from ..backends.numpy import interval_index, top_class_and_value
+from .data import as_array, check_positive_int, check_seed, shown, working_dtype
 from .sample import Bounds
 from .types import Array
 
@@ -142,6 +145,10 @@ class FixedRule(BinningRule):
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         """For each requested count, all edges in the dtype of the reports."""
 
+    def of_view(self, view: int) -> FixedRule:
+        """The rule of one of several views: the same for all, unless each has edges of its own."""
+        return self
+
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
         """For each requested count, the runs of sorted reports that share an interval."""
         every = self.edges(bounds, ordered.dtype)
@@ -179,6 +186,10 @@ class Runs:
 
 class AveragedRule(BinningRule):
     """An average over random partitions of the line, through its closed form."""
+
+    def places(self, reports: Array, bounds: Bounds | None) -> Array:
+        """Where reports sit on the line."""
+        return np.asarray(reports, dtype=np.float64)
 
     @abstractmethod
     def running(self, views: int, bounds: Bounds | None) -> RunningForm:
@@ -324,24 +335,60 @@ def _crowded(ordered: Array, m: int, bounds: Bounds) -> Runs:
 @final
 @dataclass(frozen=True)
 class Edges(FixedRule):
-    """Bins (e_{j−1}, e_j] between given increasing edges, which must cover every report."""
+    """Bins (e_{j−1}, e_j] between given edges, which must cover every report.
 
-    values: tuple[float, ...]
+    One row of increasing edges serves every view. Several rows, (views, m + 1), give each view its own, such as frozen
+    quantiles of each class; there neighbours may be equal: that bin stays empty, and m stays what was asked for.
+    """
+
+    values: tuple[Any, ...]
 
     def __init__(self, values: Any) -> None:
-        array = np.asarray(as_array(values, "edges"))
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"edges must be numbers, got {shown(values)}")
-        array = array.astype(np.float64)
-        if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
+        array = _read_edges(values, 2)
+        if array.ndim == 1 and not (np.diff(array) > 0).all():
             raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
-        object.__setattr__(self, "values", tuple(array.tolist()))
+        object.__setattr__(self, "values", _nested(array))
+
+    @property
+    def per_view(self) -> bool:
+        """Whether each view has edges of its own."""
+        return isinstance(self.values[0], tuple)
+
+    def of_view(self, view: int) -> FixedRule:
+        return Edges([self.values[view]]) if self.per_view else self
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         return (np.asarray(self.values, dtype=dtype),)
 
+    def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
+        (edges,) = self.edges(bounds, ordered.dtype)
+        inner = edges.reshape(-1, edges.shape[-1])[0, 1:-1]
+        return (Runs.between(np.searchsorted(ordered, inner, side="right"), len(ordered)),)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of bins of a view."""
+        return len(self.values[0] if self.per_view else self.values) - 1
+
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (float(len(self.values) - 1),)
+        return (float(self.n_cells),)
+
+
+def _read_edges(values: Any, most: int) -> Array:
+    """Finite edges in order, in at most so many dimensions; those of a row may repeat."""
+    array = np.asarray(as_array(values, "edges"))
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"edges must be numbers, got {shown(values)}")
+    array = array.astype(np.float64)
+    if not 1 <= array.ndim <= most or array.shape[-1] < 2 or not array.size or not np.isfinite(array).all():
+        raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
+    if not (np.diff(array, axis=-1) >= 0).all():
+        raise ValueError(f"edges must not decrease within a row, got {shown(values)}")
+    return array
+
+
+def _nested(array: Array) -> tuple[Any, ...]:
+    return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
 
 
 @final
@@ -455,17 +502,54 @@ class _RunningPoisson(RunningForm):
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:
     """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
-    factor = decay.copy()
-    carried = np.zeros_like(sums)
-    carried[:, 1:] = sums[:, :-1] * decay[1:]
-    factor[:1] = 0.0
+    factor = 1.0 * decay
+    carried: Array = namespace(sums).zeros_like(sums)
+    carried[:, 1:] = sums[:, :-1] * decay[..., 1:]
+    factor[..., :1] = 0.0
     step = 1
-    while step < factor.size and factor[step:].any():
-        carried[:, step:] += carried[:, :-step] * factor[step:]
-        factor[step:] *= factor[:-step].copy()
-        factor[:step] = 0.0
+    while step < factor.shape[-1] and factor[..., step:].any():
+        carried[:, step:] += carried[:, :-step] * factor[..., step:]
+        factor[..., step:] = factor[..., step:] * factor[..., :-step]
+        factor[..., :step] = 0.0
         step *= 2
     return carried
+
+
+@final
+@dataclass(frozen=True)
+class OnGrid(AveragedRule):
+    """An average over cuts that fall only between the cells of an equal-width grid, so that sums over cells are enough.
+
+    TwoBin: of N cells one of N − 1 inner edges is the cut, or none is, each with chance 1/N, so G = 1 − |a − b|/N for
+    cells a and b. Poisson: each inner edge is a cut with chance 1 − exp(−1/(Nθ)). Both are averages of partitions made
+    without outcomes, hence exactly truthful, and the kernel of the rule itself between the midpoints of the cells.
+    """
+
+    rule: TwoBin | Poisson
+    cells: int = 4096
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, (TwoBin, Poisson)):
+            raise TypeError(f"OnGrid takes TwoBin() or Poisson(theta), got {shown(self.rule)}")
+        check_positive_int(self.cells, "cells", _MOST_EDGES)
+
+    def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
+        """The edges of the grid in the dtype of the reports."""
+        return EqualWidth(self.cells).edges(bounds, dtype)[0]
+
+    def midpoints(self, bounds: Bounds | None) -> Array:
+        """Where the cells sit."""
+        low, high = _needed(bounds)
+        return np.asarray(low + (high - low) * ((np.arange(self.cells) + 0.5) / self.cells))
+
+    def places(self, reports: Array, bounds: Bounds | None) -> Array:
+        return np.asarray(self.midpoints(bounds)[interval_index(reports, self.edges(bounds, reports.dtype))])
+
+    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+        return self.rule.running(views, bounds)
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return self.rule.sizes(rows, views, bounds)
 
 
 @final
@@ -497,6 +581,53 @@ def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
     runs = zip(starts.tolist(), sizes.tolist(), strict=True)
     cuts = np.concatenate([start + np.append(quantile_cuts(size, m), size) for start, size in runs if size])
     return np.unique(cuts)[:-1]
+
+
+@final
+@dataclass(frozen=True)
+class ArgmaxEdges(VectorRule):
+    """Within each argmax class j, bins of the confidence between the edges of row j: `ArgmaxQuantile`, frozen.
+
+    `values` is (k, m + 1) and does not decrease within a row; cell j·m + b is bin b of argmax class j.
+    """
+
+    values: tuple[tuple[float, ...], ...]
+
+    def __init__(self, values: Any) -> None:
+        array = _read_edges(values, 2)
+        if array.ndim != 2:
+            raise ValueError(f"edges must have one row per class, got shape {array.shape}")
+        object.__setattr__(self, "values", _nested(array))
+
+    @property
+    def n_cells(self) -> int:
+        """The number of bins within a class."""
+        return len(self.values[0]) - 1
+
+    def edges(self, dtype: np.dtype[Any]) -> Array:
+        """All edges in the dtype of the reports."""
+        return np.asarray(self.values, dtype=dtype)
+
+    def index(self, reports: Array) -> Array:
+        """The cell of each row."""
+        if reports.shape[1] != len(self.values):
+            raise ValueError(f"edges are of {len(self.values)} classes, reports have {reports.shape[1]}")
+        top, confidence = top_class_and_value(reports)
+        edges, cell = self.edges(working_dtype(reports)), np.empty(len(reports), dtype=np.intp)
+        confidence = confidence.astype(edges.dtype, copy=False)
+        for j, row in enumerate(edges):
+            mine = np.flatnonzero(top == j)
+            cell[mine] = j * self.n_cells + interval_index(confidence[mine], row)
+        return cell
+
+    def partition(self, reports: Array) -> Partition:
+        cell = self.index(reports)
+        order = np.argsort(cell, kind="stable")
+        inner = np.arange(1, self.n_cells * len(self.values))
+        return Partition(order, (np.searchsorted(cell[order], inner, side="left"),))
+
+    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+        return (float(self.n_cells * len(self.values)),)
 
 
 @final
@@ -576,7 +707,8 @@ class Halfspaces(BinningRule):
         for _ in range(self.n_directions):
             direction = rng.standard_normal((reports.shape[1],))
             low, high = direction.min(), direction.max()
-            yield np.clip((reports @ direction - low) / (high - low), 0.0, 1.0)
+            along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
+            yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..backends import device_backend, is_tensor
 from .types import Array
 
 Bounds = tuple[float, float]
@@ -21,7 +24,8 @@ class Sample:
 
     reports is (n,) or (n, d). Outcomes are either `marks` (bools for one view; class indices for d views, where view j
     is 1 in the rows with index j) or `values`, real numbers of the shape of reports. `joint` views are the coordinates
-    of one vector and share their cells; other views have cells of their own and are averaged.
+    of one vector and share their cells; other views have cells of their own and are averaged. All arrays are of numpy,
+    or all are torch tensors on one device.
     """
 
     kind: str
@@ -71,26 +75,26 @@ class Sample:
 
     @property
     def total_weight_sq(self) -> float:
-        return float(self.rows if self.weights is None else np.square(self.weights).sum())
+        return float(self.rows if self.weights is None else (self.weights**2).sum())
 
     @property
     def size(self) -> float:
         """W²/Σw², which is n for equal weights: what multiplies an error to put it on the scale of its loss."""
         return self.total_weight**2 / self.total_weight_sq
 
-    @property
+    @cached_property
     def wrong_weight(self) -> float:
         """Σ w(1 − z)."""
         if self.wrong is None:
             return 0.0
-        return float(self.wrong.sum() if self.weights is None else self.weights @ self.wrong)
+        return float(self.wrong.sum() if self.weights is None else (self.weights * self.wrong).sum())
 
     @property
     def wrong_weight_sq(self) -> float:
         """Σ w²(1 − z): what the confidence correction adds to n²·error."""
-        if self.wrong is None:
-            return 0.0
-        return float(self.wrong.sum() if self.weights is None else np.square(self.weights) @ self.wrong)
+        if self.wrong is None or self.weights is None:
+            return self.wrong_weight
+        return float((self.weights**2 * self.wrong).sum())
 
     def view(self, j: int) -> Array:
         """The reports of view j."""
@@ -116,6 +120,8 @@ class Sample:
     @cached_property
     def residual_sq(self) -> Array:
         """Per row, |u − φ(y)|², summed over the views."""
+        if is_tensor(self.reports):
+            return device_backend().residual_sq(self)  # type: ignore[no-any-return]
         total = np.zeros(self.rows)
         width = max(1, (1 << 18) // max(1, self.views))
         for start in range(0, self.rows, width):
@@ -144,12 +150,23 @@ class Sample:
             reports[np.arange(len(reports)), marks] -= 1.0
         return reports
 
-    def take(self, rows: Array) -> Sample:
+    def take(self, rows: Array | slice) -> Sample:
         """Some of the rows."""
+        return self._each(lambda part: part[rows])
+
+    def on_host(self) -> Sample:
+        """The sample in numpy's arrays, for what is not computed on a GPU; confidences travel without their matrix."""
+        if not is_tensor(self.reports):
+            return self
+        light = replace(self, distributions=None, labels=None) if self.kind == "confidence" else self
+        return light._each(lambda part: part.cpu().numpy())
+
+    def _each(self, change: Callable[[Any], Array]) -> Sample:
         names = ("reports", "marks", "values", "weights", "wrong", "distributions", "labels")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
-        kept: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
-        return replace(self, **kept)
+        same = {id(part): None if part is None else change(part) for part in parts.values()}  # what is shared stays so
+        changed: dict[str, Any] = {name: same[id(part)] for name, part in parts.items()}
+        return replace(self, **changed)
 
 
 def unit_weights(weights: Array | None) -> dict[str, Any]:
@@ -159,7 +176,8 @@ def unit_weights(weights: Array | None) -> dict[str, Any]:
     """
     if weights is None:
         return {}
-    exponent = int(np.frexp(weights.max())[1])
-    scaled = np.ldexp(weights, -exponent)
+    exponent = math.frexp(float(weights.max()))[1]
+    half = exponent // 2  # a power of two below 2^-1022 is no number
+    scaled = weights * 2.0**-half * 2.0 ** (half - exponent)
     scaled[scaled < _LEAST_WEIGHT] = 0.0
     return {"weights": scaled, "weight_exponent": exponent}

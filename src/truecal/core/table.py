@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import is_tensor, namespace
 from .data import shown
 from .properties import Property
-from .rules import AveragedRule, BinningRule, FixedRule
+from .rules import AveragedRule, BinningRule, FixedRule, OnGrid
 from .sample import Bounds, Sample
 from .types import Array
 
@@ -57,13 +59,16 @@ class Totals:
 
 
 class Moments(NamedTuple):
-    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights."""
+    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights.
 
-    squared: float = 0.0
-    absolute: float = 0.0
-    own: float = 0.0
-    gap_sq: float = 0.0
-    pair_weight: float = 0.0
+    Those of a table on a GPU stay there until they are added up.
+    """
+
+    squared: Any = 0.0
+    absolute: Any = 0.0
+    own: Any = 0.0
+    gap_sq: Any = 0.0
+    pair_weight: Any = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +119,41 @@ class BinTable:
         zeros = np.zeros((views, len(edges) - 1))
         where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
         return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)
+
+    @staticmethod
+    def from_sums(
+        property: Property, binning: FixedRule, count: Any, outcome: Any, residual: Any, residual_sq: Any
+    ) -> BinTable:
+        """The table of rows that were counted elsewhere, such as by a group-by of a database, each with weight 1.
+
+        Per bin, or per class and bin: the number of rows, and the sums of outcomes (0 or 1), of r = prediction −
+        outcome, and of r².
+
+        >>> import truecal as tc
+        >>> sums = {"count": [2, 2], "outcome": [0, 2], "residual": [.5, -.5], "residual_sq": [.125, .125]}
+        >>> table = tc.BinTable.from_sums(tc.Binary(), tc.Edges([0, .5, 1]), **sums)
+        >>> tc.CalibrationError(tc.Binary(), tc.Edges([0, .5, 1])).of_table(table)
+        0.03125
+        >>> tc.binary_error([0, 0, 1, 1], [.25, .25, .75, .75], strategy=tc.Edges([0, .5, 1]))
+        0.03125
+        """
+        edges = binning.edges(property.bounds, np.dtype(np.float64))[0]
+        given = {"count": count, "outcome": outcome, "residual": residual, "residual_sq": residual_sq}
+        sums: dict[str, Any] = {k: np.atleast_2d(np.asarray(values, dtype=np.float64)) for k, values in given.items()}
+        views = len(edges) if edges.ndim == 2 else len(sums["count"])
+        for name, values in sums.items():
+            if values.shape != (views, edges.shape[-1] - 1) or not np.isfinite(values).all():
+                raise ValueError(f"{name} must be {views} x {edges.shape[-1] - 1} finite sums, got {shown(values)}")
+        rows = sums["count"].sum(axis=1)
+        if (rows != rows[0]).any() or (sums["count"] % 1 != 0).any() or sums["count"].min() < 0:
+            raise ValueError(f"count must be whole numbers, as many rows for every class, got {shown(rows.tolist())}")
+        n = float(rows[0])
+        wrong = n - float(sums["outcome"].sum()) if property.kind == "confidence" else 0.0
+        totals = Totals(int(n), n, n, 1.0, wrong, wrong)
+        about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+        return BinTable(
+            property.kind, binning, tie_variance=np.zeros_like(sums["count"]), totals=totals, **sums, **about
+        )
 
     @property
     def rows(self) -> int:
@@ -188,7 +228,8 @@ class BinTable:
 
     def squared(self) -> Array:
         """Per view, Σ_B S_B² of the residual sums, with what the orders of equal reports leave open."""
-        return np.asarray(np.einsum("vj,vj->v", self.residual, self.residual) + self.tie_variance.sum(axis=-1))
+        squares: Array = namespace(self.residual).linalg.vecdot(self.residual, self.residual)
+        return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]
 
     def gap_sq(self) -> Array:
         """Per view, the mean product of the residuals of two different rows of one cell, cells weighted by their rows.
@@ -197,31 +238,47 @@ class BinTable:
         rows.
         """
         assert self.residual_sq is not None
-        pairs = np.square(self.residual) + self.tie_variance - self.residual_sq
-        weight = np.square(self.count) - self.cell_weight_sq
+        xp = namespace(self.count)
+        pairs = xp.square(self.residual) + self.tie_variance - self.residual_sq
+        weight = xp.square(self.count) - self.cell_weight_sq
         if self.weight_variance is not None:
             weight = weight + self.weight_variance
-        met = weight > 1e-9 * np.square(self.count)  # two rows or more; a single row leaves only rounding
-        gaps = np.where(met, pairs, 0.0) / np.where(met, weight, 1.0)
-        return _ratio((self.count * gaps).sum(axis=1), np.where(met, self.count, 0.0).sum(axis=1))
+        met = weight > 1e-9 * xp.square(self.count)  # two rows or more; a single row leaves only rounding
+        gaps = xp.where(met, pairs, 0.0) / xp.where(met, weight, 1.0)
+        return _ratio((self.count * gaps).sum(1), xp.where(met, self.count, 0.0).sum(1))
 
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
+        if isinstance(self.rule, OnGrid):
+            return self._grid_moments(self.rule)
         return Moments(
-            squared=float(self.squared().sum()),
+            squared=_number(self.squared().sum()),
             absolute=self.absolute_moments().absolute,
-            own=float(self.residual_sq.sum()),
-            gap_sq=float(self.gap_sq().sum()),
+            own=_number(self.residual_sq.sum()),
+            gap_sq=_number(self.gap_sq().sum()),
         )
+
+    def _grid_moments(self, rule: OnGrid) -> Moments:
+        """The same where the cells are those of a grid between which an average cuts."""
+        assert self.residual_sq is not None
+        points, found = rule.midpoints(self.bounds), []
+        for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
+            block = PointBlock(points, r[None], w[None], own.sum(keepdims=True), float(w_sq.sum()))
+            found.append(PointSums(rule, self.bounds, 1, partial(iter, [block])).moments())
+        return Moments(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
-        return Moments(squared=float(self.squared().sum()))
+        return Moments(squared=_number(self.squared().sum()))
 
     def absolute_moments(self) -> Moments:
         """What an absolute error needs, and no more."""
-        return Moments(absolute=float(np.abs(self.residual).sum()))
+        return Moments(absolute=_number(abs(self.residual).sum()))
+
+
+def _number(x: Any) -> Any:
+    return x if is_tensor(x) else float(x)
 
 
 class PointBlock(NamedTuple):
@@ -264,7 +321,9 @@ class PointSums:
             weight.add(block.points, block.weight)
             own += block.own
             weight_sq += block.weight_sq
-        pair_weight = np.broadcast_to(weight.value - weight_sq, own.shape)
+        pairs = weight.value - weight_sq
+        pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
+        pair_weight = np.broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
         sums = (squared.value, own, gaps, pair_weight)
         whole = dict(zip(("squared", "own", "gap_sq", "pair_weight"), (float(x.sum()) for x in sums), strict=True))
@@ -273,4 +332,5 @@ class PointSums:
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(denominator > 0, numerator / denominator, np.nan))
+        ratio: Array = namespace(numerator).where(denominator > 0, numerator / denominator, np.nan)
+    return ratio

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..backends import device_backend, is_tensor
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
@@ -17,8 +18,10 @@ from .data import shown, working_dtype
 from .properties import Property
 from .rules import (
     FORM_BLOCK,
+    ArgmaxEdges,
     AveragedRule,
     BinningRule,
+    Edges,
     EqualWidth,
     FixedRule,
     Halfspaces,
@@ -70,11 +73,19 @@ def whole_tables(
     if isinstance(rule, (AveragedRule, Halfspaces)):
         raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
     rule = rule.at(sample.rows, sample.views)
+    sample = measurable(sample, rule)
     most = max(rule.counts or (1,)) if isinstance(rule, EqualWidth) else 1
     if most * sample.views > _MOST_CELLS:
         raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
-    return tuple(_in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+    if is_tensor(sample.reports):
+        parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
+    return tuple(in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+
+
+def measurable(sample: Sample, rule: BinningRule) -> Sample:
+    """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
+    return sample.on_host() if is_tensor(sample.reports) and not device_backend().has(rule) else sample
 
 
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
@@ -101,7 +112,7 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
     return replace(parts[0], **{name: column(name) for name in _POWERS})
 
 
-def _in_unit(table: BinTable, sample: Sample) -> BinTable:
+def in_unit(table: BinTable, sample: Sample) -> BinTable:
     """The table with weights as the user gave them, so that tables of different samples can be merged."""
     exponent = sample.weight_exponent
     if sample.weights is None or exponent == 0:
@@ -133,11 +144,13 @@ def map_tables(
     """
     refuse_misfit(sample, rule)
     build = _Builder(sample, rule, ties, squares, dispatch)
+    if is_tensor(sample.reports):
+        return [reduce(tables) for tables in device_backend().tables(build)]
     if cells is not None:
         return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
-    make = build.general_tables if needs_cells(sample, ties) else build.plain_tables
+    make = build.general_tables if build.needs_cells else build.plain_tables
     return _over_tiles(sample, dispatch, lambda tile: [reduce(tables) for tables in make(tile)])
 
 
@@ -219,22 +232,34 @@ class _Builder:
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
 
     @property
+    def own_edges(self) -> bool:
+        """Whether each view has edges of its own."""
+        return isinstance(self.rule, Edges) and self.rule.per_view
+
+    @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
-        if needs_cells(self.sample, self.ties) or not isinstance(self.rule, FixedRule) or not self.few_edges:
+        if self.needs_cells or not isinstance(self.rule, FixedRule) or not self.few_edges:
             return False
-        edges, views = sum(len(e) for e in self._edges()), self.sample.views
+        if self.own_edges:
+            return False
+        edges, views = sum(len(e) for e in self.edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
         return self.sample.reports.ndim == 1 or few
 
-    def _edges(self) -> tuple[Array, ...]:
+    @property
+    def needs_cells(self) -> bool:
+        return needs_cells(self.sample, self.ties)
+
+    def edges(self) -> tuple[Array, ...]:
+        """For each bin count, all edges of fixed intervals."""
         assert isinstance(self.rule, FixedRule)
         return self.rule.edges(self.sample.bounds, working_dtype(self.sample.reports))
 
     def _union(self) -> Array:
         assert isinstance(self.rule, FixedRule)
         refuse_outside_edges(self.sample, self.rule, self.sample.reports)
-        every = self._edges()
+        every = self.edges()
         return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
 
     def unsorted_tables(self) -> Tables:
@@ -256,7 +281,7 @@ class _Builder:
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
         """The tables of each bin count, from sums over the intervals between the union of all edges."""
         tables = []
-        for c, edges in enumerate(self._edges()):
+        for c, edges in enumerate(self.edges()):
             starts = np.searchsorted(union, edges[:-1])
             sums = whole if len(edges) == len(union) else [kernels.run_sums(x, starts) for x in whole]
             tables.append(self.table(c, sums, np.zeros_like(sums[0]), edges=edges))
@@ -269,7 +294,7 @@ class _Builder:
         if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
             yield self._bucketed_tables(cuts)
             return
-        if isinstance(rule, FixedRule) and not self.few_edges:
+        if isinstance(rule, FixedRule) and (self.own_edges or not self.few_edges):
             yield from self.general_tables(columns)
             return
         marked = self._marked_reports(columns)
@@ -292,7 +317,14 @@ class _Builder:
         reports = self._own_reports(columns)
         reports.sort(axis=1)
         for row, (own, complement) in zip(reports, marked, strict=True):
-            yield PointSums(self.rule, self.sample.bounds, 1, partial(_point_blocks, row, own, complement))
+            yield PointSums(
+                self.rule, self.sample.bounds, 1, partial(_point_blocks, row, own, complement, self._places)
+            )
+
+    def _places(self, values: Array) -> Array:
+        """Where reports sit on the line."""
+        assert isinstance(self.rule, AveragedRule)
+        return self.rule.places(values, self.sample.bounds)
 
     def _own_reports(self, columns: slice) -> Array:
         """The reports of some views, as rows of an array that may be overwritten."""
@@ -411,7 +443,11 @@ class _Builder:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges = self._edges() if isinstance(self.rule, FixedRule) and self.few_edges else (None,) * len(cells.bins)
+        edges: tuple[Array | None, ...] = (None,) * len(cells.bins)
+        if isinstance(self.rule, FixedRule) and self.few_edges:
+            edges = self.edges()
+        elif isinstance(self.rule, ArgmaxEdges):
+            edges = (self.rule.edges(working_dtype(self.sample.reports)),)
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
@@ -423,7 +459,9 @@ class _Builder:
         return tuple(tables)
 
 
-def _point_blocks(ordered: Array, marked: Array, complement: bool) -> Iterator[PointBlock]:
+def _point_blocks(
+    ordered: Array, marked: Array, complement: bool, places: Callable[[Array], Array]
+) -> Iterator[PointBlock]:
     """Sorted reports of 0/1 outcomes, with those of marked rows (unmarked ones: complement): a point per value."""
     start, before = 0, 0
     while start < len(ordered):
@@ -439,7 +477,7 @@ def _point_blocks(ordered: Array, marked: Array, complement: bool) -> Iterator[P
         grid, rest = kernels.grid_part(points)
         residual = (count * grid / kernels.GRID - outcome) + count * rest
         own = kernels.dot(outcome, np.square(points - 1)) + kernels.dot(count - outcome, np.square(points))
-        yield PointBlock(points, residual[None], count[None], np.array([own]), float(stop - start))
+        yield PointBlock(places(values), residual[None], count[None], np.array([own]), float(stop - start))
         start, before = stop, int(ends[-1])
 
 

@@ -14,7 +14,8 @@ from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.extras import require
-from ..core.result import Result, plain
+from ..core.frames import refuse_reordered
+from ..core.result import Result, plain, table_html
 from ..core.rules import ArgmaxQuantile, BinCounts
 from ..core.types import Array
 from .inputs import Inputs, read_inputs
@@ -243,6 +244,15 @@ class Comparison(Result):
             for place, row, other in zip(places, order, by_ece, strict=True)
         ]
 
+    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
+        """Log each model's numbers, the leaderboard and the HTML page to `run`: mlflow, wandb, or a run of one of them.
+
+        Numbers are called `prefix`/model/score, `prefix`/model/gap and so on.
+        """
+        from ..adapters.tracking import log_result
+
+        log_result(self, run, prefix=prefix, step=step)
+
     def _place(self, row: Mapping[str, Any]) -> float:
         """What a row of the leaderboard is ordered by."""
         score = row["score"]
@@ -257,10 +267,9 @@ class Comparison(Result):
 
     def _repr_html_(self) -> str:
         titles = ("rank", "model", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
-        head = "".join(f"<th>{title}</th>" for title in titles)
-        body = "".join(_html_row(self.evaluations[row["model"]], row) for row in self.leaderboard())
+        body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{words}"
+        return body + words
 
 
 def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
@@ -270,8 +279,9 @@ def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
     return f"right {row['accuracy']:.1%}{brier}{gap}; calibrated? {row['calibrated']}{ece}"
 
 
-def _html_row(found: Evaluation, row: Mapping[str, Any]) -> str:
-    cells = [
+def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
+    """A row of the leaderboard as texts."""
+    return [
         f"{row['rank']:g}",
         row["model"],
         f"{row['accuracy']:.1%}",
@@ -280,7 +290,6 @@ def _html_row(found: Evaluation, row: Mapping[str, Any]) -> str:
         row["calibrated"],
         "" if row["ece_rank"] is None else f"{row['ece_rank']:g}",
     ]
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _flat_pair(pair: Pair) -> dict[str, Any]:
@@ -321,6 +330,7 @@ def compare(
     >>> result.dominance.chain_names
     ('good', 'flat')
     """
+    refuse_reordered(y_true=y_true, groups=groups, by=by)
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
     first = next(iter(inputs.values()))
     subgroups = None
@@ -340,7 +350,7 @@ def compare(
         evaluations[name] = result
     if progress is not None:
         progress(1.0)
-    return _assemble(evaluations, measured, clusters, settings.level, notes)
+    return assemble(evaluations, measured, clusters, settings.level, notes)
 
 
 def _share(progress: Progress, i: int, models: int) -> Progress:
@@ -393,20 +403,21 @@ def _refuse_different_samples(found: Mapping[str, Inputs]) -> None:
             )
 
 
-def _assemble(
+def assemble(
     evaluations: dict[str, Evaluation],
     measured: dict[str, Measured],
     groups: Array | None,
     level: float,
     notes: list[str],
 ) -> Comparison:
+    """All that can be said of several models once each is measured."""
     names = tuple(evaluations)
     first = evaluations[names[0]]
     clusters = None if groups is None else cluster_numbers(groups)
     rankings = tuple(_rankings(evaluations))
     turned = tuple(_flips(evaluations))
     order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
-    if len(first.losses) < 5:
+    if first.kind == "top_label":
         notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
     repeated = [found.copies for found in measured.values() if found.copies]
     if repeated:  # a row that is a copy is one under every model
@@ -467,13 +478,15 @@ def _pairs(
     evaluations: Mapping[str, Evaluation], measured: Mapping[str, Measured], level: float, groups: Any
 ) -> Iterator[Pair]:
     """Paired differences of every notion of calibration that has spreads."""
-    from ..inference.paired import loss_part, spread_part
+    from ..inference.paired import spread_part
 
     first = next(iter(measured.values()))
     for error, spreads in first.spreads.items():
         for a, b in combinations(evaluations, 2):
             one, two = measured[a], measured[b]
-            loss = loss_part(one.frozen[error], two.frozen[error], level, groups)
+            loss = one.loss_part(error, two, level, groups)
+            if loss is None:
+                continue
             for m in spreads:
                 if m not in one.spreads[error] or m not in two.spreads[error]:
                     continue

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
+from ..core.frames import column_classes, refuse_reordered
 from ..core.losses import LOSSES, Loss
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
@@ -164,6 +165,8 @@ def read_inputs(
         if isinstance(y_proba, tuple) and len(y_proba) == 2:
             return _read_top(TopPredictions(*y_proba), sample_weight)
         raise TypeError("y_true is None: then y_proba must be TopPredictions(correct, confidence), or that pair")
+    refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
+    labels = column_classes(y_true, y_proba, labels)
     y, array = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if array.ndim == y.ndim == 1:
         marks, reports = Binary(pos_label).check(y, array, labels)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..inference.direction import MeanGap
     from ..inference.frozen import Frozen, FrozenCells
     from ..inference.gaps import Gap
+    from ..inference.mean_losses import Part
     from ..inference.spread import Spread
 
 Progress = Callable[[float], None]
@@ -145,6 +146,21 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
+    block_losses: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error."""
+
+    def loss_part(
+        self, error: str, other: Measured, level: float, groups: Groups | None, comparisons: int = 1
+    ) -> Part | None:
+        """The loss of an error minus that of another model, with an interval joint over so many comparisons."""
+        from ..inference.paired import block_loss_part, loss_part
+
+        if error in self.block_losses:
+            (mine, weight), (theirs, _) = self.block_losses[error], other.block_losses[error]
+            return block_loss_part(mine - theirs, weight, level, comparisons)
+        if error not in self.frozen:
+            return None
+        return loss_part(self.frozen[error], other.frozen[error], level, groups, comparisons)
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -327,7 +343,7 @@ def _squared(
         gap_sq = parts.gap_sq if spread is None else spread.theta
         gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
         more = {"loss": parts.loss, "U": u, "gap": gap, "score": parts.score, "within": within}
-        rows.append(_row(name, frozen, m, parts.error, headline, **more, **_ends(spread, u, level)))
+        rows.append(_row(name, frozen, m, parts.error, headline, **more, **spread_ends(spread, u, level)))
     return rows
 
 
@@ -339,7 +355,7 @@ def _row(
     return ErrorValue(name, metric.symbol, metric.truthful, m, value, **about)
 
 
-def _ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
+def spread_ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
     """Intervals of the gap in points, and of U, which is the squared gap in other units."""
     if spread is None:
         return {}

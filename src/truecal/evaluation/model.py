@@ -11,7 +11,8 @@ import numpy as np
 
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
-from ..core.result import Result, plain
+from ..core.frames import refuse_reordered
+from ..core.result import Result, plain, table_html
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array
 from .budget import MOST_REPORTS, Plan, fewest_draws
@@ -134,6 +135,15 @@ class Evaluation(Result):
         frame = pd.DataFrame(rows)
         return frame if self.subgroups else frame.drop(columns="subgroup")
 
+    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
+        """Log numbers, the table of errors and the HTML page to `run`: mlflow, wandb, or a run of one of them.
+
+        Numbers are called `prefix`/score, `prefix`/gap and so on, those of subgroups `prefix`/name/score.
+        """
+        from ..adapters.tracking import log_result
+
+        log_result(self, run, prefix=prefix, step=step)
+
     @property
     def summary(self) -> tuple[tuple[str, str], ...]:
         """What a person reads first: name and value of each fact."""
@@ -160,9 +170,14 @@ class Evaluation(Result):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.summary)
+        facts = table_html(self.summary)
+        if self.subgroups:
+            names = [name for name, _ in self.summary]
+            parts = ((key, str(part.n_samples), dict(part.summary)) for key, part in self.subgroups.items())
+            rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
+            facts += table_html(rows, ("subgroup", "samples", *names))
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(self.name)}: {self.n_samples} samples</p><table><tbody>{cells}</tbody></table>{notes}"
+        return f"<p>{escape(self.name)}: {self.n_samples} samples</p>{facts}{notes}"
 
 
 def points_text(value: float | None) -> str:
@@ -239,6 +254,7 @@ def evaluate(
     >>> abs(row.loss + row.U - 8 * row.value) < 1e-12
     True
     """
+    refuse_reordered(y_true=y_true, groups=groups, by=by)
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
     check_progress(progress)

@@ -181,12 +181,8 @@ class _Facts:
 
     def loss_part(self, a: str, b: str) -> Part | None:
         """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
-        from ..inference.paired import loss_part
-
-        if self.error not in self.measured[a].frozen:
-            return None
-        first, second = (self.measured[name].frozen[self.error] for name in (a, b))
-        return loss_part(first, second, self.level, self.clusters, self.pairs)
+        first, second = self.measured[a], self.measured[b]
+        return first.loss_part(self.error, second, self.level, self.clusters, self.pairs)
 
     def unit(self, name: str) -> float:
         """What turns a difference of headline losses into one of what is shown."""

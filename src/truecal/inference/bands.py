@@ -91,7 +91,7 @@ def consistency_bands(
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
     if isinstance(metric.property, (Linear, Outcomes)):
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return bands_of(Frozen.of(metric, sample), 0, level, draws, seed, classes)
 
 

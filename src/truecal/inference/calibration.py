@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
+from ..backends import is_tensor, on_device
 from ..core.data import as_array
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise
@@ -28,6 +30,7 @@ from .null import (
     draw_labels,
     draws_pvalue,
     simulate,
+    snapped,
 )
 from .options import at_floor, check_draws, p_text, read_error, shown_bins
 
@@ -126,10 +129,11 @@ def calibration_test(
     (True, 'probabilities are too low overall')
     """
     draws, seed = check_draws(resamples, seed)
-    one_column = as_array(y_proba, "y_proba").ndim == 1
+    one_column = (y_proba if on_device(y_proba) else as_array(y_proba, "y_proba")).ndim == 1
     if error is None and n_bins is None and sampler is None:
         property = Binary() if one_column else Classwise()
-        return omnibus_test(property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels), draws, seed)
+        sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+        return omnibus_test(sample, draws, seed)
     if error is None:
         error = "binary" if one_column else "classwise"
     metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
@@ -141,16 +145,32 @@ def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None
     """The test on U of one error, at one bin count or at several together."""
     if frozen.error.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
-    world = calibrated_world(frozen, sampler)
-    simulated = simulate(world, draws, seed)
-    details = _details(frozen, simulated, closed_form_sd(world))
+    simulated, null, exact = _simulated(frozen, draws, seed, sampler)
+    details = _details(frozen, simulated, exact)
     pvalue = details[0].pvalue
     standard = _standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
     spoke = details[int(np.argmax(standard.observed))].name
     bins, rows = shown_bins(frozen.error), frozen.sample.rows
-    return CalibrationTest(pvalue, spoke, world.null, bins, draws, details, rows, rows, frozen.error.symbol)
+    return CalibrationTest(pvalue, spoke, null, bins, draws, details, rows, rows, frozen.error.symbol)
+
+
+def _simulated(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str, Array | None]:
+    """Draws of U, what they are drawn from, and the closed form of their sd where there is one.
+
+    Predictions on a GPU are drawn from and counted there, over quantile bins without weights; else on the CPU.
+    """
+    sample = frozen.sample
+    if is_tensor(sample.reports):
+        device = importlib.import_module("truecal.inference.device")
+        found = device.simulate(frozen.error, sample, draws, seed) if sampler is None else None
+        if found is not None:
+            one = POSITIVE if sample.wrong is None else BERNOULLI
+            return snapped(found[0], found[1], sample), CATEGORICAL if sample.reports.ndim == 2 else one, None
+        frozen = Frozen.of(frozen.error, sample.on_host())
+    world = calibrated_world(frozen, sampler)
+    return simulate(world, draws, seed), world.null, closed_form_sd(world)
 
 
 def _details(frozen: Frozen, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:

@@ -22,6 +22,7 @@ from ..core.errors import CalibrationError
 from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.sample import Sample
+from ..core.table import BinTable
 from ..core.types import Array, Groups
 from .options import check_groups, effective_number, per_unit, read_error
 from .poisson_binomial import poisson_binomial
@@ -95,10 +96,10 @@ def mean_gap(
     """
     metric = read_error(error, None)
     if not isinstance(metric.property, (Binary, Outcomes, TopLabel)):
-        sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     else:
-        sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return gap_of(sample, check_groups(groups, sample.rows, least=1))
+        sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+    return gap_of(sample, check_groups(groups, sample.rows, 1, y_true))
 
 
 def gap_of(sample: Sample, groups: Groups | None = None) -> MeanGap:
@@ -140,6 +141,20 @@ def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
     """Weights, reports and outcomes, a block of rows at a time."""
     for rows in row_blocks(sample.rows, 32):
         yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
+
+
+def mean_gap_of_table(table: BinTable) -> MeanGap:
+    """The signed gap of a table of one view, whose rows are gone: a direction is named only where the squared residuals
+    of at least a thousand rows' worth of surprises stand for what a calibrated predictor would show."""
+    assert table.residual_sq is not None
+    totals = table.totals
+    gap, own = float(table.residual.sum()) / totals.weight, float(table.residual_sq.sum())
+    spread = max(own - gap * gap * totals.weight_sq, 0.0)
+    se = float(np.sqrt(spread)) / totals.weight if spread > 0 else float("nan")
+    many = own >= _MANY * totals.largest**2
+    pvalue = _t_pvalue(gap, se, totals.rows) if many else float("nan")
+    means = float(table.report.sum()) / totals.weight, float(table.outcome.sum()) / totals.weight
+    return MeanGap(gap, se, *means, table.kind == Confidence.kind, totals.rows, pvalue)
 
 
 def _t_pvalue(gap: float, se: float, units: int) -> float:

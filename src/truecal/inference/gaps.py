@@ -79,8 +79,8 @@ def gap(
     metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    clusters = check_groups(groups, sample.rows)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+    clusters = check_groups(groups, sample.rows, y_true=y_true)
     found = gaps_of(metric, sample, level, clusters)
     return found if metric.binning.several else found[0]
 

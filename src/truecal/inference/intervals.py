@@ -106,14 +106,14 @@ def confidence_interval(
     if what not in ("gap_sq", "U", "loss", "within", "error", "score"):
         raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {shown(what)}")
     metric = read_error(error, n_bins)
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     frozen = Frozen.of(metric, sample)
     if metric.norm == "l1":
         if groups is not None:
             raise ValueError("groups cannot apply: norm='l1' errors get a null band of independent rows, no interval")
         found = _l1_bands(frozen, level, what, draws, seed)
     else:
-        clusters = check_groups(groups, sample.rows)
+        clusters = check_groups(groups, sample.rows, y_true=y_true)
         if what == "within" and clusters is None:
             raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
         found = intervals(frozen, what, level, clusters)

@@ -147,8 +147,15 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     assert observed is not None
     first = statistic(observed[None])
     rest = [statistic(world.draw(rng, size)) for size in _block_sizes(world, found, resamples)]
-    floor = 0.0 if world.error.norm == "l1" else _NOTHING * float(world.sample.loss().max())
-    return Draws(_snap(first[0], floor), _snap(np.concatenate(rest), floor))
+    if world.error.norm == "l1":
+        return Draws(first[0], np.concatenate(rest))
+    return snapped(first[0], np.concatenate(rest), world.sample)
+
+
+def snapped(observed: Array, drawn: Array, sample: Sample) -> Draws:
+    """U of observed and drawn outcomes; what rounding leaves of 0 is 0, and ties with other zeros."""
+    floor = _NOTHING * float(sample.loss().max())
+    return Draws(_snap(observed, floor), _snap(drawn, floor))
 
 
 def draws_pvalue(observed: float, drawn: Array) -> float:

@@ -80,7 +80,7 @@ def null_band(
     draws, seed = check_draws(resamples, seed)
     level = check_level(level)
     metric = read_error(error, n_bins)
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return null_band_of(Frozen.of(metric, sample), level, draws, seed, sampler)
 
 
@@ -158,7 +158,7 @@ def noise_of_U(
     metric = read_error(error, n_bins)
     if metric.norm == "l1":
         raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     frozen = Frozen.of(metric, sample)
     world = calibrated_world(frozen, sampler)
     sd, method = closed_form_sd(world), "exact"

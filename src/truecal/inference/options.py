@@ -8,8 +8,9 @@ import numpy as np
 
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
+from ..core.frames import refuse_reordered
 from ..core.functions import ScoreOptions
-from ..core.rules import BinCounts, BinningRule, Edges
+from ..core.rules import ArgmaxEdges, BinCounts, BinningRule, Edges
 from ..core.types import Array, Groups
 
 
@@ -79,10 +80,11 @@ def p_text(pvalue: float, draws: int) -> str:
     return f"p {'≤' if at_floor(pvalue, draws) else '='} {pvalue:.2g}"
 
 
-def check_groups(groups: Any, n: int, least: int = 3) -> Groups | None:
+def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Groups | None:
     """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
     if groups is None:
         return None
+    refuse_reordered(y_true=y_true, groups=groups)
     array = np.asarray(as_array(groups, "groups"))
     if array.shape != (n,):
         raise ValueError(f"groups must give each of the {n} rows its cluster, got shape {array.shape}")
@@ -106,8 +108,8 @@ def effective_number(weights: Array) -> float:
 
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
     """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
-    if isinstance(rule, Edges):
-        return (len(rule.values) - 1,)
+    if isinstance(rule, (Edges, ArgmaxEdges)):
+        return (rule.n_cells,)
     return (None,) if rule.counts is None else rule.counts
 
 

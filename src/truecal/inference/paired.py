@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Unpack, final, overload
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
-from ..core.types import Groups
+from ..core.types import Array, Groups
+from .blocks import block_se
 from .frozen import Frozen
 from .loss_parts import joint_se, loss_influence, own_losses
 from .mean_losses import Part, mean_interval
@@ -114,8 +115,8 @@ def paired_difference(
         raise ValueError(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"
         )
-    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
-    clusters = check_groups(groups, samples[0].rows)
+    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels).on_host() for p in (a, b)]
+    clusters = check_groups(groups, samples[0].rows, y_true=y_true)
     first, second = (Frozen.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)
     gaps, us = ([spreads(frozen, clusters, of) for frozen in (first, second)] for of in ("gap", "U"))
@@ -140,6 +141,17 @@ def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None
     """The difference of mean losses, joint over so many comparisons."""
     values = own_losses(first, second)
     return mean_interval(values, first.sample.weights, groups, level, comparisons)
+
+
+def block_loss_part(difference: Array, weight: Array, level: float, comparisons: int = 1) -> Part:
+    """The same where the rows are gone, from the sums of blocks of rows; joint over so many comparisons."""
+    estimate, se, freedom = block_se(difference, weight)
+    if not se > 0:
+        note = "the difference is the same in every block" if se == 0 else "fewer than three blocks of rows"
+        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, note)
+    half = float(stdtrit(freedom, 1 - (1 - level) / comparisons / 2)) * se
+    pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
+    return Part(estimate, estimate - half, estimate + half, se, pvalue)
 
 
 def spread_part(a: Spread, b: Spread, level: float) -> Part:

@@ -47,7 +47,7 @@ SCARCE_PAIRS = 15.0
 """With fewer effective pairs of surprising outcomes in one cell, no interval is to be trusted."""
 FEW_UNITS = 10.0
 """With fewer effective units (Kish's (Σ size)²/Σ size²), neither."""
-_MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
+MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
 SCARCE_NOTE = "not to be trusted: too few surprising outcomes share a bin; take more rows or fewer bins"
 FEW_NOTE = "not to be trusted: too few rows or clusters carry the weight"
 
@@ -317,8 +317,8 @@ class _Sums:
         self.theta += float(a @ (total * total - own))
         self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
-        bias = _over(entries.row_squares, entries.row_weight_sq)
-        mean, pull = _over(total, weight), a * bias
+        bias = over(entries.row_squares, entries.row_weight_sq)
+        mean, pull = over(total, weight), a * bias
         slope = np.zeros(0 if self.groups is None else self.by.number)
         for cell, unit, w, x in entries:
             each = pull[cell] * (x - w * mean[cell]) * (weight[cell] - w)
@@ -347,15 +347,13 @@ class _Sums:
     def _coefficients(self, weight: Array, mass: Array) -> Array:
         if self.of == "U":
             return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
-        met = mass > 0
-        total = weight[met].sum()
-        return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (self.averaged * (total if total > 0 else 1.0))
+        return pair_coefficients(weight, mass, self.averaged)
 
     def _add_even(self, a: Array, weight: Array, own: float) -> None:
-        more = _MORE * (2.0 / self.averaged if self.several else 1.0) * self.unit_sq * self.largest**2
-        spread = (own + more) * weight / weight.sum()
-        self.even_v += 2 * float((a * a) @ (spread * spread))
-        self.even_c += 4 * float((a * a) @ (spread * np.square(weight)))
+        largest_sq = self.unit_sq * self.largest**2
+        even_v, even_c = even_parts(a, weight, own, self.averaged, self.several, largest_sq)
+        self.even_v += even_v
+        self.even_c += even_c
 
     def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""
@@ -392,7 +390,7 @@ class _Sums:
         self.h += each
         self.theta += float(each.sum())
         near = cells.others(np.stack([squares, w * w, w])) + np.stack([squares, w * w, w])
-        bias, mean = _over(near[0], near[1]), _over(others + x, near[2])
+        bias, mean = over(near[0], near[1]), over(others + x, near[2])
         pull = cells.others((w * bias)[None])[0]
         moved = per_unit(scale * (x - w * mean) * pull, self.groups)
         self.slope += 4 * float(moved @ moved)
@@ -403,7 +401,7 @@ class _Sums:
         if two > 0:
             pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
             self.meet, self.meet_sq = self.meet + scale**2 * pairs, self.meet_sq + scale**4 * pairs
-        even = (squares.sum() + _MORE * self.unit_sq * np.square(w).max()) * w / w.sum()
+        even = (squares.sum() + MORE * self.unit_sq * np.square(w).max()) * w / w.sum()
         self.even_v += 2 * scale**2 * float(cells.pairs_of_squares(even)[0])
         self.even_c += 4 * scale**2 * float(even @ np.square(near[2] - w))
         parts = np.zeros((len(self.H), len(x)))
@@ -427,6 +425,22 @@ class _Sums:
         )
 
 
+def pair_coefficients(weight: Array, mass: Array, averaged: int) -> Array:
+    """a_B of the squared gap: the weight of each cell over its pairs, 0 for cells without a pair."""
+    met = mass > 0
+    total = weight[met].sum()
+    return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (averaged * (total if total > 0 else 1.0))
+
+
+def even_parts(
+    a: Array, weight: Array, own: float, averaged: int, several: bool, largest_sq: float
+) -> tuple[float, float]:
+    """v and c·norm of one view if the surprises seen, and a few more, were spread evenly over the weight."""
+    more = MORE * (2.0 / averaged if several else 1.0) * largest_sq
+    spread = (own + more) * weight / weight.sum()
+    return 2 * float((a * a) @ (spread * spread)), 4 * float((a * a) @ (spread * np.square(weight)))
+
+
 def _blocks(by: Units) -> Array:
     """The block of each unit, in turn; units without weight are none."""
     counted = by.number if by.weights is None else int(np.count_nonzero(by.weights))
@@ -444,7 +458,7 @@ def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
     return np.asarray(a[cell] * x * (total[cell] - x))
 
 
-def _over(numerator: Array, denominator: Array) -> Array:
+def over(numerator: Array, denominator: Array) -> Array:
     """The ratio, 0 where there is nothing to divide by."""
     some = denominator > 0
     return np.where(some, numerator / np.where(some, denominator, 1.0), 0.0)
@@ -460,7 +474,7 @@ def _unit(sample: Sample) -> float:
 
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
-    return np.asarray(np.minimum(w, 4 * _over(squares, w)))
+    return np.asarray(np.minimum(w, 4 * over(squares, w)))
 
 
 @dataclass(eq=False)

@@ -83,15 +83,20 @@ def open_npy(request: Request) -> Source:
 
 
 def open_npz(request: Request) -> Source:
-    path = request.path
+    entries = npz_entries(request.path)
+    if not entries:
+        raise failure(request.path, "expected arrays called probs or logits, and labels, the archive is empty")
+    return open_arrays(request, entries)
+
+
+def npz_entries(path: str) -> dict[str, Entry]:
+    """The arrays of an npz archive by name, described before any is loaded, and checked before it is trusted."""
     entries = {}
     for member in zip_members(path, "an npz archive of arrays", "array"):
         if not member.filename.endswith(".npy"):
             raise failure(path, f"expected arrays only (as numpy.savez writes), found {quote(member.filename)}")
         entries[member.filename.removesuffix(".npy")] = _npz_entry(path, member)
-    if not entries:
-        raise failure(path, "expected arrays called probs or logits, and labels, the archive is empty")
-    return open_arrays(request, entries)
+    return entries
 
 
 def zip_members(path: str, expected: str, what: str | None = None) -> list[zipfile.ZipInfo]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ ROWS_AT_ONCE = 1 << 16
 LISTS_AT_ONCE = 1 << 12
 FEWEST_COLUMNS = 16  # read in one pass over a file; a wide table takes at most as many passes
 MOST_COLUMNS = 100_000
+_CACHED_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Table:
     batches: Callable[[Sequence[str], bool], Iterator[list[Any]]]
     n_rows: int | None = None  # None: known only after reading
     passes: bool = True
+    stored: int | None = None  # bytes behind these rows, where the path does not say
+    by_column: bool = False  # numbers of a column lie side by side, which costs no turning of typed columns
 
 
 def open_table(table: Table, named: bool = True) -> Source:
@@ -89,8 +92,9 @@ def _matrix(table: Table, columns: Sequence[str], gaps: bool = False) -> Floats:
         start = 0
         for arrays in table.batches(names, False):
             pairs = zip(names, arrays, strict=True)
-            block = np.stack([_numbers(table.path, array, name, start, gaps) for name, array in pairs], axis=1)
-            start = rows.put(start, block, first)
+            start = rows.put_columns(
+                start, [_numbers(table.path, array, name, start, gaps) for name, array in pairs], first
+            )
         rows.end(start)
     return rows.array
 
@@ -153,23 +157,38 @@ class _Rows:
         # The widest floating type of the columns; whole numbers and decimals count as float64.
         size = max(2 if kinds.is_float16(t) else 4 if kinds.is_float32(t) else 8 for t in types)
         self.path, self.n_rows, self.width, self.row_bytes = table.path, table.n_rows, width, size * width
+        self.stored = os.path.getsize(table.path) if table.stored is None else table.stored
         self._check(table.n_rows or 0)
         with parsing(table.path, "a table that fits in memory"):
-            self.array: Array = np.empty((table.n_rows or 0, width), dtype=f"f{size}")
+            order: Literal["C", "F"] = "F" if table.by_column else "C"
+            self.array: Array = np.empty((table.n_rows or 0, width), dtype=f"f{size}", order=order)
 
     def _check(self, count: int) -> None:
-        check_expansion(self.path, count * self.row_bytes, os.path.getsize(self.path), "the table")
+        check_expansion(self.path, count * self.row_bytes, self.stored, "the table")
 
-    def put(self, start: int, block: Array, first: int = 0) -> int:
-        """Write some columns of some rows; the row that comes next."""
-        stop = start + len(block)
+    def put(self, start: int, block: Array) -> int:
+        """Write some rows; the row that comes next."""
+        stop = self._reach(start + len(block))
+        self.array[start:stop] = block
+        return stop
+
+    def put_columns(self, start: int, columns: Sequence[Array], first: int) -> int:
+        """Write some columns of some rows, so few at a time that they stay in cache; the row that comes next."""
+        stop = self._reach(start + len(columns[0]))
+        for row in range(start, stop, _CACHED_ROWS):
+            rows = self.array[row : min(row + _CACHED_ROWS, stop)]
+            for j, column in enumerate(columns, first):
+                rows[:, j] = column[row - start : row - start + len(rows)]
+        return stop
+
+    def _reach(self, stop: int) -> int:
+        """Make room for rows up to this one."""
         if stop > len(self.array):
             if self.n_rows is not None:
                 raise failure(self.path, f"expected {self.n_rows} rows, found more")
             self._check(stop)
             with parsing(self.path, "a table that fits in memory"):  # in place, and by little: joining pieces doubles
                 self.array.resize((stop + len(self.array) // 8, self.width), refcheck=False)
-        self.array[start:stop, first : first + block.shape[1]] = block
         return stop
 
     def end(self, count: int) -> None:
@@ -241,11 +260,11 @@ def open_parquet(request: Request) -> Source:
             found = file.iter_batches(batch_size=size, columns=list(columns), use_threads=False)
         return _checked(path, found, columns)
 
-    types = _types(path, schema)
+    types = table_types(path, schema)
     return open_table(Table(path, types, batches, n_rows))
 
 
-def _types(path: str, schema: Any) -> dict[str, Any]:
+def table_types(path: str, schema: Any) -> dict[str, Any]:
     with parsing(path, "column names in UTF-8"):  # arrow decodes them when they are asked for
         names, types = list(schema.names), list(schema.types)
     check_names(path, names)
@@ -289,4 +308,4 @@ def open_arrow(request: Request) -> Source:
         # without this, pass after pass would fill that room.
         pyarrow.default_memory_pool().release_unused()
 
-    return open_table(Table(path, _types(path, schema), batches, passes=is_file))
+    return open_table(Table(path, table_types(path, schema), batches, passes=is_file))

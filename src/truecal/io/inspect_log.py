@@ -21,7 +21,8 @@ from truecal.io.source import Source, check_expansion
 CONFIDENCE = "confidence"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _START = re.compile(rb'\s*\{\s*"version".*"eval_id"', re.DOTALL)
-_VALUES: dict[object, bool] = {"C": True, "I": False, 1: True, 0: False}  # True and 1.0 are 1 here
+HITS: dict[object, bool] = {"C": True, "I": False, "N": False, 1: True, 0: False}
+"""Scores as hits: True and 1.0 are 1 here, N is no answer."""
 
 
 def is_inspect_log(request: Request) -> bool:
@@ -83,10 +84,10 @@ def _score(request: Request, sample: Any) -> Any:
 
 
 def _correct(request: Request, sample: Any, value: object) -> bool:
-    if not isinstance(value, (str, bool, int, float)) or value not in _VALUES:
+    if not isinstance(value, (str, bool, int, float)) or value not in HITS:
         wanted = f"a score of C or I, or 1 or 0, for sample {quote(sample.id)}"
         raise request.refuse(f"expected {wanted}, got {quote(value)}")
-    return _VALUES[value]
+    return HITS[value]
 
 
 def _document(request: Request, row: int, sample: Any) -> Document:

@@ -108,8 +108,10 @@ def label_indices(
         return np.asarray(numbers - base, dtype=np.intp)
     if names is None and numbers.min() >= 1 and numbers.max() == n_classes:
         raise failure(path, f"{expected}, it counts from 1: say {BASE_OPTION}, or name the class columns by number")
+    in_order = names is not None and np.array_equal(names, np.arange(n_classes))  # names that are the places themselves
     try:
-        return np.asarray(check_labels(numbers, n_classes, labels=names, name=where), dtype=np.intp)
+        checked = check_labels(numbers, n_classes, labels=None if in_order else names, name=where)
+        return np.asarray(checked, dtype=np.intp)
     except (TypeError, ValueError) as error:
         hint = "" if names is None else f" (the class columns are {listing(classes or ())})"
         raise failure(path, f"{error}{hint}") from error

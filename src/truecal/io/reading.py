@@ -131,6 +131,11 @@ def read_predictions(
     given = _given_labels(labels, request, label_column, parts.n_rows)
     if given is not None and parts.rows is not None and len(given[0]) == parts.n_rows:
         given = given[0][parts.rows], given[1]
+    return judge(name, request, parts, given)
+
+
+def judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
+    """What a file holds, checked, as predictions."""
     return (_judge_top_label if parts.layout.kind == "top_label" else _judge)(name, request, parts, given)
 
 

@@ -1,6 +1,6 @@
 """Pictures of results: they draw what evaluate and compare found and compute nothing."""
 
-from .draw import classwise_grid, dominance_chain, error_against_bins, ranking_bump, reliability, trend
+from .draw import classwise_grid, dominance_chain, error_against_bins, evidence, ranking_bump, reliability, trend
 from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "classwise_grid",
     "dominance_chain",
     "error_against_bins",
+    "evidence",
     "kernel_regression",
     "leave_one_out_bandwidth",
     "ranking_bump",

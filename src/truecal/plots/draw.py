@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison
     from ..evaluation.measuring import ErrorValue, Reliability
     from ..evaluation.model import Evaluation
+    from ..inference.monitoring import Monitor
 
 Array = NDArray[Any]
 
@@ -26,6 +27,7 @@ MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
 
 _BAND = "#999999"
+_PAST_ALARM = 4  # powers of ten above an alarm that are shown
 _FEW = 6  # series up to which intervals are shaded and the legend fits inside
 
 
@@ -56,13 +58,13 @@ def _plain(text: Any) -> str:
 
 
 def reliability(
-    source: Reliability | Evaluation, *, view: int = 0, ax: Any = None, label: str | None = None, color: str = COLORS[0]
+    source: Reliability | Evaluation, *, view: int = 0, ax: Any = None, label: str | None = None, **style: Any
 ) -> Any:
     """Reliability diagram: how often it came against how likely it was said to be, bin by bin.
 
     The grey band is where a calibrated model's points would fall; bars at the bottom show how full each bin is.
     `source` is an Evaluation (its confidence diagram) or one of its `reliability` values; `view` is the class of a
-    classwise diagram.
+    classwise diagram; `style` is that of the curve, such as color.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
@@ -82,7 +84,8 @@ def reliability(
         low, high = diagram.low[view][full], diagram.high[view][full]
         ax.fill_between(x, low, high, color=_BAND, alpha=0.35, linewidth=0, label="calibrated", zorder=1)
     ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
-    ax.plot(x, y, color=color, marker="o", markersize=4, linewidth=1.4, label=_plain(label or "observed"), zorder=3)
+    curve: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 4, "linewidth": 1.4, "zorder": 3}
+    ax.plot(x, y, label=_plain(label or "observed"), **curve | style)
     ax.set(xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return ax
@@ -245,4 +248,44 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
     ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")
     ax.set(ylabel=f"{_formula(comparison.symbol(error))} / largest", xlabel="dominance chain, best first")
     _legend(ax, len(counts))
+    return ax
+
+
+def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
+    """The e-value of a monitor over its rows, with those of its processes, the height of an alarm, and when it came.
+
+    Lines end at ten thousand times that height: what is beyond is as sure.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> from truecal import plots
+    >>> monitor = tc.monitor()
+    >>> _ = monitor.update([0, 1, 1, 0] * 50, [.2, .9, .6, .1] * 50)
+    >>> ax = plots.evidence(monitor)
+    >>> ax.get_ylabel()
+    'e-value'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(7.0, 3.8))
+    history, now = monitor.history, monitor.result()
+    height = -np.log10(monitor.alpha)
+    top = height + _PAST_ALARM  # infinite evidence is drawn there
+
+    def draw(log_evalues: Array, **line: Any) -> None:
+        ax.plot(history.rows, np.minimum(log_evalues / np.log(10), top), **line)
+
+    for i, (name, values) in enumerate(history.log_processes.items()):
+        draw(values, label=_plain(name), **{**_style(i), "marker": None, "linewidth": 1, "alpha": 0.8})
+    draw(history.log_evalues, color="#000000", linewidth=2, label="all together")
+    ax.axhline(height, color="#666666", linewidth=1, linestyle="--", label=f"alarm at {1 / monitor.alpha:.4g}")
+    if now.since is not None:
+        ax.axvline(now.since, color="#666666", linewidth=1, linestyle=":")
+        when = f"row {now.since}" if now.since_time is None else f"row {now.since}, {now.since_time}"
+        ax.annotate(
+            _plain(when), (now.since, top), xytext=(3, -3), textcoords="offset points", va="top", fontsize="small"
+        )
+    ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
+    ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
+    ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:.0f}}}$")
+    ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return ax

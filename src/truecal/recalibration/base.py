@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from truecal.backends import device_backend, is_tensor, namespace, on_device
 from truecal.backends.numpy import softmax
 from truecal.core.data import (
     as_array,
@@ -71,6 +73,16 @@ def blocks(n: int, k: int) -> list[slice]:
     return list(row_blocks(n, 8 * k, BLOCK_BYTES))
 
 
+def device_logits() -> Any:
+    """The module for logits on a GPU, which needs torch."""
+    return importlib.import_module("truecal.recalibration.device")
+
+
+def on_cpu(x: Any) -> Any:
+    """Labels and weights where numpy reads them."""
+    return device_backend().on_cpu(x) if on_device(x) else x
+
+
 def read_logits(values: Floats) -> Logits:
     """The logits with the extremes of their rows, which also tell in one pass whether they are logits."""
     n, k = values.shape
@@ -85,6 +97,8 @@ def read_logits(values: Floats) -> Logits:
 
 def softmax_of(values: Floats) -> Floats:
     """The softmax of each row, for logits of any size."""
+    if is_tensor(values):
+        return values.softmax(1)  # type: ignore[no-any-return, attr-defined]  # a tensor
     with np.errstate(over="ignore"):  # the difference of two huge logits is -inf, whose exponential is the right 0
         return softmax(values)
 
@@ -111,6 +125,7 @@ def read_weights(sample_weight: Any, n: int) -> tuple[Float64s, float]:
     The power comes from the weights as given: `check_weights` may choose a unit of its own, on which no error depends,
     but a prior does.
     """
+    sample_weight = on_cpu(sample_weight)
     weight = check_weights(sample_weight, n)
     if weight is None:
         return np.ones(n), 1.0
@@ -132,6 +147,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     labels: ArrayLike | None = None
     space: str = "logits"
     floor: float | None = None
+    takes_tensors: ClassVar[bool] = False  # whether the map is fitted and applied where logits on a GPU lie
 
     @classmethod
     def from_probabilities(cls, **params: Any) -> Self:
@@ -181,12 +197,16 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of largest recalibrated probability; the first one wins a tie."""
         check_is_fitted(self)
-        top = np.argmax(self._logits(self._read(X, reset=False)), axis=1)
+        logits = self._logits(self._read(X, reset=False))
+        top = logits.argmax(1).cpu().numpy() if is_tensor(logits) else np.argmax(logits, axis=1)
         return np.asarray(self.classes_[top])
 
     def _read(self, X: Any, *, reset: bool) -> Logits:
         if self.space not in ("logits", "probabilities"):
             raise ValueError(f"space must be 'logits' or 'probabilities', got {shown(self.space)}")
+        if on_device(X) and self.takes_tensors and self.space == "logits" and self.floor is None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return device_logits().read_logits(X)  # type: ignore[no-any-return]
         if self.space == "logits" and self.floor is not None:
             raise ValueError(
                 f"floor={shown(self.floor)} cannot apply to logits, which have no smallest probability; "
@@ -222,7 +242,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def _read_labels(self, y: Any, n: int, k: int) -> Codes:
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None")
-        y = column_or_1d(as_array(y, "y"), warn=True)
+        y = column_or_1d(as_array(on_cpu(y), "y"), warn=True)
         if len(y) != n:
             raise ValueError(f"numbers of rows disagree: X has {n}, y has {len(y)}")
         if y.dtype.kind == "f" and (fractional := y != np.floor(y)).any():
@@ -243,8 +263,8 @@ def _refuse_probabilities(logits: Logits, name: str) -> None:
     """Rows in [0, 1] that all sum to 1: their softmax would be a nearly uniform prediction that nobody made."""
     if logits.bottom.min() < -ROUNDING or logits.top.max() > 1 + ROUNDING:
         return
-    sums = logits.values.sum(axis=1, dtype=np.float64)
-    if (np.abs(sums - 1) <= ROW_SUM_SLACK).all():
+    sums = logits.values.sum(axis=1, dtype=namespace(logits.values).float64)
+    if (abs(sums - 1) <= ROW_SUM_SLACK).all():
         raise ValueError(
             f"X looks like probabilities (entries in [0, 1], every row sums to 1), and {name}() takes logits: "
             f"use {name}.from_probabilities(), or give the logits"

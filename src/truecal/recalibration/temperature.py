@@ -5,11 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, ValidationData, blocks
+from truecal.backends import is_tensor
+from truecal.recalibration.base import (
+    Codes,
+    Float64s,
+    Floats,
+    Logits,
+    ScoreMap,
+    ValidationData,
+    blocks,
+    device_logits,
+)
 
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
@@ -55,12 +66,16 @@ class Slopes:
 
 def label_gap(data: ValidationData) -> Float64s:
     """The logit of each row's own class, less the largest of the row."""
+    if is_tensor(data.logits.values):
+        return device_logits().own_logits(data.logits.values, data.y) - data.logits.top  # type: ignore[no-any-return]
     return np.asarray(data.logits.values[np.arange(len(data.y)), data.y] - data.logits.top)
 
 
 def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Float64s, Float64s]]:
     """Blocks of rows that stay in the cache: x = b (z - max z), at least GONE, and room for as many numbers."""
     n, k = logits.values.shape
+    if is_tensor(logits.values):
+        return  # their rows are summed where they lie
     parts = blocks(n, k)
     first, second = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
     for rows in parts:
@@ -76,6 +91,9 @@ def slopes_at(data: ValidationData, b: float) -> Slopes:
     sums = np.zeros(2)
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
         label = b * label_gap(data)
+        if is_tensor(data.logits.values):
+            mean, variance = device_logits().row_moments(data.logits.values, b)
+            sums += np.array([mean - label, variance]) @ data.weight
         for rows, x, e in exponents(data.logits, b):
             np.exp(x, out=e)
             total = e.sum(axis=1)
@@ -91,6 +109,9 @@ def excess_at(data: ValidationData, b: float) -> tuple[float, float]:
     """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
     sums = np.zeros(2)
     with np.errstate(over="ignore"):
+        if is_tensor(data.logits.values):
+            ties, rest, moment = device_logits().row_excess(data.logits.values, b)
+            sums += np.array([np.log1p(rest / ties), moment / (ties + rest)]) @ data.weight
         for rows, x, e in exponents(data.logits, b):
             np.exp(x, out=e)
             largest = data.logits.values[rows] == data.logits.top[rows, None]
@@ -165,6 +186,8 @@ def row_spans(logits: Logits) -> Float64s:
     """Largest minus smallest possible logit of each row."""
     bottom = logits.bottom
     if logits.excluded:
+        if is_tensor(logits.values):
+            return np.asarray(logits.top - device_logits().smallest(logits.values))
         bottom = np.min(logits.values, axis=1, where=np.isfinite(logits.values), initial=np.inf)
     return np.asarray(logits.top - bottom)
 
@@ -234,7 +257,8 @@ class TemperatureScaling(ScoreMap):
 
     Two kinds of data have their optimum at infinity; there the temperature is bounded, within 1e-9 nats of the best
     cross-entropy, with a ConvergenceWarning: no sample misclassified (T tends to 0), and labels that agree with the
-    logits no better than chance (T tends to infinity). The order of the classes never changes.
+    logits no better than chance (T tends to infinity). The order of the classes never changes. Logits on a GPU are
+    summed there, and mapped to tensors.
 
     Parameters: `labels`, the sorted classes of the columns (default: y holds column indices); `space` and `floor`, see
     `from_probabilities`. Attributes: `temperature_`, `classes_`, `n_features_in_`.
@@ -248,6 +272,8 @@ class TemperatureScaling(ScoreMap):
     [[0.75, 0.25]]
     """
 
+    takes_tensors: ClassVar[bool] = True
+
     def _fit(self, data: ValidationData) -> None:
         self.temperature_, trouble = best_temperature(data)
         if trouble:
@@ -259,6 +285,9 @@ class TemperatureScaling(ScoreMap):
 
 def divide(logits: Logits, temperature: float) -> Floats:
     """Logits over the temperature; where that overflows, less their row maximum, which changes no probability."""
+    if is_tensor(logits.values):
+        gaps: Any = logits.values
+        return ((gaps.double() - gaps.amax(1, keepdim=True)) / temperature).to(gaps.dtype)  # type: ignore[no-any-return]
     dtype = np.promote_types(logits.values.dtype, np.float32)
     least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
     finite = logits.bottom[np.isfinite(logits.bottom)]

@@ -1,4 +1,4 @@
-"""The pictures of docs/why-truthful.md: python docs/why_truthful.py."""
+"""The two pictures of docs/why-truthful.md, drawn from simulated outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 import truecal as tc
 
-HERE = Path(__file__).parent
 CASES, REPEATS, BINS = 300, 400, 15
 HONEST, IGNORANT = "#1f6fb4", "#d0661a"
 
@@ -29,7 +28,7 @@ def points(y: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     return mean, frequency, count[kept]
 
 
-def draw_noise() -> plt.Figure:
+def draw_noise(picture: Path) -> None:
     """One sample as both reliability diagrams: fifteen noisy points, and a single quiet one."""
     honest, ignorant, rng = worlds()
     y = (rng.random(CASES) < honest).astype(int)
@@ -42,10 +41,10 @@ def draw_noise() -> plt.Figure:
         ax.scatter(mean, frequency, s=20 + count, color=colour, zorder=3, clip_on=False)
         ax.set(title=f"{name}\nECE {tc.ece(y, u):.3f}", xlabel="predicted", xlim=(0, 1), ylim=(0, 1))
     axes[0].set_ylabel("how often it came")
-    return figure
+    figure.savefig(picture, dpi=110, metadata={"Software": None})
 
 
-def draw_pair() -> plt.Figure:
+def draw_pair(picture: Path) -> None:
     """Both forecasters in many samples, under ECE and under the score."""
     honest, ignorant, rng = worlds()
     samples = [(rng.random(CASES) < honest).astype(int) for _ in range(REPEATS)]
@@ -61,10 +60,4 @@ def draw_pair() -> plt.Figure:
         won = np.mean(np.less(*values))
         ax.set(title=f"{name}\nknowledge wins {won:.0%} of the time", xlabel="lower is better", yticks=[])
     axes[1].legend(frameon=False)
-    return figure
-
-
-if __name__ == "__main__":
-    for name, draw in (("why-truthful-noise", draw_noise), ("why-truthful-pair", draw_pair)):
-        draw().savefig(HERE / f"{name}.png", dpi=110, metadata={"Software": None})
-        print(name, flush=True)
+    figure.savefig(picture, dpi=110, metadata={"Software": None})

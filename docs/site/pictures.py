@@ -1,0 +1,75 @@
+"""The pictures of README and docs: `make pictures` makes them all, `python docs/site/pictures.py plots` one of them."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+def report(picture: Path) -> None:
+    """The first screen of the demo's report, with the diagrams of its best models."""
+    import chromium
+
+    with tempfile.TemporaryDirectory() as folder, chromium.launch() as browser:
+        subprocess.run([Path(sys.executable).with_name("truecal"), "demo", "--out", folder], check=True)
+        browser.open(Path(folder, "report.html"), width=1280, height=1150)
+        browser.screenshot(picture, whole=False)
+
+
+def plots(picture: Path) -> None:
+    """What the example of docs/plots.md draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        doctest.testfile(str(DOCS / "plots.md"), module_relative=False, encoding="utf-8", raise_on_error=True)
+        shutil.copy("comparison.png", picture)
+        os.chdir(ROOT)
+
+
+def growth(picture: Path) -> None:
+    """Nanoseconds per prediction as sizes grow: measured, so it is another picture on another machine."""
+    from benchmarks.core import growth as draw
+
+    draw(picture)
+
+
+def noise(picture: Path) -> None:
+    """One sample as the reliability diagrams of who knows and who does not."""
+    from why_truthful import draw_noise
+
+    draw_noise(picture)
+
+
+def pair(picture: Path) -> None:
+    """The same two in many samples, under ECE and under the score."""
+    from why_truthful import draw_pair
+
+    draw_pair(picture)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "report": report,
+    "plots": plots,
+    "growth": growth,
+    "why-truthful-noise": noise,
+    "why-truthful-pair": pair,
+}
+
+
+def main(names: list[str]) -> None:
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    for name in names or PICTURES:
+        PICTURES[name](DOCS / f"{name}.png")
+        print(f"docs/{name}.png")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

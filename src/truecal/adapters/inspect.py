@@ -1,0 +1,58 @@
+"""calibration: a metric of inspect_ai over scores that carry a confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.extras import require
+from ..io.inspect_log import CONFIDENCE, HITS
+from .numbers import PAIR_NUMBERS, Pair, numbers_of_pairs
+
+__all__ = ["calibration"]
+
+_metric = require("inspect_ai.scorer", "inspect").metric
+
+
+@_metric  # type: ignore[untyped-decorator]  # the framework comes without types where it is absent
+def calibration(confidence: str = CONFIDENCE, cluster: str | None = None) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Score, gap in points with its interval, p-value, ECE and accuracy of answers that state their confidence.
+
+    Scores must be C or I, or 1 or 0, with a number from 0 to 1 under `confidence` in the metadata of the score or of
+    the sample. `cluster` names a key of the sample's metadata, as it does in inspect_ai's `stderr`: samples that share
+    it are not independent, and the test, which needs independent ones, is left out.
+    """
+
+    def measure(scores: Sequence[Any]) -> dict[str, Any]:
+        if not scores:
+            return {}
+        groups = None if cluster is None else [_cluster(score, cluster) for score in scores]
+        found = numbers_of_pairs([_pair(score, confidence) for score in scores], groups)
+        return {name: found[name] for name in PAIR_NUMBERS if name in found}
+
+    return measure
+
+
+def _pair(sample: Any, key: str) -> Pair:
+    score = sample.score
+    stated = next((m[key] for m in (score.metadata, sample.sample_metadata) if m and m.get(key) is not None), None)
+    if isinstance(stated, bool) or not isinstance(stated, (int, float)):
+        raise ValueError(
+            f"calibration: expected a number under {key!r} in the metadata of the score or of sample "
+            f"{sample.sample_id!r}, got {stated!r}"
+        )
+    if not isinstance(score.value, (str, bool, int, float)) or score.value not in HITS:
+        raise ValueError(
+            f"calibration: expected a score of C or I, or 1 or 0, for sample {sample.sample_id!r}, got {score.value!r} "
+            "(several epochs need a reducer that keeps one of these, such as 'mode')"
+        )
+    return HITS[score.value], float(stated)
+
+
+def _cluster(sample: Any, key: str) -> Any:
+    found = (sample.sample_metadata or {}).get(key)
+    if found is None:
+        raise ValueError(
+            f"calibration: expected a cluster under {key!r} in the metadata of sample {sample.sample_id!r}"
+        )
+    return found

@@ -1,0 +1,182 @@
+"""Scorers for scikit-learn's searches: minus a measure of a fitted classifier, with its labels and weights."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final
+
+import numpy as np
+
+from ...baselines import ERRORS, Baseline
+from ...core.data import as_array, check_labels, shown
+from ...core.errors import CalibrationError, Scale, get_error
+from ...core.extras import require
+from ...core.losses import LOSSES, Loss
+from ...core.properties import Binary, Outcomes, TopLabel
+from ...core.types import Array
+from .predictions import columns_of, positive_column, predict
+
+Measure = CalibrationError | Baseline | Loss
+
+_NO_GAP = (
+    "measure='gap' cannot apply: a model that knows nothing and predicts base rates has gap 0, and a search would "
+    "choose it; use scorer('score'), which is loss + gap², and read the gap of the chosen model with evaluate()"
+)
+
+
+@final
+@dataclass(frozen=True)
+class Scorer:
+    """A measure as scikit-learn's scorers are: called as scorer(estimator, X, y), and the greater the better.
+
+    The value is minus the measure, which is why the name begins with neg_. Labels are those of `estimator.classes_`; a
+    label that the estimator never saw had probability 0. `set_score_request` gives a scorer that asks for weights.
+    """
+
+    measure: Measure
+    scale: Scale = "raw"
+    pos_label: Any = None
+    sample_weight: bool | str | None = None
+    """Whether the scorer asks for sample weights where scikit-learn routes metadata: as `set_score_request` says."""
+
+    @property
+    def __name__(self) -> str:
+        named = self.measure.__name__
+        if self.scale == "raw":
+            return f"neg_{named}"
+        return "neg_score" if named == "confidence" else f"neg_{named}_score"
+
+    def __repr__(self) -> str:
+        return f"<scorer {self.__name__}>"
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        proba, classes = predict(estimator, X)
+        y = as_array(y, "y")
+        wanted = np.union1d(classes, y) if _alike(classes, y) else classes
+        return -self._value(y, columns_of(proba, classes, wanted), wanted, sample_weight)
+
+    def _value(self, y: Array, proba: Array, classes: Array, weight: Any) -> float:
+        measure, options = self.measure, {} if self.scale == "raw" else {"scale": self.scale}
+        if isinstance(measure, Loss) or not isinstance(measure.property, Binary):
+            call: Callable[..., float] = measure
+            return float(call(y, proba, sample_weight=weight, labels=classes, **options))
+        column = positive_column(classes, self.pos_label)
+        came = check_labels(y, 2, classes, "y") == column
+        return float(replace(measure, property=Binary())(came, proba[:, column], sample_weight=weight, **options))
+
+    def set_score_request(self, *, sample_weight: bool | str | None) -> Scorer:
+        """The same scorer that asks for sample weights (True), does not (False), or takes them under another name."""
+        return replace(self, sample_weight=sample_weight)
+
+    def get_metadata_routing(self) -> Any:
+        """What scikit-learn's routing asks a scorer: the metadata it wants."""
+        request = require("sklearn.utils.metadata_routing", "recalibration").MetadataRequest(owner=self)
+        request.score.add_request(param="sample_weight", alias=self.sample_weight)
+        return request
+
+
+def _alike(one: Array, two: Array) -> bool:
+    """Whether both hold texts or both hold numbers: only then can labels be looked up."""
+    return (one.dtype.kind in "US") == (two.dtype.kind in "US") and two.ndim == 1
+
+
+def scorer(
+    measure: str | Measure = "score",
+    *,
+    error: str | CalibrationError | None = None,
+    n_bins: int | Literal["auto"] | None = None,
+    pos_label: Any = None,
+    **options: Any,
+) -> Scorer:
+    """A scorer for scikit-learn's cross_validate, GridSearchCV and the like: minus a measure, so greater is better.
+
+    measure: "score" (what to choose by: loss + gap², truthful), the name of a loss ("brier", "cross_entropy" ...) or of
+    a member of ERRORS, or one of those objects. `error` is what the score is about: by default the confidence. n_bins
+    is "auto" for the score and otherwise the measure's own default; further `options` are those of a named baseline.
+    `pos_label` is the positive class of measures of one probability: by default the second of two.
+
+    An error that is not truthful, such as ECE, may be watched but must not choose a model. The gap is refused: it is
+    least for a model that knows nothing.
+
+    >>> import truecal as tc
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 10.0]}, scoring=tc.scorer("score"))
+    >>> search.fit(X, load_iris().target_names[y]).best_params_
+    {'var_smoothing': 1e-09}
+    """
+    if isinstance(measure, str) and measure == "gap":
+        raise ValueError(_NO_GAP)
+    if isinstance(measure, str) and measure == "score":
+        found = _with_bins(get_error("confidence" if error is None else error), "auto" if n_bins is None else n_bins)
+        if not found.truthful:
+            raise ValueError(
+                f"error must be truthful for a score to choose by; {found.__name__} is not: {found.reason}"
+            )
+        return Scorer(found, "score", pos_label, **_no_more(options))
+    if error is not None:
+        raise ValueError(f"error={shown(error)} cannot apply: it says what the score is about")
+    return Scorer(_changed(_measure(measure), n_bins, options), "raw", pos_label)
+
+
+def _measure(measure: Any) -> Measure:
+    if isinstance(measure, str):
+        known: dict[str, Measure] = {**LOSSES, **ERRORS}
+        if measure not in known:
+            close = difflib.get_close_matches(measure, ("score", *known), 3, 0.3)
+            raise ValueError(
+                f"measure must be 'score', the name of a loss or of a member of ERRORS, got {shown(measure)}; "
+                f"close to it: {', '.join(map(repr, close)) or 'nothing'}, and truecal.SCORERS has all"
+            )
+        measure = known[measure]
+    if not isinstance(measure, (CalibrationError, Baseline, Loss)):
+        raise TypeError(f"measure must be a name, a loss or a member of ERRORS, got {shown(measure)}")
+    if not _of_classes(measure):
+        raise ValueError(
+            f"measure={shown(measure.__name__)} cannot apply: it takes outcomes of its own, and a classifier is scored "
+            "on its labels; for the confidence in the top class use 'confidence'"
+        )
+    return measure
+
+
+def _of_classes(measure: Measure) -> bool:
+    """Whether a measure takes labels and the probabilities of their classes."""
+    return isinstance(measure, Loss) or not isinstance(measure.property, (Outcomes, TopLabel))
+
+
+def _changed(measure: Measure, n_bins: Any, options: dict[str, Any]) -> Measure:
+    """The measure at another number of bins, and a baseline with other options."""
+    if isinstance(measure, Baseline):
+        return measure.with_options(**options, **({} if n_bins is None else {"n_bins": n_bins}))
+    _no_more(options)
+    if n_bins is None:
+        return measure
+    if isinstance(measure, Loss):
+        raise ValueError(f"n_bins={shown(n_bins)} cannot apply to a loss")
+    return _with_bins(measure, n_bins)
+
+
+def _with_bins(error: CalibrationError, n_bins: Any) -> CalibrationError:
+    if n_bins == "auto" and not error.binning.has_counts:
+        return error
+    changed = error.with_bins(n_bins)
+    if changed.binning.several:
+        raise ValueError(f"n_bins must be one number: a scorer gives one value, got {shown(n_bins)}")
+    return changed
+
+
+def _no_more(options: Mapping[str, Any]) -> dict[str, Any]:
+    if options:
+        raise TypeError(f"scorer has no option {next(iter(options))!r} for this measure")
+    return {}
+
+
+SCORERS: dict[str, Scorer] = {
+    made.__name__: made
+    for made in (scorer(), *(Scorer(each) for each in (*LOSSES.values(), *ERRORS.values()) if _of_classes(each)))
+}
+"""Every scorer by its name, neg_score first: those of all losses and of every member of ERRORS about labels."""

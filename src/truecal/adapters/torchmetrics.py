@@ -1,0 +1,188 @@
+"""CalibrationMetric: calibration errors as a torchmetrics Metric, whose states are the sums of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from torch import Tensor
+
+from ..core.data import check_positive_int, shown
+from ..core.errors import SCALES, CalibrationError, Scale, get_error
+from ..core.extras import require
+from ..core.properties import Binary, Classwise, Confidence
+from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth, FixedRule
+from ..core.table import BinTable, Totals
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric
+else:
+    Metric = require("torchmetrics", "torchmetrics").Metric
+
+_CELLS = ("count", "outcome", "residual", "residual_sq", "cell_weight_sq")
+_TOTALS = tuple(field.name for field in fields(Totals))
+
+
+@final
+class CalibrationMetric(Metric):
+    """A calibration error over batches and processes, in constant memory: the states are sums over fixed cells.
+
+    error: "confidence", "classwise" or "binary", with "_l1" for the usual ECE, or a CalibrationError of one of these
+    over EqualWidth or Edges. A name gives what is checked and the norm; the cells are n_bins intervals of equal width,
+    or those between `edges`. Quantile bins need all predictions at once: freeze their edges on earlier predictions and
+    pass them. scale: "score" (what to rank by, lower is better; the default), "raw", "loss" or "bins"; l1 errors have
+    "raw" alone, which is their default.
+
+    Predictions are probabilities, (N, C, ...) or, for "binary", of any shape; with logits=True their softmax, or
+    sigmoid, is taken. Nothing is guessed from values. Rows with target ignore_index do not count. Sums are in float64
+    whatever the model's precision.
+
+    >>> import torch
+    >>> from truecal.adapters.torchmetrics import CalibrationMetric
+    >>> metric = CalibrationMetric("confidence", n_bins=10)
+    >>> metric.update(torch.tensor([[.8, .2], [.6, .4]]), torch.tensor([0, 1]))
+    >>> metric.update(torch.tensor([[.3, .7]]), torch.tensor([1]))
+    >>> round(metric.compute().item(), 6)
+    0.496667
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+
+    cells: Tensor
+    totals: Tensor
+    largest: Tensor
+
+    def __init__(
+        self,
+        error: str | CalibrationError = "confidence",
+        *,
+        num_classes: int | None = None,
+        n_bins: int | None = None,
+        edges: Any = None,
+        scale: Scale | None = None,
+        logits: bool = False,
+        ignore_index: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.error = _over_fixed_cells(get_error(error), n_bins, edges, named=isinstance(error, str))
+        self.scale = _scale(scale, self.error)
+        self.logits, self.ignore_index = bool(logits), ignore_index
+        views = _views(self.error, num_classes)
+        self._empty = BinTable.empty(self.error.property, self.error.binning, views=views, dtype="float32")
+        shape = (len(_CELLS), *self._empty.count.shape)
+        self.add_state("cells", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum", persistent=True)
+        self.add_state("totals", torch.zeros(len(_TOTALS), dtype=torch.float64), dist_reduce_fx="sum", persistent=True)
+        self.add_state("largest", torch.zeros((), dtype=torch.float64), dist_reduce_fx="max", persistent=True)
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Add a batch: predictions, then labels, as torchmetrics has it; a batch of no rows adds nothing."""
+        p, y, w = self._rows(preds, target, sample_weight)
+        if len(p) == 0:
+            return
+        (table,) = self.error.tables(y, p, sample_weight=w)
+        if table.views != self._empty.views:
+            raise ValueError(f"preds have {table.views} classes and num_classes is {self._empty.views}")
+        totals = {name: getattr(table.totals, name) for name in _TOTALS} | {"residual_sq": table.loss_total}
+        about: dict[str, Any] = {"dtype": torch.float64, "device": self.cells.device}
+        self.cells = self.cells + torch.stack([torch.as_tensor(getattr(table, name), **about) for name in _CELLS])
+        self.totals = self.totals + torch.tensor(list(totals.values()), **about)
+        self.largest = torch.maximum(self.largest, torch.tensor(table.totals.largest, **about))
+
+    def _rows(
+        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One row per prediction, without those to be ignored; probabilities."""
+        p, y = preds.detach(), target.reshape(-1)
+        if isinstance(self.error.property, Binary):
+            p = p.reshape(-1)
+        elif p.ndim > 2:
+            p = p.movedim(1, -1).reshape(-1, p.shape[1])
+        if self.logits:
+            wide = p.double() if p.dtype == torch.float64 else p.float()
+            p = wide.sigmoid() if isinstance(self.error.property, Binary) else wide.softmax(1)
+        w = None if sample_weight is None else sample_weight.reshape(-1)
+        if self.ignore_index is None:
+            return p, y, w
+        kept = y != self.ignore_index
+        return p[kept], y[kept], None if w is None else w[kept]
+
+    @property
+    def table(self) -> BinTable:
+        """The table of everything seen so far, for reliability diagrams and other numbers."""
+        count, outcome, residual, residual_sq, weight_sq = self.cells.cpu().numpy()
+        names = dict(zip(_TOTALS, self.totals.tolist(), strict=True))
+        totals = Totals(**names | {"rows": round(names["rows"]), "largest": float(self.largest)})
+        empty = self._empty
+        sums = (count, outcome, residual, empty.tie_variance, residual_sq)
+        about: dict[str, Any] = {"joint": empty.joint, "bounds": empty.bounds, "edges": empty.edges}
+        return BinTable(empty.kind, empty.rule, *sums, totals, weight_sq=weight_sq, **about)
+
+    def compute(self) -> Tensor:
+        """The value on the asked scale, as a float64 tensor; NaN before the first row."""
+        table = self.table
+        value = float("nan") if table.rows == 0 else self._value(table)
+        return torch.tensor(value, dtype=torch.float64, device=self.cells.device)
+
+    def _value(self, table: BinTable) -> float:
+        if self.scale == "score":
+            return self.error.parts_of_table(table).score
+        factors = {"raw": 1.0, "loss": table.totals.weight**2 / table.totals.weight_sq}
+        (size,) = self.error.binning.sizes(table.rows, table.views, table.bounds)
+        return self.error.of_table(table) * factors.get(self.scale, size)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """A plot of the present value, or of several from `forward` or `compute`."""
+        return self._plot(val, ax)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "") -> Any:
+        """Move the sums where `fn` would, and leave them in float64: rounded sums could not be added to any more."""
+
+        def moved(x: Tensor) -> Tensor:
+            return x.to(fn(x.new_empty(0)).device) if x.dtype == torch.float64 else fn(x)
+
+        return super()._apply(moved, exclude_state)
+
+
+def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named: bool) -> CalibrationError:
+    """The error over cells that are fixed in advance, the only ones whose sums can be added up over batches."""
+    if not isinstance(error.property, (Binary, Classwise, Confidence)):
+        raise ValueError(f"error must be of confidence, classwise or binary predictions, got {error.property.kind}")
+    if not named and (n_bins is not None or edges is not None):
+        raise ValueError("n_bins and edges cannot apply: error is a CalibrationError, which has its own cells")
+    if n_bins is not None and edges is not None:
+        raise ValueError("give n_bins or edges, not both")
+    rule: BinningRule = error.binning
+    if named:
+        count = DEFAULT_BINS if n_bins is None else check_positive_int(n_bins, "n_bins")
+        rule = EqualWidth(count) if edges is None else Edges(edges)
+    if not isinstance(rule, FixedRule) or rule.several or getattr(rule, "n_bins", None) == "auto":
+        raise ValueError(
+            f"{shown(rule)} needs all predictions at once; batches need cells fixed in advance: EqualWidth with one "
+            "count, or Edges, for example quantiles frozen on earlier predictions"
+        )
+    corrected = error.corrected if isinstance(error.property, Confidence) else "auto"
+    return CalibrationError(error.property, rule, error.norm, corrected)
+
+
+def _scale(scale: Scale | None, error: CalibrationError) -> Scale:
+    if scale is None:
+        return "raw" if error.norm == "l1" else "score"
+    if scale not in SCALES:
+        raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
+    if scale != "raw" and error.norm == "l1":
+        raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
+    return scale
+
+
+def _views(error: CalibrationError, num_classes: int | None) -> int:
+    if not isinstance(error.property, Classwise):
+        return 1
+    if num_classes is None:
+        raise ValueError("num_classes is needed for a classwise error: every process must know the size of its sums")
+    return check_positive_int(num_classes, "num_classes")

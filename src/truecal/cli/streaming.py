@@ -1,0 +1,127 @@
+"""Which tables are read in batches: those larger than the memory budget, folders and globs; and what that rules out."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from truecal.core.extras import require
+from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset, open_dataset
+from truecal.io.failures import failure
+
+from .loading import split_kind
+from .options import Measuring, Reading, file_of, split
+
+WORK = 4
+"""Measuring in memory takes about so many times what the predictions take."""
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(K|M|G|T|KI|MI|GI|TI)?B?", re.IGNORECASE)
+
+
+def budget(memory: str | None) -> int:
+    """Bytes that a run may take: as said, such as 2GB, or a quarter of what is free."""
+    if memory is None:
+        return available_memory() // 4
+    found = _SIZE.fullmatch(memory.strip())
+    if found is None or float(found[1]) <= 0:
+        raise typer.BadParameter(f"expected a size such as 500MB or 2GB, got {memory!r}", param_hint="--memory")
+    return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> list[Dataset] | None:
+    """The files as tables to be read in batches, or None where they are to be read into memory."""
+    places = [split_kind(file) for file in files]
+    given = {"--one-pass": measuring.one_pass, "--dask": measuring.dask, "--workers": measuring.workers}
+    asked = [option for option, value in given.items() if value]
+    if not all(can_stream(path) for path, _ in places):
+        if asked:
+            raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=asked[0])
+        return None
+    forced = bool(asked) or any(is_dataset(path) for path, _ in places)
+    if not forced and sum(path.stat().st_size for path, _ in places if path.is_file()) * WORK < budget(
+        measuring.memory
+    ):
+        return None  # typed tables are packed, but hardly to less than a quarter
+    datasets = [_open(path, kind, reading, measuring) for path, kind in places]
+    needed = WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
+    if not forced and needed <= budget(measuring.memory):
+        return None
+    _refuse_options(reading, measuring, datasets[0].path)
+    return datasets
+
+
+def _open(path: Path, kind: Any, reading: Reading, measuring: Measuring) -> Dataset:
+    options = {**reading.arguments, "kind": kind}
+    options["logits"] = options["logits"] and kind is None
+    for_csv = ("header", "length_normalized")
+    options = {name: value for name, value in options.items() if name not in for_csv}
+    return open_dataset(path, weight=measuring.weights, **options)
+
+
+def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
+    """What needs all rows at once is refused before any work."""
+    given = {
+        "--labels": reading.labels,
+        "--temperature": reading.temperature or None,
+        "--by": measuring.by,
+        "--groups": measuring.groups,
+        "--weights FILE": measuring.weights if measuring.weights and file_of(measuring.weights) else None,
+    }
+    used = [option for option, value in given.items() if value is not None]
+    if used:
+        raise failure(
+            path,
+            f"expected no {' and no '.join(used)}, the table is read in batches: labels and weights are columns of it; "
+            "with enough --memory it is read as a whole",
+        )
+
+
+def refuse_test(file: Path) -> None:
+    """The resampling test has no form without the rows."""
+    path, _ = split_kind(file)
+    if is_dataset(path):
+        raise failure(
+            path, "expected one file: the calibration test draws labels for every row and needs all rows in memory"
+        )
+
+
+def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: Any) -> Any:
+    """The evaluation of one table or the comparison of several, in this process or on a cluster."""
+    from truecal.scale import cluster, files
+
+    settings = measuring.settings()
+    options = {"errors": split(measuring.errors), "n_bins": settings["n_bins"], "level": settings["level"]}
+    one = len(datasets) == 1
+    with _client(measuring) as client:
+        if client is not None:
+            options["edges"] = "uniform" if measuring.one_pass else None
+            if one:
+                return cluster.evaluate(datasets[0], client=client, **options)
+            return cluster.compare(datasets, client=client, **options)
+        options |= {"one_pass": measuring.one_pass, "progress": progress}
+        return files.evaluate_dataset(datasets[0], **options) if one else files.compare_datasets(datasets, **options)
+
+
+@contextmanager
+def _client(measuring: Measuring) -> Iterator[Any]:
+    """A client of the cluster that was asked for, None where none was."""
+    if measuring.dask is None and measuring.workers is None:
+        yield None
+        return
+    if measuring.dask is not None and measuring.workers is not None:
+        raise typer.BadParameter("cannot apply beside --dask, whose cluster has its workers", param_hint="--workers")
+    distributed = require("distributed", "scale")
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    if measuring.dask is not None:
+        with distributed.Client(measuring.dask) as client:
+            yield client
+        return
+    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**sizes, silence_logs=logging.ERROR) as local, distributed.Client(local) as client:
+        yield client

@@ -1,0 +1,304 @@
+"""Predictions larger than memory: a parquet or arrow file, or a folder or glob of them, read in checked batches."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from glob import escape, glob, has_magic
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truecal.core.types import Array
+from truecal.io.columnar import Table, open_table, table_types
+from truecal.io.columns import Request, find_label, find_layout
+from truecal.io.failures import FileError, failure, need, parsing, quote, readable
+from truecal.io.predictions import Predictions
+from truecal.io.reading import FORMATS, file_format, judge
+from truecal.io.source import extract
+from truecal.io.streams import arrow_file, split_suffix
+
+STREAMED = {"parquet": "parquet", "arrow": "ipc"}
+"""The formats that can be read in batches, as pyarrow calls them."""
+BATCH_ROWS = 1 << 17
+BATCH_BYTES = 1 << 24  # of predictions in a batch: wide tables come in fewer rows
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One model's predictions in one table, opened but not read."""
+
+    request: Request
+    name: str
+    n_rows: int
+    row_bytes: int
+    """What a row takes in memory, by the first rows."""
+    files: tuple[str, ...]
+    _dataset: Any
+    _types: dict[str, Any]
+    _columns: tuple[str, ...]
+    _head: Any
+    weight: str | None = None
+    skip: int = 0
+    """Rows of the first file that belong to another part of the table."""
+    file_rows: tuple[int, ...] | None = None
+    """For a part of a table: the rows of each of its files when it was divided."""
+
+    @property
+    def path(self) -> str:
+        return self.request.path
+
+    def head(self) -> Any:
+        """A few rows as they are stored."""
+        return next(self._checked(64))
+
+    def first(self) -> Predictions:
+        """The first rows, which say what kind of predictions these are."""
+        return self.judged(self._head)[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read: labels, predictions, weights."""
+        return self._columns
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """The rows of each group of rows, for each file: what parquet can read by itself."""
+        if not self._is_parquet:
+            raise failure(self.path, "expected parquet files, which can be read in parts")
+        with parsing(self.path, "tables of one form"):
+            return tuple(tuple(g.num_rows for g in f.row_groups) for f in self._dataset.get_fragments())
+
+    @cached_property
+    def _file_ends(self) -> list[int]:
+        """Where in the table each file ends."""
+        return list(accumulate(sum(file) for file in self._groups))
+
+    def breaks(self, rows: int) -> tuple[int, ...]:
+        """Where the table can be divided into parts of `rows` rows or a little more: after whole groups of rows."""
+        ends = list(accumulate(size for file in self._groups for size in file))
+        found = [0]
+        for end in ends:
+            if end - found[-1] >= rows:
+                found.append(end)
+        return (*found, *ends[-1:]) if found[-1] != ends[-1] else tuple(found)
+
+    def part(self, start: int, stop: int) -> Dataset:
+        """Some of the rows as a table of its own, small enough to be sent to where it is read."""
+        first, last = bisect_right(self._file_ends, start), bisect_left(self._file_ends, stop)
+        begin = self._file_ends[first - 1] if first else 0
+        files = tuple(os.path.abspath(file) for file in self.files[first : last + 1])  # for readers in other folders
+        rows = tuple(sum(file) for file in self._groups[first : last + 1])
+        mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - begin, "n_rows": stop - start}
+        return replace(self, **mine, _dataset=None, _head=None)
+
+    def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
+        """Checked predictions and weights of some rows after the other; `rows` asks for exactly so many at a time, so
+        that several datasets go in step."""
+        size = rows or self.batch_rows
+        start = 0
+        for batch in _of_size(self._record_batches(size), size) if rows else self._record_batches(size):
+            try:
+                yield self.judged(batch)
+            except FileError as error:
+                if not start:
+                    raise
+                raise FileError(f"{error} (rows are counted from row {start})") from error
+            start += len(batch)
+        if start != self.n_rows:
+            raise failure(self.path, f"expected {self.n_rows} rows, found {start}")
+
+    @property
+    def batch_rows(self) -> int:
+        return max(64, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
+
+    def _record_batches(self, size: int) -> Iterator[Any]:
+        """Rows as they are stored, one batch read while the last one is measured."""
+        batches = self._checked(size)
+        with ThreadPoolExecutor(1) as reader:
+            waiting = reader.submit(next, batches, None)
+            while (batch := waiting.result()) is not None:
+                waiting = reader.submit(next, batches, None)
+                yield batch
+
+    def _checked(self, size: int) -> Iterator[Any]:
+        for path, found in self._stored(size):
+            while True:
+                with parsing(path, "a table that can be read to its end"):
+                    batch = next(found, None)
+                    if batch is not None:
+                        batch.validate(full=True)
+                if batch is None:
+                    break
+                if len(batch):
+                    yield batch
+
+    def _stored(self, size: int) -> Iterator[tuple[str, Iterator[Any]]]:
+        """The batches of each file; of parquet by page, as its datasets hold whole groups of rows."""
+        columns = list(self._columns)
+        if not self._is_parquet:
+            with parsing(self.path, "a table that can be read to its end"):
+                yield self.path, self._dataset.to_batches(columns=columns, batch_size=size, batch_readahead=2)
+            return
+        parquet = need("pyarrow.parquet", "cli", "parquet files")
+        skip, left = self.skip, self.n_rows
+        for i, path in enumerate(self.files):
+            with parsing(path, "a parquet file"):
+                file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 20)
+                rows = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+            if self.file_rows is None:
+                left = sum(rows)  # all there are: `batches` counts them
+            elif sum(rows) != self.file_rows[i]:
+                raise failure(path, f"expected {self.file_rows[i]} rows as before, found {sum(rows)}")
+            with parsing(path, "a parquet file"):
+                groups, before = _overlapping(rows, skip, left)
+                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=True)
+            taken = min(sum(rows) - skip, left)
+            yield path, _trimmed(found, skip - before, taken)
+            skip, left = 0, left - taken
+
+    @property
+    def _is_parquet(self) -> bool:
+        return FORMATS[split_suffix(self.files[0])[1]] == "parquet"
+
+    def judged(self, batch: Any) -> tuple[Predictions, Array | None]:
+        """Checked predictions and weights of a batch of rows as they are stored."""
+
+        def one(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+            yield [batch.column(name) for name in columns]
+
+        source = open_table(Table(self.path, self._types, one, len(batch), False, batch.nbytes, by_column=True))
+        read = judge(self.name, self.request, extract(self.request, source, False), None)
+        if self.weight is None:
+            return read, None
+        weights = source.numbers((self.weight,), False)
+        return read, weights if read.rows is None else weights[read.rows]
+
+
+def is_dataset(path: str | os.PathLike[str]) -> bool:
+    """Whether a name stands for one table in several files: a folder, or a glob."""
+    place = os.fsdecode(path)
+    return os.path.isdir(place) or (not os.path.exists(place) and has_magic(place))
+
+
+def can_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether predictions at a path can be read in batches, by its name."""
+    place = os.fsdecode(path)
+    return is_dataset(place) or FORMATS.get(split_suffix(place)[1]) in STREAMED
+
+
+def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **options: Any) -> Dataset:
+    """Open a table, find its labels and predictions by the rules of `read_predictions`, and read nothing yet.
+
+    >>> import pathlib, tempfile
+    >>> import pyarrow, pyarrow.parquet
+    >>> from truecal.io.dataset import open_dataset
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for part in range(3):
+    ...         table = pyarrow.table({"label": [0, 1], "prob": [.25, .5]})
+    ...         pyarrow.parquet.write_table(table, pathlib.Path(folder, f"part-{part}.parquet"))
+    ...     dataset = open_dataset(folder)
+    ...     (dataset.n_rows, [read.proba.tolist() for read, _ in dataset.batches(rows=4)])
+    (6, [[0.25, 0.5, 0.25, 0.5], [0.25, 0.5]])
+    """
+    place = os.fsdecode(path)
+    files = _files(place)
+    form = file_format(files[0])
+    for other in files[1:]:
+        if file_format(other) != form:
+            raise failure(other, f"expected a file like {files[0]}, it is of another format")
+    arrow = need("pyarrow.dataset", "cli", "tables")
+    with parsing(place, "tables of one form"):
+        dataset = arrow.dataset(list(files), format=STREAMED[form])
+        n_rows = int(dataset.count_rows())
+        types = table_types(place, dataset.schema)
+    if not n_rows:
+        raise failure(place, "expected at least one row, the table has none")
+    name = readable(Path(place).stem if is_dataset(place) else split_suffix(place)[0])
+    opened = _opened(Request(place, **options), name, types, weight)
+    opened = replace(opened, n_rows=n_rows, files=files, _dataset=dataset)
+    head = opened.head()
+    return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
+
+
+def table_of(schema: Any, name: str, *, weight: str | None = None, **options: Any) -> Dataset:
+    """A table without files whose rows come from elsewhere as record batches of a schema, for `judged`."""
+    return _opened(Request(name, **options), name, table_types(name, schema), weight)
+
+
+def _opened(request: Request, name: str, types: dict[str, Any], weight: str | None) -> Dataset:
+    """A table of columns of these types, among which labels and predictions are found."""
+    source = open_table(Table(request.path, types, lambda columns, as_text: iter(())))
+    label, _ = find_label(request, source.forms, "column")
+    layout = find_layout(request, source.forms, label, "column")
+    found = (label, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
+    columns = tuple(dict.fromkeys(name for name in (*found, weight) if name is not None))
+    if weight is not None and weight not in types:
+        raise failure(request.path, f"expected a column of weights named {quote(weight)}, found none")
+    return Dataset(request, name, 0, 1, (), None, types, columns, None, weight)
+
+
+def _files(place: str) -> tuple[str, ...]:
+    """The files of a table: itself, those of a folder, or those that a glob matches, in the order of their names."""
+    if not is_dataset(place):
+        return (place,)
+    pattern = os.path.join(escape(place), "**", "*") if os.path.isdir(place) else place
+    found = [name for name in glob(pattern, recursive=True) if os.path.isfile(name)]
+    hidden = (name for name in found if os.path.basename(name).startswith((".", "_")))
+    known = sorted({*found} - {*hidden})
+    files = tuple(name for name in known if FORMATS.get(split_suffix(name)[1]) in STREAMED)
+    if not files:
+        raise failure(place, "expected parquet or arrow files, found none")
+    return files
+
+
+def _overlapping(sizes: Sequence[int], skip: int, rows: int) -> tuple[list[int], int]:
+    """Which of several groups hold some of the `rows` rows after the first `skip`, and how many rows come before."""
+    spans = list(pairwise(accumulate(sizes, initial=0)))
+    groups = [i for i, (begin, end) in enumerate(spans) if begin < skip + rows and end > skip]
+    return groups, spans[groups[0]][0] if groups else skip
+
+
+def _trimmed(batches: Iterator[Any], skip: int, rows: int) -> Iterator[Any]:
+    """`rows` rows after the first `skip`."""
+    for batch in batches:
+        kept = batch.slice(skip, rows)
+        skip = max(0, skip - len(batch))
+        rows -= len(kept)
+        yield kept
+        if not rows:
+            return
+
+
+def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:
+    """The same rows in batches of exactly `size`, but for the last."""
+    arrow = need("pyarrow", "cli", "tables")
+    waiting: list[Any] = []
+    held = 0
+    for batch in batches:
+        waiting.append(batch)
+        held += len(batch)
+        while held >= size:
+            table = arrow.Table.from_batches(waiting)
+            yield table.slice(0, size).combine_chunks().to_batches()[0]
+            rest = table.slice(size)
+            waiting, held = rest.to_batches(), len(rest)
+    if held:
+        yield arrow.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+
+
+def available_memory() -> int:
+    """Bytes that could be asked for now, as far as the system says; else 4 GiB."""
+    try:
+        with open("/proc/meminfo") as lines:
+            found = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
+        return 1024 * int(found)
+    except (OSError, StopIteration, ValueError):
+        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+        return int(np.clip(pages, 0, None)) * os.sysconf("SC_PAGE_SIZE") // 2 if pages > 0 else 4 << 30

@@ -1,0 +1,309 @@
+"""evaluate and compare on a Dask cluster: every worker counts its own rows, only tables and sketches move.
+
+Two passes. In the first each partition is sketched, labels unseen (KLL), and the merged sketch is frozen into edges,
+which are stored. In the second each partition becomes a stream over those edges. Streams merge in a tree whose shape
+depends on the number of partitions alone, in the order of their rows, so the result does not depend on which worker
+counted what, nor on how often: a task of a worker that died is done again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import reduce
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ..core.data import check_positive_int, shown
+from ..core.extras import require
+from ..core.rules import BinCounts
+from ..evaluation.comparison import Comparison
+from ..evaluation.model import Evaluation
+from ..io.columns import Request
+from ..io.dataset import Dataset
+from ..io.failures import one_line
+from .files import SKETCHED_NOTE, new_stream, sketch_step
+from .partitions import PART_ROWS, PartitionError, Work, array_work, file_work, frame_work, title
+from .reading import compare_streams
+from .stream import BLOCKS, Stream, empty_stream
+
+__all__ = ["PartitionError", "compare", "evaluate"]
+
+FAN_IN = 8
+"""So many streams are merged into one at each step of the tree."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run measures; the fields are keywords of `evaluate` and `compare`."""
+
+    errors: Sequence[str] | None = None
+    n_bins: BinCounts = "auto"
+    edges: Any = None
+    blocks: int = BLOCKS
+    labels: Any = None
+    pos_label: Any = 1
+    sample_weight: Any = None
+    part_rows: int | None = None
+
+
+def evaluate(
+    data: Any,
+    y_proba: Any = None,
+    *,
+    client: Any = None,
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    level: float = 0.95,
+    **options: Any,
+) -> Evaluation:
+    """`truecal.evaluate` on a cluster: of Dask arrays (labels, predictions), a Dask DataFrame, or parquet files.
+
+    `data` is a path (file, folder or glob of parquet) or a DataFrame, whose columns are found as `read_predictions`
+    finds them and may be named by its options, with weights in the column `weight`; or it holds labels, beside
+    `y_proba`. `client` is a `distributed.Client`, by default the current one; without any, threads of this process.
+
+    Further options are those of `stream`: `errors`, `n_bins`, `edges` ("uniform" for one pass; the `out` file of an
+    earlier run for its edges), `blocks`, and for arrays `labels`, `pos_label`, `sample_weight`. `out` is a file for
+    the state: the edges before the second pass, all sums after it (`Stream.load`). `part_rows` is the least number of
+    rows in a partition of parquet files. What needs the rows, the calibration test, is left out.
+
+    >>> import dask.array as da, numpy as np
+    >>> from truecal.scale import cluster
+    >>> rng = np.random.default_rng(0)
+    >>> chances = rng.random(20_000)
+    >>> y, p = rng.random(20_000) < chances, np.clip(chances + .1, 0, 1)
+    >>> y, p = da.from_array(y, chunks=5000), da.from_array(p, chunks=5000)
+    >>> cluster.evaluate(y, p, n_bins=10, edges="uniform").gap
+    gap of 9.4 points [8.9, 10.0], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
+    """
+    if y_proba is None:
+        models: Any = [data] if name is None and not _is_frame(data) else {name or "model": data}
+        y_true = None
+    else:
+        models, y_true = {name or "model": y_proba}, data
+    work, streams, notes = _run(y_true, models, client, None if out is None else [Path(out)], options)
+    return streams[0].result(level=level, name=work.names[0]).with_notes(notes)
+
+
+def compare(
+    data: Any,
+    models: Mapping[str, Any] | None = None,
+    *,
+    client: Any = None,
+    out: str | os.PathLike[str] | None = None,
+    level: float = 0.95,
+    **options: Any,
+) -> Comparison:
+    """`truecal.compare` on a cluster: labels and a mapping of names to predictions, all Dask arrays; or a mapping of
+    names to parquet paths or DataFrames (or a list of paths) of the same rows, whose labels are compared.
+
+    Options are those of `evaluate` here; `out` is a folder, with a state for each model in order.
+    """
+    y_true, tables = (None, data) if models is None else (data, models)
+    if not isinstance(tables, Mapping) and (isinstance(tables, (str, os.PathLike)) or not isinstance(tables, Sequence)):
+        raise TypeError(f"compare expects names and their predictions, or a list of paths, got {shown(tables)}")
+    if not tables:
+        raise ValueError("compare expects at least one model, got none")
+    states = None
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        states = _model_states(out, len(tables))
+    work, streams, notes = _run(y_true, tables, client, states, options)
+    return compare_streams(dict(zip(work.names, streams, strict=True)), level).with_notes(notes)
+
+
+def _model_states(folder: str | os.PathLike[str], models: int) -> list[Path]:
+    return [Path(folder, f"model-{i}.npz") for i in range(models)]
+
+
+def _run(
+    y_true: Any, models: Any, client: Any, states: list[Path] | None, options: dict[str, Any]
+) -> tuple[Work, list[Stream], list[str]]:
+    """Both passes: the rows, their streams, and notes on how they were read."""
+    own = {name: options.pop(name) for name in Settings.__dataclass_fields__ if name in options}
+    settings = Settings(**own)
+    scheduler = _Scheduler(client if client is not None else _current_client())
+    work = _work(y_true, models, settings, scheduler, options)
+    streams = [_blank(head, i, len(work.heads), work, settings) for i, head in enumerate(work.heads)]
+    passes = 1 if all(stream.frozen for stream in streams) else 2
+    if passes == 2:
+        step = 1 if work.n_rows is None else sketch_step(work.n_rows)
+        streams = scheduler.merged("observe", work, streams, step)
+        for stream in streams:
+            stream.freeze(work.n_rows)
+    _save(streams, states)
+    streams = scheduler.merged("count", work, [stream.without_rows() for stream in streams])
+    _save(streams, states)
+    parts, threads = len(work.partitions), "threads of one process" if scheduler.client is None else "a Dask cluster"
+    said = (
+        f"counted in {parts} partition{'s' * (parts > 1)} by {threads}, {'two passes' if passes == 2 else 'one pass'}"
+    )
+    return work, streams, [said, *([SKETCHED_NOTE] if passes == 2 else [])]
+
+
+def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
+    """The partitions of whatever was given."""
+    names = list(models) if isinstance(models, Mapping) else None
+    given = list(models.values()) if isinstance(models, Mapping) else list(models)
+    files = all(isinstance(one, (str, os.PathLike, Dataset)) for one in given)
+    if settings.part_rows is not None and not files:
+        raise ValueError("part_rows= is for files: arrays and DataFrames have partitions of their own")
+    if y_true is not None:
+        if options:
+            raise TypeError(f"{', '.join(options)}: options of tables, which cannot apply to arrays")
+        return array_work(y_true, models, settings.sample_weight)
+    for option, default in (("labels", None), ("pos_label", 1), ("sample_weight", None)):
+        if getattr(settings, option) is not default:
+            raise ValueError(f"{option}= is for arrays: labels and weights of tables are columns, weight='name'")
+    if unknown := options.keys() - {"weight", *(field.name for field in fields(Request))}:
+        raise TypeError(f"{', '.join(sorted(unknown))}: no option of evaluate, compare, stream or read_predictions")
+    if files:
+        rows = PART_ROWS if settings.part_rows is None else check_positive_int(settings.part_rows, "part_rows")
+        return file_work(given, names, rows, options)
+    if names is not None and all(_is_frame(one) for one in given):
+        return frame_work(given, names, scheduler.compute, options)
+    raise TypeError(
+        f"expected Dask arrays of labels and predictions, a Dask DataFrame, or a path of parquet files, "
+        f"got {', '.join(shown(one) for one in given)}; for arrays in memory there is truecal.evaluate"
+    )
+
+
+def _is_frame(data: Any) -> bool:
+    return bool(require("dask", "scale").is_dask_collection(data)) and hasattr(data, "columns")
+
+
+def _blank(head: Any, i: int, models: int, work: Work, settings: Settings) -> Stream:
+    """A stream without rows for one of the models; its edges may still be open."""
+    edges, errors, n_bins = settings.edges, settings.errors, settings.n_bins
+    if isinstance(edges, (str, os.PathLike)) and edges != "uniform":
+        path = Path(edges) if models == 1 else _model_states(edges, models)[i]
+        edges = Stream.load(path)
+    if isinstance(edges, Stream):
+        if errors is not None or n_bins != "auto":
+            raise ValueError("errors and n_bins cannot apply: edges= gives a state, with its errors and bins")
+        entries = edges.entries
+    else:
+        fixed = edges is not None and not isinstance(edges, str)
+        known = getattr(edges, "reliability", edges)
+        if fixed and errors is None and isinstance(known, Mapping):
+            errors = tuple(known)
+        bins: Any = None if fixed and n_bins == "auto" else n_bins
+        entries = new_stream(head, work.n_rows, errors, bins, edges, settings.blocks).entries
+    return empty_stream(entries, settings.blocks, settings.labels, settings.pos_label)
+
+
+def _save(streams: Sequence[Stream], states: Sequence[Path] | None) -> None:
+    for stream, path in zip(streams, states or (), strict=False):
+        stream.save(path)
+
+
+# -- the work of a cluster --------------------------------------------------------------------------------------------
+
+
+def _current_client() -> Any:
+    """The client that was made last, if there is one: then its library is loaded."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with suppress(ValueError):
+            return distributed.Client.current()
+    return None
+
+
+@dataclass(frozen=True)
+class _Scheduler:
+    """Where tasks run: a client's cluster, or threads of this process."""
+
+    client: Any
+
+    def compute(self, task: Any) -> Any:
+        """The value of one Dask collection."""
+        if self.client is None:
+            return task.compute(scheduler="threads")
+        future = self.client.compute(task)
+        try:
+            return future.result()
+        finally:
+            future.release()
+
+    def merged(self, what: str, work: Work, blank: Sequence[Stream], step: int = 1) -> list[Stream]:
+        """One pass: a task for each partition, and a tree that merges what they give."""
+        dask = require("dask", "scale")
+        run = uuid4().hex
+        start = dask.delayed(list(blank), name=f"truecal-blank-{run}", traverse=False)
+        task = dask.delayed(_observe if what == "observe" else _count, pure=False)
+        of = work.observe if what == "observe" else work.count
+        leaves = []
+        for i, part in enumerate(work.partitions):
+            data = (step, part.start, *part.observed) if what == "observe" else part.counted
+            named = f"truecal-{what}-{run}-{i}"
+            leaves.append(task(of, title(i, len(work.partitions), part.where), start, *data, dask_key_name=named))
+        try:
+            found: list[Stream] = self.compute(_tree(leaves, dask.delayed(_merge, pure=False)))
+        except PartitionError as error:
+            raise error.with_traceback(None) from None
+        except Exception as error:
+            raise self._named(error, work) from error
+        return found
+
+    def _named(self, error: Exception, work: Work) -> Exception:
+        """The partition whose making failed before truecal saw it, or whose worker died again and again."""
+        titles = [title(i, len(work.partitions), part.where) for i, part in enumerate(work.partitions)]
+        if type(error).__name__ == "KilledWorker":
+            number = str(getattr(error, "task", "")).rpartition("-")[2]
+            which = titles[int(number)] if number.isdecimal() and int(number) < len(titles) else "a partition"
+            return PartitionError(f"{which}: every worker that was given it died ({one_line(error, 200)})")
+        nothing = require("dask", "scale").delayed(_nothing, pure=False)
+        found = self._first_failure([nothing(*part.counted) for part in work.partitions])
+        return error if found is None else PartitionError(f"{titles[found[0]]}: {one_line(found[1], 600)}")
+
+    def _first_failure(self, tasks: Sequence[Any]) -> tuple[int, BaseException] | None:
+        """The first task that fails, and how."""
+        if self.client is not None:
+            futures = self.client.compute(list(tasks))
+            errors = [future.exception() for future in futures]
+            return next(((i, error) for i, error in enumerate(errors) if error is not None), None)
+        for i, task in enumerate(tasks):
+            try:
+                self.compute(task)
+            except Exception as error:
+                return i, error
+        return None
+
+
+def _tree(leaves: Sequence[Any], merge: Any) -> Any:
+    """The leaves merged in their order, FAN_IN at a time."""
+    while len(leaves) > 1:
+        leaves = [merge(leaves[a : a + FAN_IN]) for a in range(0, len(leaves), FAN_IN)]
+    return leaves[0]
+
+
+def _observe(observe: Any, title: str, blank: Sequence[Stream], step: int, start: int, *data: Any) -> list[Stream]:
+    return _fed(title, blank, lambda streams: observe(streams, step, start, *data))
+
+
+def _count(count: Any, title: str, blank: Sequence[Stream], *data: Any) -> list[Stream]:
+    return _fed(title, blank, lambda streams: count(streams, *data))
+
+
+def _fed(title: str, blank: Sequence[Stream], feed: Any) -> list[Stream]:
+    """Streams of one partition, or an error that says which one."""
+    streams = [stream.without_rows() for stream in blank]
+    try:
+        feed(streams)
+    except (ValueError, TypeError, OSError) as error:
+        raise PartitionError(f"{title}: {error}") from None
+    return streams
+
+
+def _merge(parts: Sequence[Sequence[Stream]]) -> list[Stream]:
+    """Streams of the rows of all parts, model by model."""
+    return [reduce(Stream.merge, streams) for streams in zip(*parts, strict=True)]
+
+
+def _nothing(*data: Any) -> None:
+    """A task that only asks for its data."""

@@ -1,0 +1,191 @@
+"""evaluate and compare on tables larger than memory: one or two passes over checked batches of their rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.data import check_weights
+from ..core.errors import COMPOSED
+from ..core.rules import BinCounts
+from ..core.types import Array
+from ..evaluation.comparison import Comparison
+from ..evaluation.inputs import PROPERTIES, Inputs, Kind
+from ..evaluation.model import Evaluation
+from ..io.agreement import check_same_samples, distinct_names
+from ..io.dataset import Dataset
+from ..io.failures import FileError, failure
+from ..io.predictions import Predictions
+from .plan import UNIFORM, at_rows, read_plan
+from .reading import compare_streams
+from .stream import BLOCKS, Stream
+
+Progress = Callable[[float], None]
+Batch = tuple[tuple[Predictions, Array | None], ...]
+
+DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
+    "multiclass": ("classwise", "confidence", "confidence_l1"),
+    "binary": ("binary", "confidence_l1"),
+    "top_label": ("top_label", "top_label_l1"),
+}
+SKETCHED = 1 << 20
+"""About so many rows are sketched, spread evenly over the table: more would not move the edges visibly."""
+
+SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
+
+
+def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float = 0.95, **options: Any) -> Evaluation:
+    """`evaluate` of a table in batches; what needs the rows is left out. For the options see `run_streams`."""
+    (stream,), notes = run_streams([dataset], **options)
+    return stream.result(level=level, name=name or dataset.name).with_notes(notes)
+
+
+def compare_datasets(datasets: Sequence[Dataset], *, level: float = 0.95, **options: Any) -> Comparison:
+    """`compare` of tables of the same rows, read in step; what needs the rows is left out."""
+    first = [dataset.first() for dataset in datasets]
+    streams, notes = run_streams(datasets, **options)
+    return compare_streams(dict(zip(distinct_names(first), streams, strict=True)), level).with_notes(notes)
+
+
+def run_streams(
+    datasets: Sequence[Dataset],
+    *,
+    errors: Sequence[str] | None = None,
+    n_bins: BinCounts = "auto",
+    one_pass: bool = False,
+    blocks: int = BLOCKS,
+    progress: Progress | None = None,
+) -> tuple[list[Stream], tuple[str, ...]]:
+    """A stream of each table and notes on how they were read. `one_pass` takes bins of equal width; quantile bins cost
+    a first pass, over about a million rows of predictions spread evenly over the table."""
+    rows = {dataset.n_rows for dataset in datasets}
+    if len(rows) > 1:
+        other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
+        raise failure(other.path, f"expected {datasets[0].n_rows} rows as in {datasets[0].path}, got {other.n_rows}")
+    run = Run(tuple(datasets), progress, time.perf_counter())
+    edges = UNIFORM if one_pass else None
+    streams = [
+        new_stream(inputs_of(dataset.first(), None), run.n_rows, errors, n_bins, edges, blocks) for dataset in datasets
+    ]
+    passes = 1 if all(stream.frozen for stream in streams) else 2
+    if passes == 2:
+        observe_rows(streams, run.counted(0, 2), sketch_step(run.n_rows))
+        for stream in streams:
+            stream.freeze(run.n_rows)
+    count_rows(streams, run.counted(passes - 1, passes))
+    return streams, run.notes(passes)
+
+
+def sketch_step(n_rows: int) -> int:
+    """Every so many-th row is sketched."""
+    return max(1, n_rows // SKETCHED)
+
+
+def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], step: int = 1, first: int = 0) -> None:
+    """The first pass: every so many-th row, labels unseen; the first is row number `first` of the table."""
+    for start, batch in rows:
+        for stream, (read, weights) in zip(streams, batch, strict=True):
+            chosen = slice(-(first + start) % step, None, step)
+            if len(reports := np.ascontiguousarray(inputs_of(read, weights).reports[chosen])):
+                stream.look_at(reports)
+
+
+def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
+    """The second pass, over frozen edges."""
+    for start, batch in rows:
+        try:
+            for stream, (read, weights) in zip(streams, batch, strict=True):
+                stream.count(inputs_of(read, weights))
+        except (ValueError, TypeError) as error:
+            raise FileError(f"{error} (rows are counted from row {start})" if start else str(error)) from error
+
+
+def new_stream(
+    inputs: Inputs, n_rows: int | None, errors: Sequence[str] | None, n_bins: BinCounts, edges: Any, blocks: int
+) -> Stream:
+    """A stream for predictions of one kind, its automatic numbers of bins those for so many rows, where that is
+    known. `edges` are those of `stream`."""
+    names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
+    for name in names:
+        if name not in inputs.error_names():
+            kind = inputs.kind.replace("_", "-")
+            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
+    entries: list[Any] = []
+    for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
+        automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"
+        entries += read_plan(name, None if automatic else n_bins, edges)
+    if n_rows is None:
+        return Stream(tuple(entries), blocks, None, 1)
+    views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
+    return Stream(at_rows(entries, n_rows, views), blocks, None, 1)
+
+
+def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
+    """Checked predictions as measures take them."""
+    nothing = weights is not None and not weights.any()  # a batch in which no row counts is a batch all the same
+    checked = weights if nothing else check_weights(weights, read.n)
+    if read.kind == "top_label":
+        if read.correct is None:
+            raise failure(read.path, "expected labels, or whether each top class was right")
+        assert read.confidence is not None
+        return Inputs("top_label", read.correct, read.confidence, checked)
+    if read.y_true is None:
+        raise failure(read.path, "expected labels in the table, found none: name their column with --label-column")
+    if read.one_number and read.proba is not None and read.y_true.ndim == 1:
+        return Inputs("binary", read.y_true == 1, read.proba, checked)
+    return Inputs("multiclass", read.y_true, read.probabilities(), checked)
+
+
+def agreeing(batch: Batch) -> Batch:
+    """The same rows of several tables, held against each other; weights are those of the first that has some."""
+    weights = next((w for _, w in batch if w is not None), None)
+    return tuple((read, weights) for read in check_same_samples([read for read, _ in batch]))
+
+
+class Run:
+    """The passes over tables of the same rows, in step."""
+
+    def __init__(self, datasets: tuple[Dataset, ...], progress: Progress | None = None, began: float = 0.0) -> None:
+        self.datasets, self.progress, self.began = datasets, progress, began
+        self.n_rows = datasets[0].n_rows
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches of all tables, held against each other where there are several."""
+        if len(self.datasets) == 1:
+            yield from ((one,) for one in self.datasets[0].batches())
+            return
+        size = min(dataset.batch_rows for dataset in self.datasets)
+        for batch in zip(*(dataset.batches(rows=size) for dataset in self.datasets), strict=True):
+            yield agreeing(batch)
+
+    def counted(self, done: int, passes: int) -> Iterator[tuple[int, Batch]]:
+        """The first row of each batch beside it, and progress after it; `done` of the passes lie behind."""
+        start = 0
+        batches = self.batches()
+        while True:
+            try:
+                batch = next(batches, None)
+            except FileError as error:
+                if not start or "counted from row" in str(error):
+                    raise
+                raise FileError(f"{error} (rows are counted from row {start})") from error
+            if batch is None:
+                return
+            yield start, batch
+            read = batch[0][0]
+            start += read.n_rows or read.n
+            if self.progress is not None:
+                self.progress((done + start / self.n_rows) / passes)
+
+    def notes(self, passes: int) -> tuple[str, ...]:
+        seconds = time.perf_counter() - self.began
+        files = sum(len(dataset.files) for dataset in self.datasets)
+        speed = self.n_rows * len(self.datasets) / max(seconds, 1e-9)
+        what = f"read in batches: {files} file{'s' * (files > 1)}, {'two passes' if passes == 2 else 'one pass'}"
+        notes = [f"{what}, {speed:,.0f} rows a second"]
+        if passes == 2:
+            notes.append(SKETCHED_NOTE)
+        return tuple(notes)

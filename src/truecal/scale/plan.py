@@ -1,0 +1,178 @@
+"""What a stream measures: named errors over cells that are fixed before the first label, and how they get fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.data import shown
+from ..core.errors import COMPOSED, CalibrationError, get_error
+from ..core.properties import Linear, Outcomes, Property
+from ..core.rules import (
+    ArgmaxEdges,
+    ArgmaxQuantile,
+    BinCounts,
+    BinningRule,
+    Edges,
+    EqualWidth,
+    FixedRule,
+    OnGrid,
+    Poisson,
+    Quantile,
+    TwoBin,
+)
+from ..core.table import BinTable
+from ..core.types import Array
+
+if TYPE_CHECKING:
+    from .sketch import Sketch
+
+UNIFORM = "uniform"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One error at one bin count; while the rule is a quantile rule its cells are still to be frozen."""
+
+    name: str
+    rule: BinningRule
+    n_bins: int | None
+
+    @property
+    def error(self) -> CalibrationError:
+        return replace(COMPOSED[self.name], binning=self.rule)
+
+    @property
+    def open(self) -> bool:
+        """Whether the cells are still to be frozen."""
+        return isinstance(self.rule, (Quantile, ArgmaxQuantile))
+
+    @property
+    def cells(self) -> BinningRule:
+        """The cells that rows are counted in: those of the rule, or the grid under an average over cuts."""
+        return EqualWidth(self.rule.cells) if isinstance(self.rule, OnGrid) else self.rule
+
+    @property
+    def key(self) -> tuple[str, BinningRule]:
+        """Errors of one property over the same cells share a table."""
+        return COMPOSED[self.name].property.kind, self.cells
+
+    def freeze(self, sketch: Sketch) -> Entry:
+        """The same error over edges between bins of about equal numbers of rows."""
+        assert self.n_bins is not None
+        edges = sketch.edges(self.n_bins, (0.0, 1.0))
+        return replace(self, rule=ArgmaxEdges(edges) if isinstance(self.rule, ArgmaxQuantile) else Edges(edges))
+
+    def read(self, table: BinTable) -> BinTable:
+        """The counted cells as a table of the rule."""
+        if not isinstance(self.rule, OnGrid):
+            return table
+        return replace(table, rule=self.rule)
+
+
+def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[Entry, ...]:
+    """The entries behind the arguments of `stream`; a bin count may still be "auto"."""
+    given = [errors] if isinstance(errors, (str, CalibrationError)) else errors
+    if not isinstance(given, Sequence) or not given:
+        raise TypeError(f"errors must be names such as ('classwise', 'confidence'), got {shown(errors)}")
+    entries = [entry for error in given for entry in _entries(error, n_bins, edges)]
+    return tuple(dict.fromkeys(entries))
+
+
+def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
+    metric = get_error(error)
+    name = error if isinstance(error, str) else _name_of(metric)
+    if isinstance(metric.property, (Linear, Outcomes)):
+        raise ValueError(f"{name!r} cannot be streamed: expected an error of class probabilities")
+    own = _given(name, edges)
+    if own is not None:
+        if n_bins is not None:
+            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: edges= gives the bins of {name!r}")
+        return [Entry(name, *_fixed(name, metric.property, own))]
+    rule = metric.binning
+    if isinstance(edges, str):
+        if metric.property.vector or not isinstance(rule, (Quantile, EqualWidth)):
+            raise ValueError(f"edges='uniform' cannot apply to {name!r}, whose cells are {shown(rule)}")
+        rule = EqualWidth(rule.n_bins)
+    if isinstance(rule, (TwoBin, Poisson)):
+        rule = OnGrid(rule)
+    if not isinstance(rule, (Quantile, ArgmaxQuantile, FixedRule, ArgmaxEdges, OnGrid)):
+        raise ValueError(
+            f"{name!r} cannot be streamed: {shown(rule)} makes its cells from all predictions at once; "
+            "expected quantile or equal-width bins, edges, or an average over cuts"
+        )
+    if n_bins is not None and rule.has_counts:
+        rule = rule.with_bins(n_bins)
+    if getattr(rule, "n_bins", None) == "auto" or not rule.has_counts:
+        return [Entry(name, rule, getattr(rule, "n_cells", None))]
+    return [Entry(name, one, (one.counts or (None,))[0]) for one in rule.each()]
+
+
+def _name_of(metric: CalibrationError) -> str:
+    """The named error of the same property, norm and correction."""
+    for name, known in COMPOSED.items():
+        same = type(known.property) is type(metric.property) and known.norm == metric.norm
+        if same and known.corrected == metric.corrected:
+            return name
+    raise ValueError(f"{shown(metric)} cannot be streamed: expected an error of class probabilities")
+
+
+def _given(name: str, edges: Any) -> Any:
+    """The edges given for one error, None where its own rule decides."""
+    if isinstance(edges, str):
+        if edges != UNIFORM:
+            raise ValueError(f"edges must be 'uniform', edges, or a mapping of names to edges, got {shown(edges)}")
+        return None
+    if isinstance(edges, Mapping):
+        return edges.get(name)
+    reliability = getattr(edges, "reliability", None)  # an Evaluation
+    if isinstance(reliability, Mapping):
+        if name not in reliability:
+            raise ValueError(f"edges: {name!r} has no table there; expected one of {', '.join(reliability)}")
+        return reliability[name].table
+    return edges
+
+
+def _fixed(name: str, property: Property, edges: Any) -> tuple[BinningRule, int]:
+    """Edges of any form as a rule and its number of bins."""
+    if isinstance(edges, BinTable):
+        if edges.edges is None:
+            raise ValueError(
+                f"the cells of the table given for {name!r} come from its own predictions and have no edges: "
+                "observe those predictions, then freeze"
+            )
+        if edges.kind != property.kind:
+            raise ValueError(f"edges of {name!r}: expected a table of {property.kind}, got one of {edges.kind}")
+        edges = edges.edges
+    if isinstance(edges, (EqualWidth, Edges, ArgmaxEdges)):
+        rule: BinningRule = edges
+    else:
+        rule = ArgmaxEdges(edges) if property.vector else Edges(edges)
+    if property.vector != isinstance(rule, ArgmaxEdges):
+        raise ValueError(f"edges of {name!r}: expected {'ArgmaxEdges' if property.vector else 'Edges'}, got {rule!r}")
+    if isinstance(rule, EqualWidth):
+        if len(rule.counts or ()) != 1:
+            raise ValueError(f"edges of {name!r}: expected one number of bins, got {shown(rule)}")
+        return rule, (rule.counts or (1,))[0]
+    assert isinstance(rule, (Edges, ArgmaxEdges))
+    return rule, rule.n_cells
+
+
+def at_rows(entries: Sequence[Entry], rows: int, views: Mapping[str, int]) -> tuple[Entry, ...]:
+    """ "auto" as the count for so many rows and the views of each property."""
+    out = []
+    for entry in entries:
+        rule = entry.rule.at(rows, views[COMPOSED[entry.name].property.kind])
+        out.append(entry if rule is entry.rule else Entry(entry.name, rule, (rule.counts or (None,))[0]))
+    return tuple(dict.fromkeys(out))
+
+
+def sketched(entry: Entry, reports: Array, top: Array) -> list[Array]:
+    """What a quantile rule sorts: each view, or for vectors the confidence within each argmax class."""
+    if not isinstance(entry.rule, ArgmaxQuantile):
+        return [reports] if reports.ndim == 1 else list(reports.T)
+    confidence = reports[np.arange(len(reports)), top]
+    return [confidence[top == j] for j in range(reports.shape[1])]

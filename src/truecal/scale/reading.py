@@ -1,0 +1,171 @@
+"""From the tables of a stream to an Evaluation: values off the tables, intervals off their blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.errors import COMPOSED, Parts, signed_root
+from ..core.table import BinTable
+from ..evaluation.comparison import Comparison, assemble
+from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, spread_ends
+from ..evaluation.model import Evaluation
+from ..inference.blocks import block_mean, block_spread
+from ..inference.direction import MeanGap, mean_gap_of_table
+from ..inference.gaps import Gap, gap_from
+from ..inference.options import check_level
+from ..inference.spread import Spread
+from .plan import Entry
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from .stream import Stream
+
+ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
+NO_BLOCKS = "no interval: the stream keeps no blocks of rows (blocks=0)"
+
+
+def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
+    """The stream so far, as `evaluate` would give it, without what needs rows."""
+    level = check_level(level)
+    direction = _direction(stream)
+    headlines = _headlines(stream)
+    rows, gaps, reliability, notes = [], {}, {}, [ROWS_GONE]
+    for entry in stream.entries:
+        headline = headlines[entry.name] == entry
+        table = stream.table_of(entry)
+        spread, parts = None, None
+        if entry.error.norm == "l2":
+            parts = entry.error.parts_of_table(table)
+            spread = _spread(stream, entry, table, parts)
+        rows.append(_error_value(entry, table, parts, spread, headline, level))
+        if headline and entry.name in NOTIONS and parts is not None:
+            gaps[entry.name] = _gap(entry, parts, spread, direction, level, table.rows)
+            reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
+            if gaps[entry.name].note:
+                notes.append(f"the interval of the {entry.name} gap is {gaps[entry.name].note}")
+    return Evaluation(
+        name=str(name),
+        kind=stream.kind,
+        n_samples=stream.rows,
+        n_classes=stream.n_classes,
+        level=level,
+        losses=tuple(_losses(stream, level)),
+        errors=tuple(rows),
+        gaps=gaps,
+        test=None,
+        direction=direction,
+        reliability=reliability,
+        notes=tuple(notes),
+    )
+
+
+def _headlines(stream: Stream) -> dict[str, Entry]:
+    """Of each error the entry whose number of bins is nearest to the automatic one."""
+    best: dict[str, Entry] = {}
+    for entry in stream.entries:
+        views = 1 if entry.n_bins is None else stream.table_of(entry).views
+        auto = COMPOSED[entry.name].binning.auto(stream.rows, views)
+        old = best.get(entry.name)
+        if old is None or abs(np.log((entry.n_bins or 1) / auto)) < abs(np.log((old.n_bins or 1) / auto)):
+            best[entry.name] = entry
+    return best
+
+
+def _spread(stream: Stream, entry: Entry, table: BinTable, parts: Parts) -> Spread | None:
+    blocks = stream.tally_of(entry).blocks
+    if blocks is None or not np.isfinite(parts.gap_sq) or np.count_nonzero(blocks.of("weight")) < 4:
+        return None
+    return block_spread(table, blocks.residual, blocks.of("weight"), parts.gap_sq)
+
+
+def _error_value(
+    entry: Entry, table: BinTable, parts: Parts | None, spread: Spread | None, headline: bool, level: float
+) -> ErrorValue:
+    error = entry.error
+    about: dict[str, Any] = {
+        "error": entry.name,
+        "symbol": error.symbol,
+        "truthful": error.truthful,
+        "n_bins": entry.n_bins,
+        "headline": headline,
+    }
+    if parts is None:
+        return ErrorValue(**about, value=error.of_table(table))
+    gap = 100 * signed_root(parts.gap_sq) if np.isfinite(parts.gap_sq) else None
+    more: dict[str, Any] = {"value": parts.error, "loss": parts.loss, "U": parts.U, "gap": gap, "score": parts.score}
+    return ErrorValue(**about | more | spread_ends(spread, parts.U, level))
+
+
+def _gap(entry: Entry, parts: Parts, spread: Spread | None, direction: MeanGap, level: float, rows: int) -> Gap:
+    if spread is not None:
+        return gap_from(spread, direction.word, level, entry.n_bins, rows, entry.error.symbol)
+    points, nan = 100 * signed_root(parts.gap_sq), float("nan")
+    return Gap(points, nan, nan, direction.word, level, entry.n_bins, rows, entry.error.symbol, NO_BLOCKS)
+
+
+def _direction(stream: Stream) -> MeanGap:
+    """Mean prediction minus mean outcome, of the confidence or of the one probability there is."""
+    name = {"multiclass": "confidence", "binary": "binary", "top_label": "top_label"}[stream.kind]
+    return mean_gap_of_table(_any_tally(stream, name).whole())
+
+
+def _any_tally(stream: Stream, name: str) -> Tally:
+    """Some table of the property of an error: sums over its cells do not depend on the cells."""
+    kind = COMPOSED[name].property.kind
+    return next(tally for key, tally in stream.tallies.items() if key[0] == kind)
+
+
+def _losses(stream: Stream, level: float) -> Iterator[LossValue]:
+    """The losses whose sums the tables hold."""
+    counted = {key[0] for key in stream.tallies}
+    top = _any_tally(stream, "top_label")  # confidence, whatever its source
+    yield _loss("classification_error", top, 1.0, 0.0, level)
+    brier = next(
+        ((kind, factor) for kind, factor in (("classwise", 1), ("full", 1), ("binary", 2)) if kind in counted), None
+    )
+    if brier is not None:
+        yield _loss("brier", _any_tally(stream, brier[0]), 0.0, float(brier[1]), level)
+    yield _loss("confidence_loss", top, 1.0, 1.0, level)
+
+
+def _loss(name: str, tally: Tally, wrong: float, squares: float, level: float) -> LossValue:
+    """Σ w(a·(1 − z) + b·|r|²)/Σ w, with its interval from the blocks of rows."""
+    table = tally.whole()
+    value = (wrong * table.totals.wrong + squares * table.loss_total) / table.totals.weight
+    if tally.blocks is None:
+        return LossValue(name, value, None, None)
+    parts = wrong * tally.blocks.of("wrong") + squares * tally.blocks.of("loss")
+    _, low, high = block_mean(parts, tally.blocks.of("weight"), level)
+    return LossValue(name, value, low, high) if np.isfinite(low) else LossValue(name, value, None, None)
+
+
+def compare_streams(streams: Mapping[str, Stream], level: float = 0.95) -> Comparison:
+    """Models whose streams saw the same rows in the same order, as `compare` would give them without the rows."""
+    first = next(iter(streams.values()))
+    for name, stream in streams.items():
+        same = [(e.name, e.n_bins) for e in stream.entries] == [(e.name, e.n_bins) for e in first.entries]
+        if stream.rows != first.rows or not same:
+            raise ValueError(f"streams must have the same rows, errors and bins: {name!r} differs from the first")
+    evaluations = {name: evaluation_of(stream, level, name) for name, stream in streams.items()}
+    measured = {name: _measured(stream) for name, stream in streams.items()}
+    return assemble(evaluations, measured, None, check_level(level), [])
+
+
+def _measured(stream: Stream) -> Measured:
+    """What pairs of models are compared by: spreads and losses of blocks of rows."""
+    found = Measured()
+    for entry in stream.entries:
+        tally = stream.tally_of(entry)
+        if entry.name not in NOTIONS or tally.blocks is None:
+            continue
+        table = stream.table_of(entry)
+        spread = _spread(stream, entry, table, entry.error.parts_of_table(table))
+        if spread is not None:
+            found.spreads.setdefault(entry.name, {})[entry.n_bins] = spread
+        loss = tally.blocks.of("loss") / (1 if table.joint else table.views)
+        loss = loss + (tally.blocks.of("wrong") if entry.error.corrected else 0.0)
+        found.block_losses[entry.name] = (loss, tally.blocks.of("weight"))
+    return found

@@ -1,0 +1,386 @@
+"""stream: errors, gaps and scores of predictions that come in batches, in memory that does not grow with the rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from ..backends.numpy import top_class
+from ..core.data import (
+    as_array,
+    check_positive_int,
+    check_probabilities,
+    check_reports,
+    check_weights,
+    shown,
+    working_dtype,
+)
+from ..core.errors import COMPOSED, CalibrationError
+from ..core.properties import TopLabel
+from ..core.rules import BinCounts, EqualWidth
+from ..core.table import BinTable
+from ..core.types import Array
+from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
+from ..evaluation.model import Evaluation
+from .plan import Entry, at_rows, read_plan, sketched
+from .sketch import Sketch
+from .tally import Tally, tally
+
+Key = tuple[str, Any]
+
+BLOCKS = 64
+BASICS: dict[Kind, tuple[str, ...]] = {
+    "multiclass": ("confidence",),
+    "binary": ("binary", "confidence"),
+    "top_label": ("top_label",),
+}
+"""The errors whose sums give accuracy and direction; one cell is enough where nobody asked for more."""
+
+
+def stream(
+    errors: str | CalibrationError | Sequence[str | CalibrationError] = ("classwise", "confidence"),
+    n_bins: BinCounts | None = None,
+    edges: Any = None,
+    *,
+    blocks: int = BLOCKS,
+    labels: Any = None,
+    pos_label: Any = 1,
+) -> Stream:
+    """A stream of predictions: `update(y, p)` in batches, `merge` with others, `result()` at any time.
+
+    `errors` are names of ERRORS (or CalibrationErrors) of one kind of predictions. `edges`: "uniform" for bins of equal
+    width; an array, `Edges`, table or Evaluation whose frozen edges to use, or a mapping of error names to these; None
+    leaves each error its own rule. Quantile bins then need a first pass, `observe(p)` and `freeze()`; averages over
+    cuts are taken over a grid (`OnGrid`). `blocks` is the number of label-blind blocks of rows behind the intervals (0:
+    no intervals); memory is 8·blocks bytes for each class and bin, and about 80 bytes beside.
+
+    >>> import numpy as np, truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> stream = tc.stream("binary", n_bins=10, edges="uniform")
+    >>> for _ in range(4):
+    ...     chances = rng.random(5000)
+    ...     stream.update(rng.random(5000) < chances, np.clip(chances + .1, 0, 1))
+    >>> stream.result().gap
+    gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
+    """
+    return empty_stream(read_plan(errors, n_bins, edges), blocks, labels, pos_label)
+
+
+def empty_stream(entries: tuple[Entry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
+    """A stream of these errors, without rows."""
+    if not isinstance(blocks, int) or isinstance(blocks, bool) or not (blocks == 0 or 4 <= blocks <= 4096):
+        raise ValueError(f"blocks must be 0, or a whole number from 4 to 4096, got {shown(blocks)}")
+    names = None if labels is None else np.asarray(as_array(labels, "labels"))
+    return Stream(entries, blocks, names, pos_label)
+
+
+@final
+class Stream:
+    """Predictions in batches, measured; made by `truecal.stream`, or restored by `Stream.load`."""
+
+    def __init__(self, entries: tuple[Entry, ...], blocks: int, labels: Array | None, pos_label: Any) -> None:
+        self._entries = entries
+        self._blocks = blocks
+        self._labels = labels
+        self._pos_label = pos_label
+        self._kind: Kind = _kind_of(entries)
+        self._rows = 0
+        self._observed = 0
+        self._shape: tuple[int | None, str] | None = None
+        """Classes (None: one number per row) and dtype of the predictions."""
+        self._sketches: dict[Key, Sketch] = {}
+        self._tallies: dict[Key, Tally] = {}
+
+    # -- the first pass: predictions alone --------------------------------------------------------------------------
+
+    @property
+    def frozen(self) -> bool:
+        """Whether all cells are known, so that labels may be read."""
+        return not any(entry.open or getattr(entry.rule, "n_bins", None) == "auto" for entry in self._entries)
+
+    def observe(self, y_proba: Any) -> None:
+        """Predictions of a first pass, or of a reference sample: what quantile bins are made from. No labels."""
+        if self._rows:
+            raise ValueError("observe comes before update: the bins are frozen, and labels have been read")
+        if self.frozen:
+            raise ValueError("observe cannot apply: the bins are known already")
+        array = as_array(y_proba, "y_proba")
+        if not len(array):
+            return
+        self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_prob"))
+
+    def look_at(self, reports: Array) -> None:
+        """Predictions of a first pass that have been validated."""
+        self._check_shape(reports)
+        inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
+        for key, entry in self._open().items():
+            columns = sketched(entry, inputs.sample(entry.name).reports, top)
+            if key not in self._sketches:
+                self._sketches[key] = Sketch.empty(len(columns))
+            self._sketches[key].add(columns)
+        self._observed += len(reports)
+
+    def _open(self) -> dict[Key, Entry]:
+        """An entry for every kind of sketch."""
+        return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
+
+    def freeze(self, rows: int | None = None) -> Stream:
+        """Make the edges of quantile bins from the predictions observed, for good; n_bins="auto" takes the number of
+        `rows` that will come, by default that of the rows observed. Returns the stream itself."""
+        if self.frozen:
+            return self
+        n = self._observed if rows is None else check_positive_int(rows, "rows")
+        if not n or self._shape is None:
+            raise ValueError("no predictions were observed: observe(y_proba) in a first pass, then freeze()")
+        views = {kind.kind: (self._shape[0] or 1) for kind in PROPERTIES[self._kind]} | {"confidence": 1}
+        entries = []
+        for entry in at_rows(self._entries, n, views):
+            key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
+            entries.append(entry.freeze(self._sketches[key]) if entry.open else entry)
+        self._entries = tuple(dict.fromkeys(entries))
+        self._sketches = {}
+        return self
+
+    def _check_shape(self, reports: Array) -> None:
+        found = (reports.shape[1] if reports.ndim == 2 else None, reports.dtype.name)
+        if self._shape is None:
+            self._shape = found
+        elif self._shape != found:
+            raise ValueError(f"expected predictions as before, {_shape_text(*self._shape)}, got {_shape_text(*found)}")
+
+    # -- the pass over labels and predictions -----------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """How many rows were counted."""
+        return self._rows
+
+    def update(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> None:
+        """One batch; a batch that is refused changes nothing."""
+        if not self.frozen:
+            raise ValueError(
+                "the quantile bins are not frozen: observe(y_proba) in a first pass and freeze(), "
+                "or give edges= (edges='uniform' for bins of equal width, in one pass)"
+            )
+        if not len(as_array(y_proba, "y_proba")):
+            if len(as_array(y_true, "y_true")):
+                raise ValueError(f"y_true and y_proba must have the same length, got {len(y_true)} and 0")
+            return
+        try:
+            self.count(self._read(y_true, y_proba, sample_weight))
+        except (ValueError, TypeError) as error:
+            if not self._rows:
+                raise
+            raise type(error)(f"{error} (in the batch that begins at row {self._rows} of the stream)") from error
+
+    def count(self, inputs: Inputs) -> None:
+        """One batch that has been validated."""
+        before = self._shape
+        self._check_shape(inputs.reports)
+        wanted = self.counted().items()
+        try:
+            found = {k: tally(inputs.sample(name), rule, self._blocks, self._rows) for k, (name, rule) in wanted}
+        except Exception:
+            self._shape = before
+            raise
+        for key, more in found.items():
+            self._tallies[key] = self._tallies[key].add(more) if key in self._tallies else more
+        self._rows += inputs.n_samples
+
+    def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
+        weights = None if sample_weight is None else np.asarray(as_array(sample_weight, "sample_weight"))
+        nothing = weights is not None and weights.dtype.kind in "iuf" and weights.size and not weights.any()
+        checked = None if nothing else weights  # a batch in which no row counts is a batch all the same
+        shape = np.shape(as_array(y_proba, "y_proba"))
+        if len(shape) != (2 if self._kind == "multiclass" else 1):
+            wanted = "a column per class" if self._kind == "multiclass" else "one probability per row"
+            raise ValueError(f"expected {wanted}, got predictions of shape {shape}")
+        if self._kind == "top_label":
+            correct, confidence = TopLabel().check(y_true, y_proba)
+            inputs = Inputs("top_label", correct, confidence, check_weights(checked, len(confidence)))
+        else:
+            options = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
+            inputs = read_inputs(y_true, y_proba, **options)
+        return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
+
+    def counted(self) -> dict[Key, tuple[str, Any]]:
+        """Every table that is counted: its key, an error of its property, and its cells."""
+        wanted = {entry.key: (entry.name, entry.cells) for entry in self._entries}
+        for name in BASICS[self._kind]:
+            kind = COMPOSED[name].property.kind
+            if not any(key[0] == kind for key in wanted):
+                wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
+        return wanted
+
+    def merge(self, other: Stream) -> Stream:
+        """A stream of the rows of both, those of `other` after these; neither is changed."""
+        self._refuse_other(other)
+        both = Stream(self._entries, self._blocks, self._labels, self._pos_label)
+        both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
+        both._shape = self._shape or other._shape
+        both._sketches = _joined(self._sketches, other._sketches)
+        both._tallies = _joined(self._tallies, other._tallies)
+        for key in self._tallies.keys() ^ other._tallies.keys():  # update writes into blocks: they are not shared
+            one = both._tallies[key]
+            both._tallies[key] = replace(one, blocks=None if one.blocks is None else one.blocks.copied())
+        return both
+
+    def without_rows(self) -> Stream:
+        """A stream of its own over the same bins, of no rows."""
+        return Stream(self._entries, self._blocks, self._labels, self._pos_label)
+
+    def _refuse_other(self, other: Any) -> None:
+        if not isinstance(other, Stream):
+            raise TypeError(f"a stream merges with a stream, got {type(other).__name__}")
+        for what, mine, theirs in (
+            ("errors", [e.name for e in self._entries], [e.name for e in other._entries]),
+            ("bins", [e.n_bins for e in self._entries], [e.n_bins for e in other._entries]),
+            ("edges", [e.rule for e in self._entries], [e.rule for e in other._entries]),
+            ("numbers of blocks", self._blocks, other._blocks),
+            ("labels", _listed(self._labels), _listed(other._labels)),
+            ("positive labels", self._pos_label, other._pos_label),
+        ):
+            if mine != theirs:
+                raise ValueError(f"cannot merge streams of different {what}: {shown(mine)} and {shown(theirs)}")
+        if self._shape and other._shape and self._shape != other._shape:
+            mine, theirs = _shape_text(*self._shape), _shape_text(*other._shape)
+            raise ValueError(f"cannot merge streams of different predictions: {mine} and {theirs}")
+
+    # -- what it says -----------------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The errors measured, each at one bin count over its own cells."""
+        return self._entries
+
+    def entry(self, error: str, n_bins: int | None = None) -> Entry:
+        """One of the errors, at the given number of bins or at the first."""
+        for entry in self._entries:
+            if entry.name == error and n_bins in (None, entry.n_bins):
+                return entry
+        known = ", ".join(f"{entry.name!r} at {entry.n_bins}" for entry in self._entries)
+        raise ValueError(f"{shown(error)} at {n_bins} bins is not measured here; expected one of {known}")
+
+    def rule(self, error: str, n_bins: int | None = None) -> Any:
+        """The frozen cells of an error, for `CalibrationError`, or for edges= of another stream."""
+        return self.entry(error, n_bins).rule
+
+    def table(self, error: str, n_bins: int | None = None) -> BinTable:
+        """The table of an error so far."""
+        return self.table_of(self.entry(error, n_bins))
+
+    def table_of(self, entry: Entry) -> BinTable:
+        """The table of one of the entries."""
+        return entry.read(self.tally_of(entry).whole())
+
+    def tally_of(self, entry: Entry) -> Tally:
+        """The sums behind the table of one of the entries."""
+        self._need_rows()
+        return self._tallies[entry.key]
+
+    @property
+    def tallies(self) -> dict[Key, Tally]:
+        """The sums by property and cells."""
+        return self._tallies
+
+    @property
+    def sketches(self) -> dict[Key, Sketch]:
+        """The distributions observed, by property and kind of rule, until they are frozen into edges."""
+        return self._sketches
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that is neither an error, a sketch nor a sum."""
+        labels = _listed(self._labels)
+        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape}
+        return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
+
+    @staticmethod
+    def restored(entries: tuple[Entry, ...], settings: dict[str, Any]) -> Stream:
+        """A stream without sums, in the state that `settings` describe."""
+        labels = settings["labels"]
+        stream = Stream(
+            entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
+        )
+        stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
+        stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
+        return stream
+
+    @property
+    def dtype(self) -> str:
+        """The type in which predictions are compared with edges."""
+        assert self._shape is not None
+        return working_dtype(np.empty(0, dtype=self._shape[1])).name
+
+    @property
+    def kind(self) -> Kind:
+        """What the predictions are: multiclass, binary or top_label."""
+        return self._kind
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of classes, None where only the top class is known, or nothing yet."""
+        return {"binary": 2, "top_label": None}.get(self._kind, None if self._shape is None else self._shape[0])
+
+    def _need_rows(self) -> None:
+        if not self._rows:
+            raise ValueError("the stream has no rows yet: update(y_true, y_proba) with some")
+
+    def result(self, *, level: float = 0.95, name: str = "stream") -> Evaluation:
+        """Everything measured so far: losses, errors as loss + U, gap and score with intervals from blocks of rows.
+
+        What needs the rows themselves, the calibration test and the bands of calibrated predictors, is left out.
+        """
+        from .reading import evaluation_of
+
+        self._need_rows()
+        return evaluation_of(self, level, name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state: one npz file without pickles, under its name only when whole."""
+        from .state import save_stream
+
+        save_stream(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Stream:
+        """A stream as `save` left it; a damaged state, or one of another version, is refused."""
+        from .state import load_stream
+
+        return load_stream(path)
+
+    def __repr__(self) -> str:
+        bins = ", ".join(f"{e.name} ({'no' if e.n_bins is None else e.n_bins} bins)" for e in self._entries)
+        state = f"{self._rows} rows" if self.frozen else f"{self._observed} observed, not frozen"
+        return f"<Stream of {bins}: {state}>"
+
+
+def _kind_of(entries: Sequence[Entry]) -> Kind:
+    """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
+    properties = [COMPOSED[entry.name].property for entry in entries]
+    for kind in ("top_label", "multiclass", "binary"):
+        if all(isinstance(p, PROPERTIES[kind]) for p in properties):
+            return kind
+    raise ValueError(
+        f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "
+        "classwise, confidence and full go together, binary and confidence, or top_label alone"
+    )
+
+
+def _shape_text(classes: int | None, dtype: str) -> str:
+    return f"{dtype} of {'one number per row' if classes is None else f'{classes} classes'}"
+
+
+def _joined(first: dict[Key, Any], second: dict[Key, Any]) -> dict[Key, Any]:
+    """Both by key; what both have is merged."""
+    common = {key: first[key].merge(second[key]) for key in first.keys() & second.keys()}
+    return {**first, **second, **common}
+
+
+def _listed(labels: Array | None) -> Any:
+    return None if labels is None else labels.tolist()

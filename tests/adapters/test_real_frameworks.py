@@ -1,0 +1,262 @@
+"""The adapters against the real frameworks, offline: `make frameworks` installs them, elsewhere they are skipped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from truecal.adapters import huggingface
+from truecal.adapters.numbers import numbers, numbers_of_pairs
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # frameworks warn of each other
+]
+
+
+@pytest.fixture(autouse=True)
+def offline(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No framework may ask the network, or write beside the tests."""
+    home = str(tmp_path_factory.getbasetemp() / "huggingface")  # one for all tests: it is read when first imported
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE", "DO_NOT_TRACK"):
+        monkeypatch.setenv(name, "1")
+    for name, value in {"HF_HOME": home, "WANDB_MODE": "offline", "MLFLOW_DISABLE_TELEMETRY": "true"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def questions(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Questions of two to four choices, with the log-likelihoods that an over-confident model gives to the choices."""
+    found = []
+    for i in range(150):
+        logits = rng.normal(0, 1, 2 + i % 3)
+        chances = np.exp(logits) / np.exp(logits).sum()
+        answer = int(rng.choice(len(logits), p=chances))
+        choices = [f"choice {i} {j}" for j in range(len(logits))]
+        found.append({"question": f"Q{i}", "choices": choices, "answer": answer, "logits": (3 * logits - 20).tolist()})
+    return found
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "adapters-frameworks.md"
+
+
+def example(heading: str) -> str:
+    """The first fenced block under a heading of the page about the frameworks."""
+    return PAGE.read_text().split(f"\n## {heading}\n")[1].split("```")[1].partition("\n")[2]
+
+
+def softmax(logits: list[float]) -> list[float]:
+    weights = [np.exp(v - max(logits)) for v in logits]
+    return [float(w / sum(weights)) for w in weights]
+
+
+def expected(questions: list[dict[str, Any]]) -> dict[str, float]:
+    """The numbers by plain loops from questions to pairs."""
+    pairs = []
+    for question in questions:
+        chances = softmax(question["logits"])
+        top = chances.index(max(chances))
+        pairs.append((top == question["answer"], chances[top]))
+    return numbers_of_pairs(pairs)
+
+
+def fixed_model(questions: list[dict[str, Any]]) -> Any:
+    """A model of the harness that knows the log-likelihood of each choice by heart."""
+    from lm_eval.api.model import LM
+
+    known = {text: v for q in questions for text, v in zip(q["choices"], q["logits"], strict=True)}
+
+    class Fixed(LM):
+        def loglikelihood(self, requests: Any) -> Any:
+            return [(known[request.args[1].strip()], False) for request in requests]
+
+        loglikelihood_rolling = generate_until = None
+
+    Fixed.__abstractmethods__ = frozenset()
+    return Fixed()
+
+
+YAML = """\
+task: my_task
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+output_type: multiple_choice
+test_split: test
+doc_to_text: question
+doc_to_choice: choices
+doc_to_target: answer
+{metrics}
+"""
+TASK = "my_task_calibrated"
+METRICS = """\
+metric_list:
+  - {metric: acc, aggregation: mean, higher_is_better: true}
+"""
+
+
+@pytest.mark.parametrize("metrics", ["", METRICS], ids=["default", "listed"])
+def test_a_task_of_the_harness(questions, tmp_path, metrics):
+    lm_eval = pytest.importorskip("lm_eval", reason="lm_eval is not installed: make frameworks")
+    from lm_eval.tasks import TaskManager
+
+    data = tmp_path / "questions.json"
+    data.write_text("\n".join(json.dumps({k: v for k, v in q.items() if k != "logits"}) for q in questions))
+    (tmp_path / "my_task.yaml").write_text(YAML.format(data=data, metrics=metrics))
+    (tmp_path / "calibrated.yaml").write_text(example("lm-evaluation-harness"))
+    manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
+    done = lm_eval.simple_evaluate(
+        fixed_model(questions), tasks=[TASK], task_manager=manager, bootstrap_iters=10, log_samples=True
+    )
+    results, wanted = done["results"][TASK], expected(questions)
+    assert results["acc,none"] == pytest.approx(wanted["accuracy"])
+    assert ("acc_norm,none" in results) == (not metrics)
+    assert "brier_score,none" not in results
+    for name in ("score", "gap", "gap_low", "gap_high", "pvalue", "ece"):
+        assert results[f"truecal_{name},none"] == pytest.approx(wanted[name], abs=1e-9), name
+        assert results[f"truecal_{name}_stderr,none"] == "N/A"
+    assert done["higher_is_better"][TASK]["truecal_score"] is False
+    assert wanted["gap"] > 5 and wanted["gap_low"] > 0  # the model is over-confident, and the numbers show it
+
+    # and the log of the same run, read as a file, is the same model
+    log = tmp_path / "samples_tiny.jsonl"
+    log.write_text("\n".join(json.dumps(sample, default=str) for sample in done["samples"][TASK]))
+    from truecal.io import read_predictions
+
+    read = read_predictions(log)
+    assert read.y_true is not None and read.n_choices is not None
+    assert read.y_true.tolist() == [q["answer"] for q in questions]
+    assert tc.score(read.y_true, read.probabilities()) == pytest.approx(wanted["score"], abs=1e-9)
+
+
+def test_a_task_of_another_kind_is_refused(tmp_path):
+    pytest.importorskip("lm_eval", reason="lm_eval is not installed: make frameworks")
+    from truecal.adapters.lm_eval import CalibratedTask
+
+    with pytest.raises(ValueError, match="expects output_type multiple_choice, got 'generate_until'"):
+        CalibratedTask(config={"task": "a", "output_type": "generate_until"})
+    with pytest.raises(ValueError, match="the task brings another"):
+        CalibratedTask(config={"output_type": "multiple_choice", "process_results": print})
+
+
+def test_a_metric_of_inspect(tmp_path, rng):
+    inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.scorer import SampleScore
+    from inspect_ai.solver import solver
+
+    from truecal.adapters.inspect import calibration
+
+    names: dict[str, Any] = {}
+    exec(example("inspect_ai"), names)
+
+    @solver
+    def by_heart():  # the framework's mock model counts tokens with a tokenizer that it downloads
+        async def solve(state, generate):
+            state.output = ModelOutput.from_content("mockllm/model", state.metadata["says"])
+            return state
+
+        return solve
+
+    chances = rng.uniform(0.5, 1, 40).round(2).tolist()
+    right = [bool(rng.random() < chance - 0.2) for chance in chances]
+    pairs = list(zip(right, chances, strict=True))
+    dataset = [
+        Sample(input=f"{i}?", target="yes", metadata={"passage": i // 2, "says": f"{'yes' if hit else 'no'} {chance}"})
+        for i, (hit, chance) in enumerate(pairs)
+    ]
+    task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=names["stated"]())
+    [log] = inspect_ai.eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
+    assert log.status == "success", log.error
+    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    wanted, clustered = numbers_of_pairs(pairs), numbers_of_pairs(pairs, [i // 2 for i in range(40)])
+    for name, value in wanted.items():
+        assert found[name] == pytest.approx(value, abs=1e-9), name
+    scores = [
+        SampleScore(score=sample.scores["stated"], sample_metadata=sample.metadata, sample_id=sample.id)
+        for sample in log.samples
+    ]
+    assert calibration(cluster="passage")(scores) == pytest.approx(clustered, abs=1e-9)
+    assert "pvalue" not in clustered and clustered["gap"] != wanted["gap"]
+
+
+def test_a_module_of_evaluate(tmp_path, rng):
+    evaluate = pytest.importorskip("evaluate", reason="evaluate is not installed: make frameworks")
+    names: dict[str, Any] = {}
+    exec(example("Hugging Face evaluate"), names)
+    assert names["found"]["accuracy"] == 0.75
+    module = evaluate.load(huggingface.path(), cache_dir=str(tmp_path))
+    proba = rng.dirichlet([1, 1, 1], 80)
+    labels = [int(rng.choice(3, p=row)) for row in proba]
+    half = module.compute(predictions=proba.tolist(), references=labels)
+    assert half == pytest.approx(numbers(tc.evaluate(labels, proba)), abs=1e-9)
+    for rows in (slice(0, 40), slice(40, 80)):
+        module.add_batch(predictions=proba[rows].tolist(), references=labels[rows])
+    groups = [i // 2 for i in range(80)]
+    assert module.compute(groups=groups) == pytest.approx(numbers(tc.evaluate(labels, proba, groups=groups)), abs=1e-9)
+
+
+@pytest.fixture
+def results(rng: np.random.Generator) -> tuple[Any, Any]:
+    chances = rng.random(200)
+    y = rng.random(200) < chances
+    sharp = np.clip(1.6 * chances - 0.3, 0, 1)
+    by = np.where(np.arange(200) % 2, "odd: ones", "even")
+    return tc.evaluate(y, chances, by=by), tc.compare(y, {"honest": chances, "sharp/2": sharp})
+
+
+def test_runs_of_mlflow(results, tmp_path):
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed: make frameworks")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    experiment = mlflow.create_experiment("truecal", artifact_location=f"file://{tmp_path}/artifacts")
+    mlflow.set_experiment(experiment_id=experiment)
+    one, two = results
+    with mlflow.start_run() as run:
+        one.log_to(mlflow)
+    two.log_to(run, prefix="models", step=3)  # a run that has ended, by itself
+    names: dict[str, Any] = {}
+    exec(example("MLflow"), names)
+    client = mlflow.MlflowClient()
+    assert "rivals/a/score" in client.get_run(names["run"].info.run_id).data.metrics
+    logged = client.get_run(run.info.run_id).data.metrics
+    assert logged["truecal/score"] == pytest.approx(one.score)
+    assert logged["truecal/odd_ ones/gap"] == pytest.approx(one.subgroups["odd: ones"].gap.points)
+    assert logged["models/sharp_2/gap"] == pytest.approx(two.evaluations["sharp/2"].gap.points)
+    assert client.get_metric_history(run.info.run_id, "models/honest/rank")[0].step == 3
+    read = mlflow.artifacts.load_text
+    uri = run.info.artifact_uri
+    assert read(f"{uri}/truecal/report.html").startswith("<!doctype html>")
+    assert json.loads(read(f"{uri}/models/3/result.json")) == two.to_dict()
+    table = mlflow.load_table("models/3/table.json", run_ids=[run.info.run_id])
+    assert table["model"].tolist() == [row["model"] for row in two.leaderboard()]
+
+
+def pages_in(folder: Path) -> list[Path]:
+    """The reports among the files of offline runs."""
+    return [page for page in folder.rglob("*.html") if page.read_text().startswith("<!doctype html>")]
+
+
+def test_runs_of_wandb(results, tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed: make frameworks")
+    one, two = results
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    names: dict[str, Any] = {}
+    exec(example("Weights & Biases"), names)
+    assert pages_in(tmp_path)
+    with pytest.raises(ValueError, match="expected a run of wandb under way"):
+        one.log_to(wandb)
+    run = wandb.init(project="truecal", mode="offline", dir=str(tmp_path))
+    one.log_to(wandb)
+    two.log_to(run, prefix="models")
+    assert run.summary["truecal/score"] == pytest.approx(one.score)
+    assert run.summary["models/sharp_2/gap"] == pytest.approx(two.evaluations["sharp/2"].gap.points)
+    run.finish()
+    assert len(pages_in(tmp_path)) >= 3
+    tables = [json.loads(path.read_text()) for path in Path(tmp_path).rglob("*.table.json")]
+    assert any(table["columns"][:2] == ["rank", "model"] for table in tables)

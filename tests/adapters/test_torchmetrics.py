@@ -1,0 +1,228 @@
+"""The torchmetrics adapter: batches, processes, precision and the framework's own life cycle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+import truecal
+from truecal.adapters.torchmetrics import CalibrationMetric
+
+tc: Any = truecal
+
+
+def batches(n: int = 90, k: int = 4, parts: int = 3, seed: int = 0) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet([0.5] * k, n).astype(np.float32)
+    y = (p.cumsum(1) < rng.random((n, 1))).sum(1).clip(0, k - 1)
+    return [
+        (torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(np.split(p, parts), np.split(y, parts), strict=True)
+    ]
+
+
+def whole(data) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.cat([y for _, y in data]), torch.cat([p for p, _ in data])
+
+
+def fed(metric, data):
+    for p, y in data:
+        metric.update(p, y)
+    return metric
+
+
+@pytest.mark.parametrize("scale", ["score", "raw", "loss", "bins"])
+@pytest.mark.parametrize("name", ["confidence", "confidence_uncorrected", "classwise"])
+def test_batches_add_up_to_the_whole(name, scale):
+    data = batches()
+    error = tc.CalibrationError(tc.ERRORS[name].property, tc.EqualWidth(6), "l2", name == "confidence" or "auto")
+    if name == "confidence_uncorrected":
+        error = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(6), "l2", False)
+    metric = fed(CalibrationMetric(name, num_classes=4, n_bins=6, scale=scale), data)
+    value = metric.compute()
+    assert value.dtype == torch.float64 and value.shape == ()
+    assert value.item() == pytest.approx(error(*whole(data), scale=scale), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["confidence_l1", "classwise_l1"])
+def test_the_usual_error(name):
+    data = batches()
+    error = tc.CalibrationError(tc.ERRORS[name].property, tc.EqualWidth(15), "l1")
+    assert fed(CalibrationMetric(name, num_classes=4), data).compute().item() == pytest.approx(error(*whole(data)))
+
+
+def test_binary_of_any_shape_and_frozen_edges():
+    u = torch.rand(3, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = (u > 0.4).long()
+    edges = [0.0, *np.quantile(u, [0.25, 0.5, 0.75]), 1.0]
+    metric = CalibrationMetric("binary", edges=edges)
+    metric.update(u, y)
+    assert metric.compute().item() == pytest.approx(
+        tc.binary_error(y.reshape(-1), u.reshape(-1), strategy=tc.Edges(edges), scale="score"), rel=1e-12
+    )
+    logits = CalibrationMetric(tc.CalibrationError(tc.Binary(), tc.Edges(edges)), logits=True)
+    logits.update(u.logit(), y)
+    assert logits.compute().item() == pytest.approx(metric.compute().item(), rel=1e-9)
+
+
+def test_logits_pixels_and_rows_to_ignore():
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(2, 3, 4, 5, generator=generator)
+    y = torch.randint(0, 3, (2, 4, 5), generator=generator)
+    y[0, 0] = -100
+    metric = CalibrationMetric("confidence", logits=True, ignore_index=-100)
+    metric.update(z, y)
+    p = z.softmax(1).movedim(1, -1).reshape(-1, 3)[y.reshape(-1) != -100]
+    expected = tc.confidence_error(y.reshape(-1)[y.reshape(-1) != -100], p, strategy="uniform", scale="score")
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+    metric.update(z[:1, :, :1], y[:1, :1])  # all of them to ignore
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_also_in_some_batches_only():
+    (p, y), (q, z) = batches(60, parts=2)
+    w = torch.linspace(0.5, 5, 30, dtype=torch.float64)
+    metric = CalibrationMetric("classwise", num_classes=4)
+    metric.update(p, y, w)
+    metric.update(q, z)
+    expected = tc.classwise_error(
+        torch.cat([y, z]),
+        torch.cat([p, q]),
+        strategy="uniform",
+        scale="score",
+        sample_weight=torch.cat([w, torch.ones(30, dtype=torch.float64)]),
+    )
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_nothing_is_guessed():
+    with pytest.raises(ValueError, match=r"sum to 1|probabilities"):
+        CalibrationMetric().update(torch.tensor([[3.0, -1.0]]), torch.tensor([0]))
+
+
+def test_forward_gives_the_value_of_a_batch_and_adds_it():
+    data = batches()
+    metric = CalibrationMetric("classwise", num_classes=4)
+    each = [metric(p, y).item() for p, y in data]
+    assert each == pytest.approx(
+        [fed(CalibrationMetric("classwise", num_classes=4), [b]).compute().item() for b in data]
+    )
+    assert metric.compute().item() == fed(CalibrationMetric("classwise", num_classes=4), data).compute().item()
+
+
+def test_reset_clone_and_the_saved_state():
+    data = batches()
+    metric = fed(CalibrationMetric(), data)
+    value = metric.compute().item()
+    other = CalibrationMetric()
+    other.load_state_dict(metric.state_dict())
+    assert metric.clone().compute().item() == value
+    assert other._update_count == 0 and other._value(other.table) == value
+    metric.reset()
+    assert metric.table.rows == 0 and fed(metric, data).compute().item() == value
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_before_the_first_row_there_is_no_value():
+    assert CalibrationMetric().compute().isnan()
+
+
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        lambda metric: metric.half(),
+        lambda metric: metric.set_dtype(torch.float16),
+        lambda metric: metric.to(dtype=torch.bfloat16),
+        lambda metric: torch.nn.ModuleList([metric]).half()[0],
+        lambda metric: torch.nn.ModuleList([metric]).to(torch.float16)[0],
+    ],
+)
+def test_sums_stay_in_float64(narrow):
+    data = batches()
+    metric = narrow(fed(CalibrationMetric(), data[:2]))
+    assert {metric.cells.dtype, metric.totals.dtype, metric.largest.dtype} == {torch.float64}
+    metric.update(*data[2])
+    assert metric.compute().item() == fed(CalibrationMetric(), data).compute().item()
+    metric.reset()
+    assert metric.cells.dtype == torch.float64
+
+
+def test_sums_move_with_the_module():
+    metric = fed(CalibrationMetric(), batches()).to("meta")
+    assert metric.cells.device.type == metric.totals.device.type == "meta"
+
+
+def test_a_collection_shares_the_sums():
+    data = batches()
+    collection = MetricCollection(
+        {"score": CalibrationMetric(scale="score"), "error": CalibrationMetric(scale="raw")},
+        compute_groups=True,
+    )
+    for p, y in data:
+        collection.update(p, y)
+    assert len(collection.compute_groups) == 1
+    found = collection.compute()
+    assert found["score"].item() == fed(CalibrationMetric(), data).compute().item()
+    assert found["error"].item() == fed(CalibrationMetric(scale="raw"), data).compute().item()
+
+
+def test_the_table_reads_like_any_other():
+    data = batches()
+    table = fed(CalibrationMetric(n_bins=6), data).table
+    error = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(6))
+    theirs = error.tables(*whole(data))[0]
+    np.testing.assert_allclose(table.count, theirs.count)
+    np.testing.assert_allclose(table.mean_outcome, theirs.mean_outcome)
+    np.testing.assert_allclose(error.parts_of_table(table), error.parts_of_table(theirs), rtol=1e-12)
+
+
+def test_it_is_drawn():
+    figure, _ = fed(CalibrationMetric(), batches()).plot()
+    assert figure.axes
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"error": tc.ERRORS["confidence"]}, r"needs all predictions at once.*Edges"),
+        ({"error": tc.CalibrationError(tc.Confidence(), tc.EqualWidth((2, 3)))}, "needs all predictions at once"),
+        ({"error": tc.CalibrationError(tc.Confidence(), tc.EqualWidth(3)), "n_bins": 4}, "cannot apply"),
+        ({"error": "full"}, "confidence, classwise or binary"),
+        ({"error": "classwise"}, "num_classes is needed"),
+        ({"n_bins": 3, "edges": [0, 1]}, "not both"),
+        ({"error": "confidence_l1", "scale": "score"}, "cannot apply to norm='l1'"),
+        ({"scale": "best"}, "scale must be one of"),
+    ],
+)
+def test_options_that_cannot_apply(options, words):
+    with pytest.raises(ValueError, match=words):
+        CalibrationMetric(**options)
+
+
+def test_another_number_of_classes():
+    with pytest.raises(ValueError, match="preds have 4 classes and num_classes is 3"):
+        CalibrationMetric("classwise", num_classes=3).update(*batches()[0])
+
+
+def one_process(rank: int, folder: str) -> None:
+    """The second of two processes sees no data at all."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    metrics = [CalibrationMetric(), CalibrationMetric("classwise", num_classes=4, n_bins=7)]
+    for metric in metrics:
+        if rank == 0:
+            fed(metric, batches())
+        Path(folder, f"{rank}-{metric.error.symbol}").write_text(repr(metric.compute().item()))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_real_processes_one_of_them_empty(tmp_path):
+    torch.multiprocessing.spawn(one_process, (str(tmp_path),), nprocs=2)
+    for metric in (CalibrationMetric(), CalibrationMetric("classwise", num_classes=4, n_bins=7)):
+        value = fed(metric, batches()).compute().item()
+        for rank in (0, 1):
+            assert float((tmp_path / f"{rank}-{metric.error.symbol}").read_text()) == value

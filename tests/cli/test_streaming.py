@@ -1,0 +1,72 @@
+"""The command line on tables larger than its memory budget, on folders and on globs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import FAST, Run
+
+pytest.importorskip("datasketches")
+
+
+def test_a_budget_decides(folder: Path, truecal: Run):
+    code, whole, _ = truecal("evaluate", "sharp.parquet", *FAST)
+    assert code == 0 and "read in batches" not in whole
+    code, out, _ = truecal("evaluate", "sharp.parquet", "--memory", "1KB", "--json", "out.json")
+    assert code == 0 and "read in batches: 1 file, two passes" in out and "need the rows" in out
+    found = json.loads((folder / "out.json").read_text())
+    assert found["test"] is None and found["n_samples"] == 300 and found["gaps"]["confidence"]["high"] > 0
+    code, out, _ = truecal("evaluate", "sharp.parquet", "--one-pass", "--bins", "4")
+    assert code == 0 and "one pass" in out
+
+
+def test_folders_and_globs(folder: Path, truecal: Run):
+    (folder / "parts.parquet").mkdir()
+    (folder / "sharp.parquet").rename(folder / "parts.parquet" / "a.parquet")
+    for name in ("parts.parquet", "parts.parquet/*.parquet"):
+        code, out, _ = truecal("evaluate", name, "--bins", "5")
+        assert code == 0 and "300 samples, 4 classes" in out and "read in batches" in out
+    code, out, _ = truecal("compare", "parts.parquet", "parts.parquet", "--bins", "5", "--csv", "rows.csv")
+    assert code == 0 and "2 models, 300 samples" in out and (folder / "rows.csv").read_text().count("\n") == 7
+    code, _, err = truecal("test", "parts.parquet")
+    assert code == 1 and "needs all rows in memory" in err
+
+
+def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
+    for options, words in (
+        (("--memory", "1KB", "--labels", "y.npy"), "expected no --labels, the table is read in batches"),
+        (("--memory", "1KB", "--groups", "label"), "expected no --groups"),
+        (("--memory", "much"), "expected a size such as 500MB or 2GB, got 'much'"),
+    ):
+        code, _, err = truecal("evaluate", "sharp.parquet", *options)
+        assert code in (1, 2) and words in err
+    code, _, err = truecal("evaluate", "good.npz", "--one-pass")
+    assert code == 2 and "takes parquet and arrow tables" in err
+
+
+@pytest.mark.slow
+def test_a_cluster_counts(folder: Path, truecal: Run):
+    distributed = pytest.importorskip("distributed")
+    code, _, _ = truecal("evaluate", "sharp.parquet", "--one-pass", "--bins", "4", "--json", "one.json")
+    options = ("--one-pass", "--bins", "4", "--json", "many.json")
+    code, out, err = truecal("evaluate", "sharp.parquet", "--workers", "1", *options)
+    assert code == 0 and "counted in 1 partition by a Dask cluster, one pass" in out, err
+    one, many = (json.loads((folder / name).read_text()) for name in ("one.json", "many.json"))
+    assert many["errors"] == one["errors"]
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as local:
+        code, out, _ = truecal("compare", "sharp.parquet", "sharp.parquet", "--dask", local.scheduler_address)
+        assert code == 0 and "2 models, 300 samples" in out and "by a Dask cluster, two passes" in out
+
+
+def test_clusters_that_cannot_be(folder: Path, truecal: Run):
+    for file, options, words in (
+        ("good.npz", ("--workers", "2"), "takes parquet and arrow tables"),
+        ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot apply beside --dask"),
+        ("sharp.parquet", ("--workers", "0"), "--workers"),
+        ("sharp.parquet", ("--dask", "nowhere://x"), "unknown address scheme"),
+    ):
+        code, _, err = truecal("evaluate", file, *options)
+        assert code in (1, 2) and words in err and "Traceback" not in err

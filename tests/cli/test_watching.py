@@ -1,0 +1,112 @@
+"""`truecal monitor`: files counted once and in order, a state between runs, and exit codes for cron."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import truecal as tc
+from command_line import Run
+
+STATE = ("--state", "state.npz")
+
+
+def write(name: str, n: int, rng: np.random.Generator, slope: float = 1.0) -> pd.DataFrame:
+    """Labelled predictions of one probability a row, logits `slope` times too large."""
+    z = rng.normal(0, 1.5, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int)
+    frame = pd.DataFrame({"label": y, "prob": 1 / (1 + np.exp(-slope * z))})
+    frame.to_csv(name, index=False)
+    return frame
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_week_of_files(truecal: Run, rng: np.random.Generator) -> None:
+    days = [write(f"day{i}.csv", 300, rng, slope) for i, slope in enumerate((1, 1, 2.5))]
+    code, out, _ = truecal("monitor", "day0.csv", "day1.csv", *STATE)
+    assert code == 0 and "Monitor, 600 rows: no alarm" in out and "day1.csv: 300 new rows" in out
+    code, out, _ = truecal("monitor", ".", *STATE, "--json", "now.json")  # the folder holds the state as well
+    assert code == 3 and "day0.csv and day1.csv: 0 new rows, 300 counted before" in out and "over-confident" in out
+    said = json.loads(Path("now.json").read_text())
+    monitor = tc.monitor()
+    for day in days:
+        expected = monitor.update(day["label"], day["prob"])
+    assert said["n_samples"] == 900 and said["since"] == expected.since and said["since_time"] == "day2.csv"
+    assert said["evalue"] == pytest.approx(expected.evalue, rel=1e-9)
+    assert truecal("monitor", "day0.csv", *STATE)[0] == 3  # an alarm stays
+
+
+def test_a_file_that_grows_and_one_that_changes(truecal: Run, rng: np.random.Generator) -> None:
+    frame = write("log.csv", 50, rng)
+    frame[:30].to_csv("log.csv", index=False)
+    truecal("monitor", "log.csv", *STATE)
+    frame.to_csv("log.csv", index=False)
+    code, out, _ = truecal("monitor", "log.csv", *STATE)
+    assert code == 0 and "Monitor, 50 rows" in out and "log.csv: 20 new rows, 30 counted before" in out
+    before = Path("state.npz").read_bytes()
+    write("log.csv", 50, rng)
+    code, _, err = truecal("monitor", "log.csv", *STATE)
+    assert code == 1 and "expected its first 50 rows to be those counted before, they have changed" in err
+    frame[:10].to_csv("log.csv", index=False)
+    assert truecal("monitor", "log.csv", *STATE)[0] == 1
+    assert Path("state.npz").read_bytes() == before
+    code, out, _ = truecal("monitor", "log.csv", *STATE, "--replaced")
+    assert code == 0 and "Monitor, 60 rows" in out and "log.csv: 10 new rows" in out
+
+
+def test_nothing_is_kept_of_a_run_that_fails(truecal: Run, rng: np.random.Generator) -> None:
+    write("good.csv", 20, rng)
+    Path("bad.csv").write_text("label,prob\n1,1.7\n")
+    code, _, err = truecal("monitor", "good.csv", "bad.csv", *STATE)
+    assert code == 1 and "bad.csv" in err and not Path("state.npz").exists()
+
+
+@pytest.mark.slow
+def test_a_reference_is_read_once(truecal: Run, rng: np.random.Generator) -> None:
+    write("accepted.csv", 800, rng, 1.8)
+    write("today.csv", 800, rng, 1.8)
+    code, out, _ = truecal("monitor", "today.csv", *STATE, "--reference", "accepted.csv", "--alpha", "0.01")
+    assert code == 0 and "usual is what 800 rows of reference show" in out and "alarm at 100" in out
+    assert truecal("monitor", "today.csv", "--state", "plain.npz")[0] == 3
+    for option, value in (("--reference", "accepted.csv"), ("--alpha", "0.05")):
+        code, _, err = truecal("monitor", "today.csv", *STATE, option, value)
+        assert code == 2 and "take another state" in err and option in err
+
+
+def test_columns_keep_their_classes(truecal: Run) -> None:
+    for name, first, second in (("a.csv", "cat", "dog"), ("b.csv", "dog", "cat")):
+        frame = pd.DataFrame({"label": ["cat", "dog"], f"prob_{first}": [0.7, 0.4], f"prob_{second}": [0.3, 0.6]})
+        frame.to_csv(name, index=False)
+    assert truecal("monitor", "a.csv", *STATE)[0] == 0
+    code, _, err = truecal("monitor", "b.csv", *STATE)
+    assert code == 1 and "b.csv: expected columns of the classes cat, dog as before, got dog, cat" in err
+
+
+def test_top_labels_and_what_cannot_apply(truecal: Run, rng: np.random.Generator) -> None:
+    pd.DataFrame({"correct": [1, 0, 1], "confidence": [0.8, 0.6, 0.9]}).to_csv("top.csv", index=False)
+    code, out, _ = truecal("monitor", "top.csv", *STATE)
+    assert code == 0 and "Monitor, 3 rows" in out
+    write("two.csv", 20, rng)
+    code, _, err = truecal("monitor", "two.csv", *STATE)
+    assert code == 1 and "as before, got binary" in err
+    code, _, err = truecal("monitor", "top.csv", "two.csv", "--labels", "y.csv", *STATE)
+    assert code == 2 and "--labels" in err
+    assert truecal("monitor", "top.csv")[0] == 2 and truecal("monitor", "top.csv", *STATE, "--alpha", "2")[0] == 2
+    code, _, err = truecal("monitor", "top.csv", "--state", "two.csv")
+    assert code == 1 and "two.csv" in err
+
+
+@pytest.mark.slow
+def test_a_picture_for_the_wall(truecal: Run, rng: np.random.Generator) -> None:
+    write("a.csv", 200, rng)
+    assert truecal("monitor", "a.csv", *STATE, "--plot", "a.png")[0] == 0
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")

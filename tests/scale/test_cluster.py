@@ -1,0 +1,313 @@
+"""Rows counted by many workers give what one stream gives, whoever counts them, and whoever dies of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from truecal.io import FileError
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("datasketches")
+pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+pd = pytest.importorskip("pandas")
+import dask.array as da  # noqa: E402
+import dask.dataframe as dd  # noqa: E402
+from pyarrow import feather, parquet  # noqa: E402
+
+from truecal.io.dataset import open_dataset  # noqa: E402
+from truecal.scale import cluster as module  # noqa: E402
+
+cluster: Any = module  # what a test hands in need not be of the right type
+K = 3
+ERRORS = ("classwise", "confidence", "confidence_l1")
+
+
+def world(n: int = 900, factor: float = 1.4, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    z = 1.5 * rng.normal(size=(n, K))
+    p, q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (z, factor * z))
+    return (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), q
+
+
+def frame(y: Any, p: Any, **more: Any) -> Any:
+    return pd.DataFrame({"label": y, **{f"prob_{j}": p[:, j] for j in range(K)}, **more})
+
+
+def arrays(*of: Any, chunks: Any = (200, 1, 399, 300)) -> list[Any]:
+    return [da.from_array(x, chunks=(chunks, *x.shape[1:])) for x in of]
+
+
+def written(folder: Path, rows: Any, cuts: Any, group: int = 70) -> Path:
+    """A folder of parquet files cut at some rows, each in groups of rows."""
+    folder.mkdir()
+    for i, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
+        table = pa.Table.from_pandas(rows.iloc[a:b], preserve_index=False)
+        parquet.write_table(table, folder / f"part-{i}.parquet", row_group_size=group)
+    return folder
+
+
+def one_stream(y: Any, p: Any, w: Any = None, **options: Any) -> tc.Stream:
+    """The same in one process and one batch."""
+    stream = tc.stream(ERRORS, **options)
+    if not stream.frozen:
+        stream.observe(p)
+        stream.freeze()
+    stream.update(y, p, sample_weight=w)
+    return stream
+
+
+def assert_same(found: tc.Evaluation, wanted: tc.Evaluation, bits: bool = False) -> None:
+    """Counts and edges bit for bit; sums to 12 digits, or bit for bit as well."""
+    assert found.n_samples == wanted.n_samples
+    for name, one in wanted.reliability.items():
+        ours, theirs = found.reliability[name].table, one.table
+        assert ours.edges is not None and theirs.edges is not None and np.array_equal(ours.edges, theirs.edges)
+        if ours.weight_sq is None:
+            assert np.array_equal(ours.count, theirs.count)
+        np.testing.assert_allclose(ours.count, theirs.count, rtol=1e-12)
+        np.testing.assert_allclose(ours.residual, theirs.residual, rtol=0, atol=0 if bits else 1e-12 * ours.rows)
+    for first, second in zip(found.errors, wanted.errors, strict=True):
+        assert (first.error, first.n_bins) == (second.error, second.n_bins)
+        numbers = [[x.U, x.gap, x.score, x.U_low, x.U_high] for x in (first, second)]
+        mine, his = ([x for x in row if x is not None] for row in numbers)
+        np.testing.assert_allclose(mine, his, rtol=0 if bits else 1e-9)
+        assert first.value == pytest.approx(second.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("edges", [None, "uniform"])
+def test_arrays_frames_and_files_equal_one_stream(tmp_path, edges):
+    y, p = world()
+    wanted = one_stream(y, p, n_bins=6, edges=edges).result()
+    options: dict[str, Any] = {"n_bins": 6, "edges": edges}
+    assert_same(cluster.evaluate(*arrays(y, p), **options), wanted)
+    rows = frame(y, p)
+    folder = written(tmp_path / "preds", rows, (333, 333, 700))
+    for source, more in ((dd.from_pandas(rows, npartitions=4), {}), (folder, {"part_rows": 150})):
+        found = cluster.evaluate(source, **options, **more)
+        assert_same(found, wanted)
+        passes = "one pass" if edges else "two passes"
+        assert any(f"by threads of one process, {passes}" in note for note in found.notes)
+    assert found.name == "preds"
+
+
+def test_weights_labels_and_one_probability(tmp_path):
+    y, p = world()
+    w = np.random.default_rng(1).random(900)
+    w[:200] = 0  # a partition in which no row counts
+    wanted = one_stream(y, p, w, n_bins=5, edges="uniform").result()
+    names = np.array(["b", "a", "c"])
+    labels, proba, weights = arrays(names[y], p, w)
+    found = cluster.evaluate(labels, proba, sample_weight=weights, labels=names, n_bins=5, edges="uniform")
+    assert_same(found, wanted)
+    table = dd.from_pandas(frame(y, p, w=w), npartitions=9)
+    assert_same(cluster.evaluate(table, weight="w", n_bins=5, edges="uniform"), wanted)
+    binary = tc.stream(("binary", "confidence_l1"), n_bins=5, edges="uniform")
+    binary.update(y == 0, p[:, 0])
+    found = cluster.evaluate(*arrays(y == 0, p[:, 0]), n_bins=5, edges="uniform")
+    assert_same(found, binary.result())
+
+
+def test_automatic_bins_unknown_sizes_and_empty_partitions():
+    y, p = world()
+    wanted = one_stream(y, p, n_bins="auto").result()
+    rows = dd.from_pandas(frame(y, p, row=np.arange(900)), npartitions=4)
+    kept = rows[rows.row >= 450]  # two partitions are left without a row
+    found = cluster.evaluate(kept)
+    assert found.n_samples == 450 and found.row("confidence").n_bins == tc.Quantile("auto").auto(450, 1)
+    unknown = [rows["label"].values, rows[[f"prob_{j}" for j in range(K)]].values]
+    assert np.isnan(unknown[1].shape[0])
+    found = cluster.evaluate(*unknown, errors=ERRORS[:2])
+    assert found.row("classwise").value == pytest.approx(wanted.row("classwise").value, rel=1e-12)
+    uniform = cluster.evaluate(rows, edges="uniform")  # how many bins is known after a pass
+    assert uniform.row("confidence").n_bins == wanted.row("confidence").n_bins
+
+
+def test_models_are_compared(tmp_path):
+    y, p = world()
+    _, q = world(factor=2.5)
+    streams = {"calm": one_stream(y, p, n_bins=6), "sharp": one_stream(y, q, n_bins=6)}
+    tables = {"calm": frame(y, p), "sharp": frame(y, q)[["prob_2", "label", "prob_0", "prob_1"]]}
+    labels, *proba = arrays(y, p, q)
+    folders = {
+        name: written(tmp_path / name, t, cuts)
+        for (name, t), cuts in zip(tables.items(), [(100,), (450, 460)], strict=True)
+    }
+    for i, data in enumerate(
+        (
+            (labels, dict(zip(tables, proba, strict=True))),
+            ({name: dd.from_pandas(table, npartitions=3) for name, table in tables.items()},),
+            (folders,),
+            (list(folders.values()),),
+        )
+    ):
+        found = cluster.compare(*data, n_bins=6, **{"part_rows": 200} if i > 1 else {})
+        assert found.names == ("calm", "sharp")
+        for name, stream in streams.items():
+            assert_same(found.evaluations[name], stream.result())
+        assert found.pair("calm", "sharp", "confidence").loss.beyond_noise
+    other = y.copy()
+    other[700] = (other[700] + 1) % K
+    folders["other"] = written(tmp_path / "other", frame(other, q), ())
+    with pytest.raises(FileError, match=r"partition 2 of 4 \(rows 590 to 869, .*expected the labels of .*at row 110"):
+        cluster.compare([folders["calm"], folders["other"]], n_bins=6, part_rows=280)
+
+
+def test_the_tree_keeps_the_blocks_of_one_stream():
+    y, p = world()
+    many = cluster.evaluate(*arrays(y, p, chunks=(9,) * 100), n_bins=4, edges="uniform")
+    assert_same(many, one_stream(y, p, n_bins=4, edges="uniform").result())
+
+
+def test_edges_are_stored_before_a_label_is_counted(tmp_path):
+    y, p = world()
+    wrong = y.copy()
+    wrong[650] = 7
+    state = tmp_path / "state.npz"
+    with pytest.raises(FileError, match=r"partition 3 of 4 \(rows 600 to 899\): .*7"):
+        cluster.evaluate(*arrays(wrong, p), n_bins=6, out=state)
+    stored = tc.Stream.load(state)
+    assert stored.frozen and stored.rows == 0
+    found = cluster.evaluate(*arrays(y, p), edges=state, out=state)
+    assert any("one pass" in note for note in found.notes)
+    assert_same(found, one_stream(y, p, n_bins=6).result())
+    assert tc.Stream.load(state).rows == 900
+    again = cluster.evaluate(*arrays(y, p), edges=found)  # the edges are in the result as well
+    assert again.row("classwise") == found.row("classwise")
+    with pytest.raises(ValueError, match="errors and n_bins cannot apply"):
+        cluster.evaluate(*arrays(y, p), edges=state, n_bins=3)
+    cluster.compare(arrays(y)[0], {"a": arrays(p)[0], "b": arrays(p)[0]}, n_bins=6, out=tmp_path / "two")
+    both = cluster.compare(arrays(y)[0], {"a": arrays(p)[0], "b": arrays(p)[0]}, edges=tmp_path / "two")
+    assert_same(both.evaluations["b"], found)
+
+
+def test_partitions_are_named(tmp_path):
+    y, p = world()
+    folder = written(tmp_path / "preds", frame(y, p), (300, 600), group=300)
+    dataset = open_dataset(folder)
+    good = (folder / "part-1.parquet").read_bytes()
+    (folder / "part-1.parquet").write_bytes(good[:2000] + b"\0" * 900 + good[2900:])
+    with pytest.raises(FileError, match=r"partition 1 of 3 \(rows 300 to 599, part-1.parquet\): .*part-1.parquet"):
+        cluster.evaluate(dataset, n_bins=4, part_rows=1)
+    (folder / "part-1.parquet").unlink()
+    with pytest.raises(FileError, match=r"partition 1 of 3 .*part-1.parquet"):
+        cluster.evaluate(dataset, n_bins=4, part_rows=1)
+    parquet.write_table(pa.Table.from_pandas(frame(y[:9], p[:9])), folder / "part-1.parquet")
+    with pytest.raises(FileError, match=r"partition 1 of 3 .*expected 300 rows as before, found 9"):
+        cluster.evaluate(dataset, n_bins=4, part_rows=1)
+
+    def part(i: int) -> Any:
+        if i == 2:
+            raise OSError("the disk is gone")
+        return frame(y, p)
+
+    table = dd.from_map(part, range(4), meta=frame(y[:1], p[:1]))
+    with pytest.raises(FileError, match=r"partition 2 of 4 \(of the DataFrame\): the disk is gone"):
+        cluster.evaluate(table, n_bins=4)
+    with pytest.raises(FileError, match=r"partition 0 of 1 \(of the DataFrame\): the disk is gone"):
+        cluster.evaluate(table.partitions[2:3], n_bins=4)
+
+
+def test_a_partition_that_kills_every_worker_is_named(monkeypatch):
+    y, p = world()
+
+    def dies(self: Any, task: Any) -> Any:
+        leaf = next(key for key in task.__dask_graph__() if str(key).startswith("truecal-count") and key.endswith("-2"))
+        raise distributed.KilledWorker(leaf, SimpleNamespace(address="tcp://worker"), 3)
+
+    monkeypatch.setattr(cluster._Scheduler, "compute", dies)
+    with pytest.raises(FileError, match=r"partition 2 of 4 \(rows 201 to 599\): every worker that was given it died"):
+        cluster.evaluate(*arrays(y, p), n_bins=4, edges="uniform")
+
+
+def test_what_cannot_be_measured_is_refused(tmp_path):
+    y, p = world()
+    labels, proba = arrays(y, p)
+    table = dd.from_pandas(frame(y, p), npartitions=2)
+    for call, error, words in (
+        (lambda: cluster.evaluate(y), TypeError, "for arrays in memory there is truecal.evaluate"),
+        (lambda: cluster.evaluate(y, proba), TypeError, "y_true must be a Dask array"),
+        (lambda: cluster.evaluate(labels[:800], proba), ValueError, "y_true must have 900 rows"),
+        (lambda: cluster.evaluate(labels, proba, weight="w"), TypeError, "weight: options of tables"),
+        (lambda: cluster.evaluate(table, sample_weight=labels), ValueError, "sample_weight= is for arrays"),
+        (lambda: cluster.evaluate(table, pos_label=2), ValueError, "pos_label= is for arrays"),
+        (lambda: cluster.evaluate(table, part_rows=9), ValueError, "part_rows= is for files"),
+        (lambda: cluster.evaluate(table, colour=9), TypeError, "colour: no option"),
+        (lambda: cluster.evaluate(table, weight="w"), FileError, "weights named 'w'"),
+        (lambda: cluster.evaluate(labels, proba, blocks=2), ValueError, "blocks must be 0"),
+        (lambda: cluster.evaluate(labels, proba, errors=["binary"]), ValueError, "cannot apply to multiclass"),
+        (lambda: cluster.evaluate(table[table.label > 5]), ValueError, "at least one row"),
+        (lambda: cluster.compare(table), TypeError, "compare expects names"),
+        (lambda: cluster.compare({"a": table, "b": table.repartition(npartitions=1)}), ValueError, "same partitions"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+    feather.write_feather(frame(y, p), tmp_path / "preds.feather")
+    with pytest.raises(FileError, match="expected parquet files, which can be read in parts"):
+        cluster.evaluate(tmp_path / "preds.feather")
+
+
+# -- separate processes -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    sizes: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**sizes, silence_logs=50) as local, distributed.Client(local) as found:
+        yield found
+
+
+def dying(i: int, folder: str, kill: bool) -> Any:
+    """Partition i; once, in the second pass, the worker that makes the sixth is killed."""
+    rng = np.random.default_rng(i)
+    z = 1.5 * rng.normal(size=(300, 3))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    rows = pd.DataFrame({"label": rng.integers(0, 3, 300), **{f"prob_{j}": p[:, j] for j in range(3)}})
+    if not os.path.exists(os.path.join(folder, "state.npz")):
+        return rows  # edges are not stored yet: the first pass
+    with open(os.path.join(folder, f"made-{i}"), "a") as made:
+        made.write("x")
+    if kill and i == 5:
+        try:
+            os.close(os.open(os.path.join(folder, "killed"), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return rows
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_nothing(tmp_path, client):
+    results = []
+    for kill in (False, True):
+        folder = tmp_path / f"kill-{kill}"
+        folder.mkdir()
+        first = dying(0, str(folder), False)
+        table = dd.from_map(dying, range(10), folder=str(folder), kill=kill, meta=first.iloc[:0])
+        results.append(cluster.evaluate(table, n_bins=7, client=client, out=folder / "state.npz"))
+        assert (folder / "killed").exists() == kill
+        counted = sum(len((folder / f"made-{i}").read_text()) for i in range(10))
+        assert counted > 10 if kill else counted == 10
+    assert_same(results[1], results[0], bits=True)
+    assert any("by a Dask cluster, two passes" in note for note in results[1].notes)
+
+
+@pytest.mark.slow
+def test_processes_equal_threads_and_name_what_is_missing(tmp_path, client):
+    y, p = world()
+    folder = written(tmp_path / "preds", frame(y, p), (300, 600), group=100)
+    found = cluster.evaluate(folder, n_bins=5, part_rows=100)  # the current client
+    assert any("by a Dask cluster" in note for note in found.notes)
+    assert_same(found, one_stream(y, p, n_bins=5).result())
+    dataset = open_dataset(folder)
+    (folder / "part-2.parquet").unlink()
+    with pytest.raises(FileError, match=r"partition [678] of 9 \(rows .00 to .99, part-2.parquet\)"):
+        cluster.evaluate(dataset, n_bins=5, part_rows=100, client=client)

@@ -1,0 +1,153 @@
+"""Tables larger than memory: the same numbers as in memory, in step, and refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import truecal as tc
+from truecal.io import FileError
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("datasketches")
+from pyarrow import feather, parquet  # noqa: E402
+
+from truecal.io import dataset as module  # noqa: E402
+from truecal.io.dataset import open_dataset  # noqa: E402
+from truecal.scale.files import compare_datasets, evaluate_dataset  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(module, "BATCH_ROWS", 100)
+
+
+def world(n: int = 700, k: int = 3, factor: float = 1.0, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    z = 1.5 * rng.normal(size=(n, k))
+    p, q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (z, factor * z))
+    return (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), q
+
+
+def table(y: Any, p: Any, **more: Any) -> Any:
+    columns = {f"prob_{'abc'[j]}": p[:, j] for j in range(p.shape[1])}
+    return pa.table({"label": np.array(list("abc"))[y], **columns, **more})
+
+
+def written(folder: Path, whole: Any, parts: int = 1, name: str = "preds") -> Path:
+    """A parquet file, or a folder of several."""
+    if parts == 1:
+        parquet.write_table(whole, folder / f"{name}.parquet", row_group_size=130)
+        return folder / f"{name}.parquet"
+    (folder / name).mkdir()
+    for i, rows in enumerate(np.array_split(np.arange(len(whole)), parts)):
+        parquet.write_table(whole.slice(rows[0], len(rows)), folder / name / f"part-{i}.parquet", row_group_size=90)
+    (folder / name / "_SUCCESS").write_text("")
+    return folder / name
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_file_and_a_folder_equal_memory(tmp_path, parts):
+    y, p = world(factor=1.4)
+    dataset = open_dataset(written(tmp_path, table(y, p), parts))
+    assert dataset.n_rows == 700 and len(dataset.files) == parts
+    found = evaluate_dataset(dataset, n_bins=(5, 8), one_pass=True)
+    for name in ("classwise", "confidence", "confidence_l1"):
+        error = tc.CalibrationError(tc.ERRORS[name].property, tc.EqualWidth((5, 8)), tc.ERRORS[name].norm)
+        wanted = error(y, p)
+        np.testing.assert_allclose([row.value for row in found.rows(name)], wanted, rtol=1e-12)
+    assert found.accuracy == pytest.approx((p.argmax(axis=1) == y).mean()) and found.name == "preds"
+    assert any("one pass" in note for note in found.notes)
+
+
+def test_quantile_bins_take_two_passes_and_are_those_of_memory(tmp_path):
+    y, p = world(factor=1.4)
+    shares: list[float] = []
+    dataset = open_dataset(written(tmp_path, table(y, p), 2))
+    found = evaluate_dataset(dataset, n_bins=6, progress=shares.append)
+    for name in ("classwise", "confidence"):
+        metric = tc.CalibrationError(tc.ERRORS[name].property, tc.Quantile(6, ties="together"))
+        assert found.row(name).value == pytest.approx(metric(y, p), rel=1e-12)  # few rows: the sketch is exact
+    assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) >= 14
+    auto = evaluate_dataset(dataset)
+    assert auto.row("classwise").n_bins == round((3 * 700) ** 0.4) and auto.row("confidence_l1").n_bins == 15
+    assert any("two passes" in note for note in auto.notes) and any("sketched" in note for note in auto.notes)
+
+
+def test_arrow_globs_weights_logits_and_one_probability(tmp_path):
+    y, p = world()
+    w = np.linspace(0.5, 2, 700)
+    for i, rows in enumerate((slice(0, 300), slice(300, 700))):
+        feather.write_feather(table(y[rows], p[rows], weight=w[rows]), tmp_path / f"w{i}.feather")
+    found = evaluate_dataset(open_dataset(tmp_path / "w*.feather", weight="weight"), n_bins=5, one_pass=True)
+    wanted = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5))(y, p, sample_weight=w)
+    assert found.row("confidence").value == pytest.approx(wanted, rel=1e-12)
+    logits = pa.table({"label": y, **{f"logit_{j}": np.log(p[:, j]) for j in range(3)}})
+    by_logits = evaluate_dataset(
+        open_dataset(written(tmp_path, logits)), n_bins=5, one_pass=True, errors=["confidence"]
+    )
+    plain = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5))(y, p)
+    assert by_logits.row("confidence").value == pytest.approx(plain, rel=1e-9)
+    one = pa.table({"label": (y == 0).astype(int), "prob": p[:, 0]})
+    binary = evaluate_dataset(open_dataset(written(tmp_path, one, name="one")), n_bins=5, one_pass=True)
+    wanted = tc.CalibrationError(tc.Binary(), tc.EqualWidth(5))((y == 0).astype(int), p[:, 0])
+    assert binary.row("binary").value == pytest.approx(wanted, rel=1e-12)
+    assert binary.loss("brier").value == pytest.approx(tc.brier((y == 0).astype(int), np.c_[1 - p[:, 0], p[:, 0]]))
+
+
+def test_models_are_compared_in_step(tmp_path):
+    y, p = world(3000)
+    _, q = world(3000, factor=2.0)
+    turned = pa.table({name: table(y, q)[name] for name in ("prob_c", "label", "prob_a", "prob_b")})
+    datasets = [open_dataset(written(tmp_path, *x)) for x in ((table(y, p), 1, "calm"), (turned, 4, "sharp"))]
+    found = compare_datasets(datasets, n_bins=10)
+    memory = tc.compare(y, {"calm": p, "sharp": q}, n_bins=10, errors=["classwise", "confidence"], resamples=99)
+    assert found.names == ("calm", "sharp") and [row["model"] for row in found.leaderboard()] == ["calm", "sharp"]
+    for name in ("classwise", "confidence"):
+        one, other = found.pair("calm", "sharp", name), memory.pair("calm", "sharp", name)
+        assert one.loss.estimate == pytest.approx(other.loss.estimate, rel=1e-9)
+        assert one.loss.se == pytest.approx(other.loss.se, rel=0.35) and one.loss.beyond_noise
+        assert one.gap_sq.estimate == pytest.approx(other.gap_sq.estimate, rel=0.1)
+        assert one.gap_sq.se == pytest.approx(other.gap_sq.se, rel=0.35)
+    assert found.verdict.sentences[0].startswith("Best predictions: calm")
+    assert found.to_dict()["pairs"]
+
+
+def test_other_rows_are_refused(tmp_path):
+    y, p = world()
+    first = open_dataset(written(tmp_path, table(y, p), 1, "first"))
+    fewer = open_dataset(written(tmp_path, table(y[:600], p[:600]), 1, "fewer"))
+    with pytest.raises(FileError, match=r"fewer.parquet: expected 700 rows as in .*first.parquet, got 600"):
+        compare_datasets([first, fewer])
+    other = y.copy()
+    other[550] = (other[550] + 1) % 3
+    differs = open_dataset(written(tmp_path, table(other, p), 1, "differs"))
+    with pytest.raises(FileError, match=r"expected the labels of .* at row 50 it has .*counted from row 500"):
+        compare_datasets([first, differs], n_bins=3, one_pass=True)
+
+
+def test_damage_and_nonsense_are_refused_in_words(tmp_path):
+    y, p = world()
+    bad = p.copy()
+    bad[333, 1] = 3.0
+    with pytest.raises(FileError, match=r"row 33 sums to .* counted from row 300"):
+        evaluate_dataset(open_dataset(written(tmp_path, table(y, bad), 1, "bad")), one_pass=True)
+    with pytest.raises(FileError, match="expected parquet or arrow files, found none"):
+        open_dataset(tmp_path / "nothing*.parquet")
+    with pytest.raises(FileError, match="weights named 'w'"):
+        open_dataset(written(tmp_path, table(y, p), 1, "good"), weight="w")
+    whole = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "torn.parquet").write_bytes(whole[:3000] + b"\x00" * 400 + whole[3400:])
+    with pytest.raises(FileError, match=r"torn.parquet"):
+        evaluate_dataset(open_dataset(tmp_path / "torn.parquet"), one_pass=True)
+    empty = table(y, p).slice(0, 0)
+    with pytest.raises(FileError, match="at least one row"):
+        open_dataset(written(tmp_path, empty, 1, "empty"))
+    with pytest.raises(ValueError, match="'binary' cannot apply to multiclass predictions"):
+        evaluate_dataset(open_dataset(tmp_path / "good.parquet"), errors=["binary"])
+    no_labels = table(y, p).drop_columns(["label"])
+    with pytest.raises(FileError, match="expected labels in the table"):
+        evaluate_dataset(open_dataset(written(tmp_path, no_labels, 1, "bare")))

@@ -1,0 +1,190 @@
+"""The site: every page is in its sidebar, every link leads somewhere, every public name is explained, on every screen.
+
+Links are checked in the Markdown itself. What only a built site can show is checked where the variable SITE says where
+it lies: `make docs` builds it and runs this file.
+"""
+
+from __future__ import annotations
+
+import html.parser
+import importlib
+import os
+import re
+import runpy
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import chromium
+import truecal as tc
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+NAVIGATION = runpy.run_path(str(DOCS / "site" / "navigation.py"))
+PAGES = [
+    *sorted(DOCS.glob("*.md")),
+    *sorted(ROOT.glob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "results").glob("*/RESULTS.md")),
+]
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+# -- the Markdown ------------------------------------------------------------------------------------------------------
+
+
+def prose(text: str) -> str:
+    """A page without its code."""
+    return CODE.sub("", FENCE.sub("", text))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def broken(page: Path, text: str) -> list[str]:
+    """The relative links of a page, given its text, that lead to no file or to no heading."""
+    found = []
+    for link in LINK.findall(prose(text)):
+        parts = urlsplit(link)
+        target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+        known = target.exists() and (not parts.fragment or parts.fragment in anchors(target))
+        if not parts.scheme and not known:
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_anchors_of_a_page_exist(page):
+    assert broken(page, page.read_text()) == []
+
+
+def test_a_link_to_nothing_is_seen():
+    text = "[a](nowhere.md) [b](faq.md#no-heading) [c](faq.md#reading-numbers) `[d](code.md)` [e](#doing-things-right)"
+    assert broken(DOCS / "faq.md", text) == ["nowhere.md", "faq.md#no-heading"]
+
+
+def test_addresses_of_other_sites_are_whole_and_safe():
+    """They are listed here rather than fetched: other people's sites are no test of ours."""
+    addresses = {link for page in PAGES for link in LINK.findall(prose(page.read_text())) if urlsplit(link).scheme}
+    assert addresses
+    for address in addresses:
+        assert urlsplit(address).scheme == "https", address
+        assert "." in urlsplit(address).netloc, address
+
+
+def sidebar(text: str, docs: Path = DOCS) -> list[str]:
+    return [page for pages in NAVIGATION["groups"](text, docs).values() for _, page in pages]
+
+
+def test_every_page_has_its_line_in_the_index():
+    """The list of docs/index.md is the sidebar: add a line `- [Title](page.md): what it says.` under a heading."""
+    listed = sidebar((DOCS / "index.md").read_text())
+    assert len(listed) == len(set(listed))
+    pages = {f"docs/{page.stem}" for page in DOCS.glob("*.md")} - {"docs/index"}
+    assert pages - set(listed) == set()
+
+
+def test_pages_of_frameworks_are_taken_by_their_names(tmp_path):
+    for name in ("adapters-a.md", "tutorial-b.md", "other.md"):
+        (tmp_path / name).touch()
+    text = "# Title\n\n## One\n\n- [Start](start.md): words.\n- [Adapter](adapters-a.md)\n- [Up](../CHANGELOG.md)\n"
+    assert sidebar(text, tmp_path) == [
+        "docs/start",
+        "docs/adapters-a",
+        "CHANGELOG",
+        "docs/tutorial-b",
+        "docs/api/index",
+    ]
+
+
+# -- the built site ----------------------------------------------------------------------------------------------------
+
+
+class Page(html.parser.HTMLParser):
+    """The anchors of a page and where its links lead."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.ids.add(values.get("id") or "")
+        self.links.add((values.get("href") if tag == "a" else values.get("src")) or "")
+
+
+@pytest.fixture(scope="module")
+def site():
+    if "SITE" not in os.environ:
+        pytest.skip("no built site: make docs builds it and looks at it")
+    return Path(os.environ["SITE"]).resolve()
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path: Page(path) for path in site.rglob("*.html")}
+
+
+def test_built_links_lead_to_pages_and_anchors(pages, site):
+    lost = []
+    for path, page in pages.items():
+        for link in page.links - {"", "#"}:
+            parts = urlsplit(link)
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if parts.scheme or parts.netloc:
+                continue
+            known = target.exists() and (not parts.fragment or unquote(parts.fragment) in pages[target].ids)
+            if not known:
+                lost.append(f"{path.relative_to(site)}: {link}")
+    assert lost == []
+
+
+def test_every_public_name_has_its_entry(pages):
+    names = {f"truecal.{name}" for name in tc.__all__}
+    for module in ("truecal.io", "truecal.plots", "truecal.report"):
+        names |= {f"{module}.{name}" for name in importlib.import_module(module).__all__}
+    entries = set().union(*(page.ids for path, page in pages.items() if path.parent.name == "api"))
+    assert names - entries == set()
+
+
+def test_every_adapter_has_its_entry(pages):
+    adapters = {path.stem for path in (ROOT / "src/truecal/adapters").glob("[!_]*.py")}
+    assert adapters - {PurePosixPath(path).stem.removeprefix("adapters-") for path in pages} == set()
+
+
+OUTSIDE = """
+[...document.body.querySelectorAll("article *, .wide")].filter(element => {
+  if (element.getBoundingClientRect().right <= 391) return false;
+  for (let box = element; box; box = box.parentElement)
+    if (["auto", "scroll", "hidden"].includes(getComputedStyle(box).overflowX)) return false;
+  return true;
+}).map(element => element.outerHTML.slice(0, 80))
+"""
+"""What sticks out of the screen and is in nothing that scrolls by itself."""
+WIDE_PAGE = "<!doctype html><meta name=viewport content='width=device-width'><p class=wide style='width: 600px'>wide"
+
+
+@pytest.mark.skipif(chromium.browser_path() is None, reason="no Chromium on this machine")
+def test_no_page_is_wider_than_a_phone(pages, site, tmp_path):
+    """Wide tables and code scroll within themselves."""
+    wide = tmp_path / "wide.html"
+    wide.write_text(WIDE_PAGE)
+    found = {}
+    with chromium.launch() as browser:
+        for path in [wide, *sorted(pages)]:
+            if path != site / "index.html":  # leads on
+                browser.open(path, width=390, height=844, ready=chromium.LOADED)
+                found[path] = browser.run("document.documentElement.scrollWidth"), browser.run(OUTSIDE)
+    width, outside = found.pop(wide)
+    assert width > 390
+    assert len(outside) == 1
+    assert {path.name: what for path, what in found.items() if what != (390, [])} == {}
