@@ -36,7 +36,7 @@ PINS = {
         "torch-uncertainty[cpu]==0.13.0",
     ),
 }
-"""The environments and what is in them beside truecal; torch-uncertainty's has torchvision, which others do not need."""
+"""The environments and what is in them beside truecal; torch-uncertainty's has torchvision, which no other needs."""
 
 
 def environment_of(library: str) -> str:
