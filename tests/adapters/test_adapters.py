@@ -36,7 +36,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
     """The adapter, imported over the stand-in and forgotten after the test."""
     monkeypatch.delitem(sys.modules, f"truecal.adapters.{name}", raising=False)
     module = importlib.import_module(f"truecal.adapters.{name}")
-    monkeypatch.delitem(sys.modules, f"truecal.adapters.{name}")
+    del sys.modules[f"truecal.adapters.{name}"]  # not by monkeypatch, which would put it back for the tests to come
     return module
 
 
