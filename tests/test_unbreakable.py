@@ -40,7 +40,7 @@ def refuses(call: Callable[[], Any], words: str, kind: type[Exception] = ValueEr
 @pytest.mark.parametrize("level", [0.9999, 0.9999999999999999, 1 - 1e-12])
 def test_a_level_that_would_need_endless_draws_is_refused(level: float) -> None:
     for call in (tc.evaluate, tc.gap, tc.confidence_interval, tc.consistency_bands, tc.null_band):
-        refuses(lambda call=call: call(Y, P, level=level), "level must be at most 0.999")  # type: ignore[misc]
+        refuses(lambda call=call: call(Y, P, level=level), "level must be at most 0.999")  # type: ignore[misc]  # a default binds the loop's value
 
 
 def test_draws_and_directions_are_bounded() -> None:
@@ -105,7 +105,7 @@ def test_a_row_without_weight_may_have_an_infinite_loss() -> None:
 def test_outcome_values_whose_squares_are_no_numbers_are_refused(size: float) -> None:
     values, reports = RNG.uniform(-1, 1, 60) * size, RNG.uniform(-1, 1, 60) * size
     for call in (tc.linear_error, tc.linear_loss):
-        refuses(lambda call=call: call(values, reports), "outcomes .* another unit")  # type: ignore[misc]
+        refuses(lambda call=call: call(values, reports), "outcomes .* another unit")  # type: ignore[misc]  # a default binds the loop's value
     refuses(lambda: tc.gap(values, reports, error="linear"), "outcomes .* another unit")
     refuses(lambda: tc.CalibrationError(tc.Linear(values[:3]), tc.Quantile(5)), "phi .* another unit")
 
@@ -138,7 +138,7 @@ def test_logits_of_any_size_give_probabilities_or_words(size: float) -> None:
         warnings.simplefilter("ignore", UserWarning)
         for name in fuzz_api.MAPS:
             if name in BY_TEMPERATURE and size < 1e-300:
-                refuses(lambda name=name: getattr(tc, name)().fit(logits, Y), "multiply X by a constant")  # type: ignore[misc]
+                refuses(lambda name=name: getattr(tc, name)().fit(logits, Y), "multiply X by a constant")  # type: ignore[misc]  # a default binds the loop's value
                 continue
             proba = getattr(tc, name)().fit(logits, Y).predict_proba(logits)
             np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-9)
@@ -193,7 +193,7 @@ def test_a_message_shows_any_value_on_one_line(value: Any) -> None:
 
 def test_sparse_and_lazy_predictions_are_told_what_to_do() -> None:
     for make in (scipy.sparse.csr_matrix, scipy.sparse.coo_array):
-        refuses(lambda make=make: tc.evaluate(Y, make(P)), r"y_proba is sparse .* \.toarray\(\)", TypeError)  # type: ignore[misc]
+        refuses(lambda make=make: tc.evaluate(Y, make(P)), r"y_proba is sparse .* \.toarray\(\)", TypeError)  # type: ignore[misc]  # a default binds the loop's value
     polars = pytest.importorskip("polars")
     refuses(lambda: tc.evaluate(Y, polars.DataFrame(P).lazy()), r"LazyFrame .* \.collect\(\)", TypeError)
 

@@ -145,5 +145,5 @@ def _confirmed(script: str, report: tc.AuditReport) -> str:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if sys.argv[1] == "torch-uncertainty":
-        from . import torchvision_cpu  # noqa: F401
+        from . import torchvision_cpu  # noqa: F401  # declares operators as it is imported
     write_atomic(sys.argv[2], json.dumps(audit_library(sys.argv[1]), indent=1, ensure_ascii=False) + "\n")

@@ -369,7 +369,7 @@ def test_choices_normalized_by_length_as_the_harness_does(tmp_path: Path) -> Non
 def inspect_log(monkeypatch: pytest.MonkeyPatch, *samples: Any, status: str = "success") -> None:
     """inspect_ai's reader, as far as it is used here."""
     library = ModuleType("inspect_ai.log")
-    library.read_eval_log = lambda path: SimpleNamespace(samples=samples, status=status)  # type: ignore[attr-defined]
+    library.read_eval_log = lambda path: SimpleNamespace(samples=samples, status=status)  # type: ignore[attr-defined]  # a stand-in
     monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
     monkeypatch.setitem(sys.modules, "inspect_ai.log", library)
 

@@ -19,12 +19,12 @@ pytest.importorskip("datasketches")
 pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pd = pytest.importorskip("pandas")
-import dask.array as da  # noqa: E402
-import dask.dataframe as dd  # noqa: E402
-from pyarrow import feather, parquet  # noqa: E402
+import dask.array as da  # noqa: E402  # after importorskip
+import dask.dataframe as dd  # noqa: E402  # after importorskip
+from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
-from truecal.io.dataset import open_dataset  # noqa: E402
-from truecal.scale import cluster as module  # noqa: E402
+from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
+from truecal.scale import cluster as module  # noqa: E402  # after importorskip
 
 cluster: Any = module  # what a test hands in need not be of the right type
 K = 3

@@ -13,11 +13,11 @@ from truecal.io import FileError
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("datasketches")
-from pyarrow import feather, parquet  # noqa: E402
+from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
-from truecal.io import dataset as module  # noqa: E402
-from truecal.io.dataset import open_dataset  # noqa: E402
-from truecal.scale.files import compare_datasets, evaluate_dataset  # noqa: E402
+from truecal.io import dataset as module  # noqa: E402  # after importorskip
+from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
+from truecal.scale.files import compare_datasets, evaluate_dataset  # noqa: E402  # after importorskip
 
 
 @pytest.fixture(autouse=True)

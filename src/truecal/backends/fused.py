@@ -1,5 +1,8 @@
 """Whole steps of a raw error in one pass each, in Triton: what torch would do in dozens of small ones."""
 
+# Triton has no types, and compiles what it decorates: annotations there would be read as its own.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 from __future__ import annotations
 
 from typing import Any
@@ -13,8 +16,8 @@ _LANES = 32  # copies of the counts of a single view, so that few additions meet
 _FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for each run
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # Triton compiles what follows, and has no types
-def _check(  # type: ignore[no-untyped-def]
+@triton.jit
+def _check(
     matrix,
     labels,
     status,
@@ -77,8 +80,8 @@ def verdict(status: Tensor) -> tuple[bool, int]:
     return not bad, sum(hits)
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _walk(  # type: ignore[no-untyped-def]
+@triton.jit
+def _walk(
     matrix,
     labels,
     upper,
@@ -134,10 +137,8 @@ def interval_residuals(matrix: Tensor, labels: Tensor, upper: Tensor) -> Tensor:
     return residual
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _cells(  # type: ignore[no-untyped-def]
-    reports, marks, upper, residual, n, m, stride, lanes, steps: tl.constexpr, block: tl.constexpr
-):
+@triton.jit
+def _cells(reports, marks, upper, residual, n, m, stride, lanes, steps: tl.constexpr, block: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = row < n
     u = tl.load(reports + row * stride, mask=inside, other=0.0)
@@ -160,8 +161,8 @@ def view_residuals(reports: Tensor, marks: Tensor, upper: Tensor) -> Tensor:
     return residual.sum(0, keepdim=True)
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _runs(ordered, ends, cut, n, views, cuts, steps, block: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def _runs(ordered, ends, cut, n, views, cuts, steps, block: tl.constexpr):
     view, j = tl.program_id(0).to(tl.int64), tl.program_id(1)
     row = ordered + view * n
     begin = tl.load(ends + j - 1, mask=j > 0, other=0)
@@ -187,8 +188,8 @@ def _runs(ordered, ends, cut, n, views, cuts, steps, block: tl.constexpr):  # ty
     tl.store(here + 3 * plane, tl.sum(sums, 0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _hits(  # type: ignore[no-untyped-def]
+@triton.jit
+def _hits(
     reports,
     marks,
     value,
@@ -234,8 +235,8 @@ def _hits(  # type: ignore[no-untyped-def]
     tl.atomic_add(counts + ((lane + 1) * views + view) * (cuts + 1) + low, one, mask=hit, sem="relaxed")
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _upto(x, index, cuts, few: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def _upto(x, index, cuts, few: tl.constexpr):
     """Sums of x[0..index]; with many cuts x holds them already."""
     if few == 0:
         found = tl.load(x + index, mask=index >= 0, other=0.0)
@@ -246,8 +247,8 @@ def _upto(x, index, cuts, few: tl.constexpr):  # type: ignore[no-untyped-def]
     return found
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _at_cut(index, view, views, cuts, ends, cut, counts, lanes, together: tl.constexpr, few: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def _at_cut(index, view, views, cuts, ends, cut, counts, lanes, together: tl.constexpr, few: tl.constexpr):
     there = index >= 0
     here, plane = cut + view * cuts, (view * 0 + views) * cuts
     end = tl.load(ends + index, mask=there, other=0).to(tl.float64)
@@ -268,8 +269,8 @@ def _at_cut(index, view, views, cuts, ends, cut, counts, lanes, together: tl.con
     return end, first, last, residual, spread
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # as above
-def _bins(  # type: ignore[no-untyped-def]
+@triton.jit
+def _bins(
     upper,
     lower,
     ends,

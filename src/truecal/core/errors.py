@@ -190,19 +190,19 @@ class CalibrationError:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
         sample = measurable(sample, rule)
-        if is_tensor(sample.reports) and isinstance(rule, (AveragedRule, Halfspaces)):
-            found = device_backend().as_numbers([device_backend().point_moments(sample, rule, dispatch)])[0]
-            return [Moments(*np.sum(found, axis=0).tolist())]
         if isinstance(rule, (AveragedRule, Halfspaces)):
             of_points = PointSums.moments if squares else PointSums.squared_moments
-            found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
+            if is_tensor(sample.reports):
+                found = device_backend().as_numbers([device_backend().point_moments(sample, rule, dispatch)])[0]
+            else:
+                found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
             return [Moments(*np.sum(found, axis=0).tolist())]
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain
         if is_tensor(sample.reports) and not squares:
             quick = device_backend().raw_moments(sample, rule, self.ties, self.norm, dispatch)
             if quick is not None:
-                return quick  # type: ignore[no-any-return]
+                return quick  # type: ignore[no-any-return]  # a module loaded by name
         pieces = map_tables(
             sample,
             rule,

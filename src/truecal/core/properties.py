@@ -46,6 +46,7 @@ class Property(ABC):
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         """Validate the user's arrays and express them as scalar views; predictions on a GPU stay there."""
         if on_device(y_proba):
+            # a module loaded by name
             return device_backend().read(self, y_true, y_proba, sample_weight, labels)  # type: ignore[no-any-return]
         refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, reports = self.check(y_true, y_proba, labels)
@@ -216,7 +217,7 @@ def _mean_values(proba: Array, phi: Array) -> Array:
     for r, value in enumerate(phi):
         column = proba[:, r].astype(np.float64) if isinstance(proba, np.ndarray) else proba[:, r].double()
         total = total + (column * value if phi.ndim == 1 else column[:, None] * value)
-    return total  # type: ignore[no-any-return]
+    return total  # type: ignore[no-any-return]  # an array or a tensor
 
 
 @final

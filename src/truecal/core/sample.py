@@ -121,7 +121,7 @@ class Sample:
     def residual_sq(self) -> Array:
         """Per row, |u − φ(y)|², summed over the views."""
         if is_tensor(self.reports):
-            return device_backend().residual_sq(self)  # type: ignore[no-any-return]
+            return device_backend().residual_sq(self)  # type: ignore[no-any-return]  # a module loaded by name
         total = np.zeros(self.rows)
         width = max(1, (1 << 18) // max(1, self.views))
         for start in range(0, self.rows, width):

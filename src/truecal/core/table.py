@@ -229,7 +229,7 @@ class BinTable:
     def squared(self) -> Array:
         """Per view, Σ_B S_B² of the residual sums, with what the orders of equal reports leave open."""
         squares: Array = namespace(self.residual).linalg.vecdot(self.residual, self.residual)
-        return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]
+        return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]  # an array or a tensor
 
     def gap_sq(self) -> Array:
         """Per view, the mean product of the residuals of two different rows of one cell, cells weighted by their rows.

@@ -15,7 +15,7 @@ from truecal.io.failures import failure
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
 except ImportError:  # no such locks on this system: nothing is swept
-    flock = None  # type: ignore[assignment]
+    flock = None  # type: ignore[assignment]  # a function elsewhere
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

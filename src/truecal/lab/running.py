@@ -279,7 +279,7 @@ def _work(number: int, job: Job, inbox: Any, messages: Any) -> None:
             except Stopped:
                 send("stopped")
         send("end")
-    except BaseException:
+    except BaseException:  # an interrupt too: the parent must hear of every end
         send("failed", traceback.format_exc())
 
 

@@ -206,7 +206,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
             raise ValueError(f"space must be 'logits' or 'probabilities', got {shown(self.space)}")
         if on_device(X) and self.takes_tensors and self.space == "logits" and self.floor is None:
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return device_logits().read_logits(X)  # type: ignore[no-any-return]
+            return device_logits().read_logits(X)  # type: ignore[no-any-return]  # a module loaded by name
         if self.space == "logits" and self.floor is not None:
             raise ValueError(
                 f"floor={shown(self.floor)} cannot apply to logits, which have no smallest probability; "

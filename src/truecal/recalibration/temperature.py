@@ -67,6 +67,7 @@ class Slopes:
 def label_gap(data: ValidationData) -> Float64s:
     """The logit of each row's own class, less the largest of the row."""
     if is_tensor(data.logits.values):
+        # a module loaded by name
         return device_logits().own_logits(data.logits.values, data.y) - data.logits.top  # type: ignore[no-any-return]
     return np.asarray(data.logits.values[np.arange(len(data.y)), data.y] - data.logits.top)
 
@@ -287,6 +288,7 @@ def divide(logits: Logits, temperature: float) -> Floats:
     """Logits over the temperature; where that overflows, less their row maximum, which changes no probability."""
     if is_tensor(logits.values):
         gaps: Any = logits.values
+        # tensors
         return ((gaps.double() - gaps.amax(1, keepdim=True)) / temperature).to(gaps.dtype)  # type: ignore[no-any-return]
     dtype = np.promote_types(logits.values.dtype, np.float32)
     least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)

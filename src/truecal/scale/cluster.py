@@ -246,7 +246,7 @@ class _Scheduler:
             found: list[Stream] = self.compute(_tree(leaves, dask.delayed(_merge, pure=False)))
         except PartitionError as error:
             raise error.with_traceback(None) from None
-        except Exception as error:
+        except Exception as error:  # what a reader or a worker's death raises is not known: the partition is named
             raise self._named(error, work) from error
         return found
 
@@ -270,7 +270,7 @@ class _Scheduler:
         for i, task in enumerate(tasks):
             try:
                 self.compute(task)
-            except Exception as error:
+            except Exception as error:  # whatever it was, it is the answer
                 return i, error
         return None
 

@@ -185,7 +185,7 @@ class Stream:
         wanted = self.counted().items()
         try:
             found = {k: tally(inputs.sample(name), rule, self._blocks, self._rows) for k, (name, rule) in wanted}
-        except Exception:
+        except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = before
             raise
         for key, more in found.items():
