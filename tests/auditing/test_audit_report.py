@@ -108,8 +108,20 @@ def test_without_a_proof_there_is_nothing_to_reproduce(clean):
 
 
 def test_scripts_import_only_what_is_there():
-    assert name_of(tc.brier) == "truecal.core.losses:brier"
-    assert name_of(tc.ERRORS["binary_l1"]).startswith("CalibrationError(")  # it has a name, and no module has it
+    assert name_of(tc.brier) == "brier" and name_of(tc.score) == "truecal.core.functions:score"
+    assert name_of(tc.ERRORS["binary_l1"]) == "binary_l1"
+    assert name_of(tc.ERRORS["binary_l1"].with_bins(3)).startswith("CalibrationError(")  # has a name; no module has it
+
+
+def test_the_script_of_a_member_of_errors_runs_as_it_is(tmp_path):
+    report = tc.audit(tc.ERRORS["binary_l1"], budget=LITTLE)
+    assert report.metric == "binary_l1" and report.proof is not None
+    script = tmp_path / "check.py"
+    script.write_text(report.snippet())
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    _, truth, _, lie = done.stdout.split()
+    assert float(truth) == pytest.approx(report.proof.expected_truth)
+    assert float(lie) == pytest.approx(report.proof.expected_lie)
 
 
 def test_partials_methods_and_instances_are_metrics():

@@ -220,8 +220,20 @@ def _module(call: Any) -> str:
     return getattr(inner, "__module__", None) or type(inner).__module__
 
 
+def members() -> dict[str, dict[str, Any]]:
+    """What is known by a bare name: our own errors and losses."""
+    from truecal.baselines import ERRORS  # here, since this room is loaded for metrics of others too
+    from truecal.core.losses import LOSSES
+
+    return {"ERRORS": ERRORS, "LOSSES": LOSSES}
+
+
 def name_of(call: Any) -> str:
-    """A callable by the name that its module gives it."""
+    """A callable by the name that its module gives it; members of ERRORS and LOSSES by theirs."""
+    for known in members().values():
+        for key, member in known.items():
+            if member is call:
+                return key
     inner = getattr(call, "func", call)
     name = getattr(inner, "__qualname__", None)
     if name is None:  # an instance: by name only if its module has it there, so that a script can import it

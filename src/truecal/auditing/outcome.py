@@ -12,7 +12,7 @@ from truecal.core.result import Result
 
 from .contracts import Check
 from .findings import Finding
-from .metric import Form
+from .metric import Form, members
 from .proof import Proof, Reproduction
 from .search import Certificate, Searched
 
@@ -237,6 +237,9 @@ def snippet(report: AuditReport) -> str:
 
 
 def _import(name: str) -> str:
+    for of, known in members().items():
+        if name in known:
+            return f"from truecal import {of}\nmetric = {of}[{name!r}]"
     module, _, attribute = name.partition(":")
     if re.fullmatch(r"[\w.]+", module) and attribute.isidentifier() and module != "__main__":
         return f"from {module} import {attribute} as metric"

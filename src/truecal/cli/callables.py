@@ -17,12 +17,11 @@ def find_metric(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]
     A class is made with the options, and its instance, or the method that is named after it, is called without them:
     `package.module:Metric` and `package.module:Metric.measure` both work.
     """
-    from truecal.baselines import ERRORS
-    from truecal.core.losses import LOSSES
+    from truecal.auditing.metric import members
 
     module, colon, path = spec.partition(":")
     if not colon:
-        known = {**ERRORS, **LOSSES}
+        known = {name: member for group in members().values() for name, member in group.items()}
         if spec not in known:
             raise ValueError(f"expected module:callable, or one of {', '.join(known)}; got {quote(spec)}")
         return known[spec], options
