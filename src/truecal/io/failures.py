@@ -19,7 +19,7 @@ LONGEST_REASON = 300  # characters of a library's own message repeated in ours
 EXTRAS = {
     "report": ("altair", "vl_convert", "jinja2"),
     "recalibration": ("sklearn",),
-    "lab": ("sklearn", "matplotlib", "pandas"),
+    "lab": ("sklearn", "matplotlib", "pandas", "jinja2"),
 }
 """What an extra of the package brings, as far as a whole command needs it."""
 

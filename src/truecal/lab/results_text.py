@@ -1,22 +1,23 @@
 """RESULTS.md: which of the paper's claims hold in a run and why, from the computed numbers alone.
 
-The sentences are in data/sentences.toml; here are the facts in them and the choice of what is said.
+The words are in data/RESULTS.md.j2; here are the facts that they tell.
 """
 
 from __future__ import annotations
 
 import math
-import tomllib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import truecal as tc
-from truecal.evaluation.ranking import chain_correlation
+from truecal.core.extras import require
+from truecal.evaluation.ranking import Dominance, chain_correlation
 from truecal.lab.checkpoints import (
     BINS,
     FAMILIES,
@@ -31,20 +32,20 @@ from truecal.lab.checkpoints import (
     error_column,
     u_column,
 )
-from truecal.lab.correlations import REFERENCE, markdown_table, rank_correlations, to_markdown
+from truecal.lab.correlations import REFERENCE, rank_correlations, to_markdown
 from truecal.lab.mechanism import ALL, TEMPERATURE, VARIANTS
 from truecal.lab.traces import WITHIN, heading, kind
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NOT_TRUTHFUL = ("ConfECE", "ConfCE")
+NOT_TRUTHFUL = ["ConfECE", "ConfCE"]
 STRONG, WEAK = 0.8, 0.5  # how a rank correlation is put into words
 SMALL_U = 0.25  # spread of U against that of the loss below which the loss decides
 NOISE_LIKE = 1.5  # root mean square of U against the twins' below which it counts as noise
 MANY_TO_FEW = tuple(sorted(BINS, reverse=True))
 FEWEST = min(BINS)
-BIN_LIST = " / ".join(map(str, MANY_TO_FEW))
+FLIP = error_column("ConfECE", "fix", FEWEST)
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -64,6 +65,15 @@ class UPart:
         return _ratio(self.u.mean(), self.loss.mean())
 
     @property
+    def times_twins(self) -> float:
+        """The root mean square of U over that of the twins."""
+        return _ratio(*(math.hypot(u.mean(), u.std()) for u in (self.u, self.twin_u)))
+
+    def wide(self, u: Values) -> float:
+        """The spread of U, or of the twins', over that of the loss."""
+        return _ratio(u.std(), self.loss.std())
+
+    @property
     def with_loss(self) -> float:
         """Rank correlation of U with the loss part."""
         return float(rank_correlations(np.column_stack([self.loss, self.u]))[0, 1])
@@ -76,9 +86,9 @@ class UPart:
     @property
     def cause(self) -> str:
         """What makes the error's correlation: a small U, noise, or miscalibration that follows the loss or does not."""
-        if _ratio(self.u.std(), self.loss.std()) <= SMALL_U:
+        if self.wide(self.u) <= SMALL_U:
             return "small"
-        if _size(self.u) <= NOISE_LIKE * _size(self.twin_u):
+        if self.times_twins <= NOISE_LIKE:
             return "noise"
         return "with_loss" if self.with_loss >= WEAK else "partly" if self.with_loss > 0.2 else "against"
 
@@ -102,6 +112,146 @@ def overturned_pairs(loss: Values, error: Values) -> float:
     return _ratio(np.count_nonzero(sign < 0), np.count_nonzero(sign))
 
 
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One recalibration in one experiment: the line of all its traces together, and those of each trace."""
+
+    words: str
+    whole: Any
+    each: pd.DataFrame
+
+    @property
+    def known(self) -> bool:
+        """Whether the gap of any trace is known."""
+        return not self.each["r_gap"].isna().all()
+
+    def gap_left(self, kept: pd.DataFrame) -> str:
+        """The gap it leaves, where that is known, and of how many traces where some lack it."""
+        gap, traces, of = self.each["gap_last"].median(), len(self.each), kept["trace"].nunique()
+        parts = [] if math.isnan(gap) else [f"{gap:.1f} points"]
+        parts += [f"{traces} of {of} traces"] if traces < of else []
+        return f" ({', '.join(parts)})" if parts else ""
+
+    def of_all(self, family: str) -> str:
+        """The correlations over all traces together."""
+        values = self.whole.reindex([f"r_{error_column(family, TABLE_BINNING[family], bins)}" for bins in MANY_TO_FEW])
+        return "–" if values.isna().any() else _slashes(values, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What is told of one experiment: its checkpoints, those after warm-up, and its part of the tables."""
+
+    name: str
+    planned: int
+    table: pd.DataFrame
+    kept: pd.DataFrame
+    main: pd.DataFrame
+    all_combinations: pd.DataFrame
+    all_thresholds: pd.DataFrame
+    mechanism: pd.DataFrame
+
+    @property
+    def heading(self) -> str:
+        return heading(self.name)
+
+    @property
+    def where(self) -> str:
+        return _where(self.name)
+
+    @cached_property
+    def r(self) -> dict[str, list[float]]:
+        """The correlation of each error with the classification error, from many bins to few."""
+        return _by_error(self.main, f"{self.name}_r")
+
+    @property
+    def between(self) -> pd.Series[float]:
+        """For each error the lowest correlation between two bin counts."""
+        return self.main[self.main["item1"] != REFERENCE].groupby("error")[f"{self.name}_r"].min()
+
+    def line(self, family: str, bins: int) -> Any:
+        """The row of the table for an error at a bin count, against the classification error."""
+        main, item = self.main, f"{TABLE_BINNING[family]}-{bins}"
+        return main[(main["error"] == family) & (main["item1"] == REFERENCE) & (main["item2"] == item)].iloc[0]
+
+    @property
+    def flipped(self) -> list[str]:
+        """The errors whose correlation changes its sign with the number of bins."""
+        return [family for family, values in self.r.items() if min(values) < 0 < max(values)]
+
+    @cached_property
+    def parts(self) -> list[UPart]:
+        return [u_part(self.kept, family, bins) for family in TRUTHFUL for bins in MANY_TO_FEW]
+
+    @cached_property
+    def order(self) -> Dominance:
+        """The dominance order of the checkpoints on all losses."""
+        return tc.dominance(self.kept[list(LOSSES)].to_numpy(dtype=np.float64))
+
+    @property
+    def along_chain(self) -> dict[str, list[float]]:
+        """Each truthful error's correlation with the longest chain, from many bins to few."""
+        measured = {family: by_bins(self.kept, family) for family in TRUTHFUL}
+        return {
+            family: [chain_correlation(values[bins], self.order.chain)[1] for bins in MANY_TO_FEW]
+            for family, values in measured.items()
+        }
+
+    @property
+    def losses_agree(self) -> float:
+        """The lowest rank correlation between two losses."""
+        return float(rank_correlations(self.kept[list(LOSSES)].to_numpy(dtype=np.float64)).min())
+
+    @property
+    def beside_paper(self) -> pd.DataFrame:
+        """The lines that the paper has too, those furthest apart first."""
+        known = self.main[self.main[f"paper_{self.name}_r"].notna()]
+        apart = (known[f"{self.name}_r"] - known[f"paper_{self.name}_r"]).abs().sort_values(ascending=False)
+        return known.loc[apart.index].assign(apart=apart)
+
+    @property
+    def binnings(self) -> pd.DataFrame:
+        """Correlations over equal-width and quantile bins, those furthest apart first."""
+        rows = self.all_combinations[self.all_combinations["item1"] == REFERENCE]
+        rows = rows.assign(**rows["item2"].str.split("-", expand=True).set_axis(["binning", "bins"], axis=1))
+        wide = rows.pivot(index=["error", "bins"], columns="binning", values=f"{self.name}_r").reset_index()
+        return wide.assign(apart=(wide["fix"] - wide["qua"]).abs()).sort_values("apart", ascending=False, kind="stable")
+
+    @property
+    def thresholds(self) -> list[tuple[Any, pd.DataFrame]]:
+        rows = self.all_thresholds
+        return list(rows[(rows["experiment"] == self.name) & (rows["item1"] == REFERENCE)].groupby("threshold"))
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """Every recalibration that was measured."""
+        rows = self.mechanism[self.mechanism["experiment"] == self.name]
+        found = {key: rows[rows["recalibration"] == key] for key in VARIANTS}
+        return [
+            Variant(VARIANTS[key], part[part["trace"] == ALL].iloc[0], part[part["trace"] != ALL])
+            for key, part in found.items()
+            if (part["trace"] == ALL).any()
+        ]
+
+    @property
+    def scaled(self) -> Variant | None:
+        """What temperature scaling leaves, where the gap of a trace is known."""
+        return next((v for v in self.variants if v.words == VARIANTS[TEMPERATURE] and v.known), None)
+
+    @property
+    def last(self) -> pd.DataFrame:
+        """The last checkpoint of each trace whose gap is known."""
+        assert self.scaled is not None
+        return self.kept[self.kept["trace"].isin(self.scaled.each["trace"])].groupby("trace").last()
+
+    @property
+    def trend(self) -> str:
+        """What the gap does while training lowers the classification error."""
+        assert self.scaled is not None
+        r = float(self.scaled.each["r_gap"].median())
+        return "grows" if r <= -WEAK else "shrinks" if r >= WEAK else "shows no clear trend"
+
+
 def results_text(
     run: Mapping[str, Any],
     tables: Mapping[str, pd.DataFrame],
@@ -112,67 +262,46 @@ def results_text(
     mechanism: pd.DataFrame,
 ) -> str:
     """The whole file."""
-    names = list(tables)
+    found = (main, combinations, thresholds, mechanism)
+    planned = {name: len(run["traces"].get(name, ())) for name in (*run["traces"], *tables)}
+    experiments = [Experiment(name, planned[name], table, kept[name], *found) for name, table in tables.items()]
+    told = [e for e in experiments if e.scaled is not None]
+    flips = [e for e in experiments if "ConfECE" in e.flipped]
+    measured = set(mechanism["recalibration"]) & set(RECALIBRATIONS)
+    columns = {kind(name): column for name in tables if (column := f"paper_{name}_r") in main}
+    published = {name: _by_error(main, column)["ConfECE"] for name, column in columns.items()}
+    text = _template().render(
+        run=run,
+        experiments=experiments,
+        flips=flips,
+        told=told,
+        growing=[e for e in told if e.trend == "grows"],
+        repaired=[e for e in flips or experiments if e.variants] if measured else [],
+        mechanism=[e for e in experiments if e.variants and kind(e.name) == WITHIN],
+        planned=_planned(planned, kept),
+        published=", ".join(f"{_slashes(values, 2)} {_where(name)}" for name, values in published.items()),
+        settings=", ".join(f"{key.replace('_', ' ')} {_setting(value)}" for key, value in run["settings"].items()),
+        lowest=lambda families: min(_lowest(e.r, families) for e in experiments),
+        correlations=to_markdown(main, list(tables)).rstrip(),
+    )
+    joined = re.sub(r"(?<!\n)\n(?!\n|\||- |\Z)", " ", text)
+    return re.sub(r"\n{3,}", "\n\n", re.sub(" +$", "", joined, flags=re.MULTILINE)).rstrip() + "\n"
+
+
+def _template() -> Any:
+    jinja2 = require("jinja2", "lab")
+    made = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    made.filters |= {"f": format, "verdict": _verdict, "slashes": _slashes, "lowest_of": _lowest}
+    made.globals |= {"TRUTHFUL": list(TRUTHFUL), "NOT_TRUTHFUL": NOT_TRUTHFUL, "SCORES": list(SCORES)}
+    made.globals |= {"SHOWN": ("ConfECE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr"), "REFERENCE": REFERENCE}
+    made.globals |= {"bins": " / ".join(map(str, MANY_TO_FEW)), "fewest": FEWEST, "flip_column": f"r_{FLIP}"}
+    return made.from_string(files("truecal.lab").joinpath("data/RESULTS.md.j2").read_text(encoding="utf-8"))
+
+
+def _by_error(main: pd.DataFrame, column: str) -> dict[str, list[float]]:
+    """Correlations with the classification error, from many bins to few."""
     lines = main[main["item1"] == REFERENCE].groupby("error", sort=False)
-    r: dict[str, Any] = {name: lines[f"{name}_r"].agg(list).to_dict() for name in names}  # from many bins to few
-    paper: dict[str, Any] = {
-        name: lines[f"paper_{name}_r"].agg(list).to_dict() for name in names if f"paper_{name}_r" in main
-    }
-    parts = [f"# {run['title']}", _in_short(run, r, paper, kept, mechanism)]
-    parts += ["## What was run", *run["notes"], _settings(run), _counts(run, tables, kept)]
-    for name in names:
-        parts += [f"## {heading(name)}", *_claims(name, kept[name], main, r[name])]
-        if run.get("beside_paper"):
-            parts.append(_against_paper(name, main))
-    parts += _mechanism(mechanism, names)
-    parts += ["## Rank correlations", _say("correlations"), to_markdown(main, names).rstrip()]
-    parts += ["All combinations of norm and binning: `tables/combinations.csv`.", _binnings(combinations, names)]
-    parts += ["## Other warm-up thresholds", _say("thresholds", warm_up=run["warm_up"])]
-    parts += [_threshold_grid(thresholds, name) for name in names]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-@cache
-def _sentences() -> dict[str, str]:
-    return tomllib.loads(files("truecal.lab").joinpath("data/sentences.toml").read_text(encoding="utf-8"))
-
-
-def _say(key: str, /, **facts: Any) -> str:
-    """A paragraph of the file with the facts put in, beside those that are always the same."""
-    return " ".join(_sentences()[key].split()).format(bins=BIN_LIST, fewest=FEWEST, **facts)
-
-
-def _in_short(
-    run: Mapping[str, Any],
-    r: Mapping[str, dict[str, list[float]]],
-    paper: Mapping[str, dict[str, list[float]]],
-    kept: Mapping[str, pd.DataFrame],
-    mechanism: pd.DataFrame,
-) -> str:
-    """For those who read no further: which claims hold, where the flip appears and why, what the score does."""
-
-    def lowest(*families: str) -> float:
-        return min(min(values[family]) for values in r.values() for family in families)
-
-    flips = [name for name, values in r.items() if _flipped(values["ConfECE"])]
-    where = " and ".join(map(_where, flips))
-    published = _at_each({kind(name): values["ConfECE"] for name, values in paper.items()})
-    truthful = {f"verdict_{family}": _verdict(lowest(family)) for family in TRUTHFUL}
-    truthful |= {family: _at_each({name: values[family] for name, values in r.items()}) for family in TRUTHFUL}
-    usual = {
-        "flip": f"changes sign with the number of bins {where}" if flips else "keeps its sign",
-        "ConfECE": _at_each({name: values["ConfECE"] for name, values in r.items()}),
-        "paper": f"; in the paper {published}" if published else "",
-    }
-    lines = [
-        _say("in_short", traces=_planned(run, kept)),
-        _say("short_score", verdict=_verdict(lowest(*SCORES)), lowest=lowest(*SCORES)),
-        _say("short_truthful", **truthful),
-        _say("short_usual", **usual),
-        _short_why(flips, kept, mechanism),
-        _short_repaired(flips or list(kept), kept, mechanism),
-    ]
-    return "\n".join(filter(None, lines))
+    return {str(error): values.tolist() for error, values in lines[column]}
 
 
 def _where(name: str) -> str:
@@ -181,235 +310,17 @@ def _where(name: str) -> str:
     return f"at {words}" if words.startswith("learning rate") else words
 
 
-def _at_each(values: Mapping[str, Sequence[float]]) -> str:
-    return ", ".join(f"{_list(numbers, 2)} {_where(name)}" for name, numbers in values.items())
+def _planned(planned: Mapping[str, int], kept: Mapping[str, pd.DataFrame]) -> str:
+    counts = {name: kept[name]["trace"].nunique() if name in kept else 0 for name in planned}
+    return ", ".join(f"{n} of {max(planned[name], n)} planned {_where(name)}" for name, n in counts.items())
 
 
-def _planned(run: Mapping[str, Any], kept: Mapping[str, pd.DataFrame]) -> str:
-    counts = {name: kept[name]["trace"].nunique() if name in kept else 0 for name in (*run["traces"], *kept)}
-    of = {name: max(len(run["traces"].get(name, ())), count) for name, count in counts.items()}
-    return ", ".join(f"{count} of {of[name]} planned {_where(name)}" for name, count in counts.items())
+def _setting(value: Any) -> str:
+    return ", ".join(f"{part} in {name}" for name, part in value.items()) if isinstance(value, dict) else str(value)
 
 
-def _short_why(flips: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame) -> str:
-    """How the gap goes along with the error inside the traces of each experiment, and whether that is the flip."""
-    words, grows = [], []
-    for name, table in kept.items():
-        rows = _variant(mechanism, name, TEMPERATURE)[1]
-        if rows.empty or rows["r_gap"].isna().all():
-            continue
-        r, last = float(rows["r_gap"].median()), table[table["trace"].isin(rows["trace"])].groupby("trace").last()
-        how = "grows as" if r <= -WEAK else "shrinks as" if r >= WEAK else "shows no clear trend as"
-        grows += [name] if r <= -WEAK else []
-        loss = f", training loss {last['train_loss'].median():.2g}" if "train_loss" in last else ""
-        facts = {"r": r, "gap": rows["gap_last"].median(), "temperature": last["temperature"].median(), "loss": loss}
-        words.append(_say("short_gap", name=_where(name), how=how, **facts))
-    where = f"{_say('short_where')} " if flips and flips == grows else ""
-    head = "Why" if flips else "The gap"
-    return _say("short_why", head=head, where=where, why="; ".join(words)) if words else ""
-
-
-def _short_repaired(names: Sequence[str], kept: Mapping[str, pd.DataFrame], mechanism: pd.DataFrame) -> str:
-    """What other recalibrations do to the correlation at the fewest bins, where the flip is clearest."""
-    if not set(mechanism["recalibration"]) & set(RECALIBRATIONS):
-        return ""
-    column, words = f"r_{error_column('ConfECE', 'fix', FEWEST)}", []
-    for name in names:
-        found = {key: _variant(mechanism, name, key) for key in VARIANTS}
-        each = [
-            f"{VARIANTS[key]} {whole[column].iloc[0]:+.2f}{_gap_left(rows, kept[name])}"
-            for key, (whole, rows) in found.items()
-            if not whole.empty
-        ]
-        words += [f"{_where(name)} {', '.join(each)}"] if each else []
-    return _say("short_repaired", words="; ".join(words))
-
-
-def _gap_left(rows: pd.DataFrame, table: pd.DataFrame) -> str:
-    """The gap a recalibration leaves, where it is known, and of how many traces where some lack it."""
-    gap, traces, of = rows["gap_last"].median(), len(rows), table["trace"].nunique()
-    parts = [] if math.isnan(gap) else [f"{gap:.1f} points"]
-    parts += [f"{traces} of {of} traces"] if traces < of else []
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _variant(mechanism: pd.DataFrame, name: str, recalibration: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The line of all traces together, and those of each trace."""
-    rows = mechanism[(mechanism["experiment"] == name) & (mechanism["recalibration"] == recalibration)]
-    return rows[rows["trace"] == ALL], rows[rows["trace"] != ALL]
-
-
-def _mechanism(mechanism: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The section on gap and classification error inside traces, with every recalibration."""
-    errors = ("ConfECE", "ConfCE_corr", "LinCE_cw", "score_ConfCE_corr")
-    head = ["experiment", "recalibration", "traces", "r(gap, error), median", "lowest to highest", "gap at the end"]
-    lines = []
-    for name in names if not mechanism.empty else ():
-        for key, words in VARIANTS.items() if kind(name) == WITHIN else ():
-            whole, each = _variant(mechanism, name, key)
-            if whole.empty:
-                continue
-            r, gap = each["r_gap"], ["–", "–", "–"]
-            if not r.isna().all():
-                gap = [f"{r.median():+.2f}", f"{r.min():+.2f} to {r.max():+.2f}", f"{each['gap_last'].median():.1f}"]
-            lines.append([name, words, str(len(each)), *gap, *(_of_all(whole, family) for family in errors)])
-    if not lines:
-        return []
-    table = markdown_table([*head, *(f"{family}, all" for family in errors)], lines, words=2)
-    return ["## Gap and classification error inside a trace", _say("mechanism"), table]
-
-
-def _of_all(whole: pd.DataFrame, family: str) -> str:
-    columns = [f"r_{error_column(family, TABLE_BINNING[family], bins)}" for bins in MANY_TO_FEW]
-    values = whole.reindex(columns=columns).iloc[0]
-    return "–" if values.isna().any() else _list(values, 2)
-
-
-def _settings(run: Mapping[str, Any]) -> str:
-    def text(value: Any) -> str:
-        return ", ".join(f"{part} in {name}" for name, part in value.items()) if isinstance(value, dict) else str(value)
-
-    settings = ", ".join(f"{key.replace('_', ' ')} {text(value)}" for key, value in run["settings"].items())
-    return _say("settings", preset=run["preset"], settings=settings)
-
-
-def _counts(run: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], kept: Mapping[str, pd.DataFrame]) -> str:
-    lines = [_say("warm_up", warm_up=run["warm_up"])]
-    for name, table in tables.items():
-        traces, used = table["trace"].nunique(), kept[name]
-        missing = len(run["traces"].get(name, [])) - traces
-        note = f" ({missing} planned traces are missing)" if missing > 0 else ""
-        facts = {"heading": heading(name), "traces": f"{traces} traces{note}", "checkpoints": len(table)}
-        facts |= {"kept": len(used), "kept_traces": used["trace"].nunique()}
-        lines.append(_say("counts", **facts, error=used[REFERENCE].agg(["min", "max"])))
-    return "\n".join(lines)
-
-
-def _claims(name: str, table: pd.DataFrame, main: pd.DataFrame, r: Mapping[str, list[float]]) -> list[str]:
-    parts = [u_part(table, family, bins) for family in TRUTHFUL for bins in MANY_TO_FEW]
-    between = main[main["item1"] != REFERENCE].groupby("error")[f"{name}_r"].min()
-    flipped = [family for family in NOT_TRUTHFUL if _flipped(r[family])]
-    flips = f"holds for {' and '.join(flipped)}" if flipped else "not seen here: no sign changes"
-    return [
-        _near_calibrated(parts),
-        _u_table(parts),
-        _dominance(table),
-        _say("robust", **_correlated(r, TRUTHFUL)),
-        _say("flips", **_correlated(r, NOT_TRUTHFUL) | {"verdict": flips}),
-        _between_bin_counts(between),
-        _say("score", **_correlated(r, SCORES), between=min(between[family] for family in SCORES)),
-        _why(name, parts, main),
-        _losses_agree(table),
-    ]
-
-
-def _correlated(values: Mapping[str, Sequence[float]], families: Iterable[str]) -> dict[str, Any]:
-    """The facts of a sentence on correlations at every bin count: the numbers of each family, and the verdict."""
-    words = "; ".join(f"{family} {_list(values[family])}" for family in families)
-    lowest = min(min(values[family]) for family in families)
-    return {"verdict": _verdict(lowest), "words": words}
-
-
-def _near_calibrated(parts: Sequence[UPart]) -> str:
-    few = [part for part in parts if part.bins == FEWEST]
-    words = [_say("bias", part=part, times=_ratio(_size(part.u), _size(part.twin_u))) for part in few]
-    verdict = "holds" if all(abs(part.bias) < 0.1 for part in few) else "does not hold"
-    return _say("nearly_calibrated", verdict=verdict, words="; ".join(words))
-
-
-def _u_table(parts: Sequence[UPart]) -> str:
-    head = ["Error", "bins", "loss, mean", "loss, spread", "U, mean", "U, spread", "U of twins, mean"]
-    head += ["U of twins, spread", "r(U, loss)", "pairs overturned"]
-    lines = []
-    for p in parts:
-        cells = [p.family, str(p.bins), f"{p.loss.mean():.4g}", f"{p.loss.std():.3g}"]
-        cells += [f"{p.u.mean():+.3g}", f"{p.u.std():.3g}", f"{p.twin_u.mean():+.3g}", f"{p.twin_u.std():.3g}"]
-        lines.append([*cells, f"{p.with_loss:+.2f}", f"{p.overturned:.1%}"])
-    return f"{_say('u_table')}\n\n{markdown_table(head, lines)}"
-
-
-def _dominance(table: pd.DataFrame) -> str:
-    found = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64))
-    values = {}
-    for family in TRUTHFUL:
-        measured = by_bins(table, family)
-        values[family] = [chain_correlation(measured[bins], found.chain)[1] for bins in MANY_TO_FEW]
-    facts = {"length": len(found.chain), "checkpoints": len(table), "comparable": found.comparable}
-    return _say("dominance", **_correlated(values, TRUTHFUL), **facts)
-
-
-def _between_bin_counts(between: pd.Series[float]) -> str:
-    better = min(between[family] for family in TRUTHFUL) > max(between[family] for family in NOT_TRUTHFUL)
-    words = ", ".join(f"{family} {between[family]:.3f}" for family in (*TRUTHFUL, *NOT_TRUTHFUL))
-    return _say("between", verdict="holds" if better else "does not hold for all", words=words)
-
-
-def _why(name: str, parts: Sequence[UPart], main: pd.DataFrame) -> str:
-    lines = [_say("why")]
-    for part in parts:
-        row, spread = _line(main, part.family, part.bins), part.loss.std()
-        facts = {"ratio": _ratio(part.u.std(), spread), "noise": _ratio(part.twin_u.std(), spread)}
-        facts |= {"measured": row[f"{name}_r"], "twin": row[f"{name}_twin_r"]}
-        lines.append(f"{_say('why_part', part=part, **facts)} {_say(f'why_{part.cause}', part=part)}")
-    return "\n".join(lines)
-
-
-def _losses_agree(table: pd.DataFrame) -> str:
-    r = rank_correlations(table[list(LOSSES)].to_numpy(dtype=np.float64))
-    return _say("losses_agree", lowest=r[np.triu_indices(len(LOSSES), 1)].min())
-
-
-def _against_paper(name: str, main: pd.DataFrame) -> str:
-    main = main[main[f"paper_{name}_r"].notna()]
-    difference = (main[f"{name}_r"] - main[f"paper_{name}_r"]).abs()
-    words = "; ".join(
-        f"{row['error']}, {row['item1'].replace('_', ' ')} and {row['item2']}: {row[f'{name}_r']:.3f} here, "
-        f"{row[f'paper_{name}_r']:.3f} there"
-        for _, row in main.loc[difference.sort_values(ascending=False).index[:3]].iterrows()
-    )
-    said = _say("beside_paper", close=int((difference <= 0.1).sum()), lines=len(main), words=words)
-    return f"{said} {_miscalibration(name, main)}".rstrip()
-
-
-def _miscalibration(name: str, main: pd.DataFrame) -> str:
-    """Few bins show miscalibration and little of the loss, so they tell how miscalibration went along with the loss."""
-    row = _line(main, "ConfECE", FEWEST)
-    here, there, twin = row[f"{name}_r"], row[f"paper_{name}_r"], row[f"{name}_twin_r"]
-    if abs(here - there) <= 0.3:
-        return ""
-    fall, contrast = "falls along with the classification error", "it does not"
-    if here < there:
-        fall, contrast = "does not fall as much", "it falls more"
-    return _say("miscalibration", here=here, there=there, twin=twin, fall=fall, contrast=contrast)
-
-
-def _binnings(combinations: pd.DataFrame, names: Sequence[str]) -> str:
-    rows = combinations[combinations["item1"] == REFERENCE]
-    rows = rows.assign(**rows["item2"].str.split("-", expand=True).set_axis(["binning", "bins"], axis=1))
-    lines = []
-    for name in names:
-        wide = rows.pivot(index=["error", "bins"], columns="binning", values=f"{name}_r")
-        gap = (wide["fix"] - wide["qua"]).abs()
-        most = int(np.argmax(gap.to_numpy()))
-        family, bins = gap.index[most]
-        facts: Any = {**wide.iloc[most], "median": gap.median()}
-        lines.append(_say("binning", heading=heading(name), family=family, count=bins, **facts))
-    return "\n".join(lines)
-
-
-def _threshold_grid(thresholds: pd.DataFrame, name: str) -> str:
-    rows = thresholds[(thresholds["experiment"] == name) & (thresholds["item1"] == REFERENCE)]
-    head, lines = [], []
-    for threshold, part in rows.groupby("threshold"):
-        head = ["threshold", "N", *(part["error"] + " " + part["item2"])]
-        cells = ["n/a" if math.isnan(r) else f"{r:.2f}" for r in part["r"]]
-        lines.append([f"{threshold:g}", str(part["n"].iloc[0]), *cells])
-    return f"{heading(name)}:\n\n{markdown_table(head, lines, words=0)}"
-
-
-def _line(main: pd.DataFrame, family: str, bins: int) -> Any:
-    item = f"{TABLE_BINNING[family]}-{bins}"
-    return main[(main["error"] == family) & (main["item1"] == REFERENCE) & (main["item2"] == item)].iloc[0]
+def _lowest(values: Mapping[str, Sequence[float]], families: Iterable[str]) -> float:
+    return min(min(values[family]) for family in families)
 
 
 def _verdict(lowest: float) -> str:
@@ -418,18 +329,9 @@ def _verdict(lowest: float) -> str:
     return f"{'holds in part' if lowest >= WEAK else 'does not hold throughout'} (lowest {lowest:.2f})"
 
 
-def _flipped(values: Sequence[float]) -> bool:
-    return min(values) < 0 < max(values)
-
-
-def _size(values: Values) -> float:
-    """The root mean square."""
-    return math.hypot(values.mean(), values.std())
-
-
 def _ratio(part: Any, whole: Any) -> float:
     return float(part / whole) if whole else math.nan
 
 
-def _list(values: Iterable[float], digits: int = 3) -> str:
+def _slashes(values: Iterable[float], digits: int = 3) -> str:
     return " / ".join(f"{value:.{digits}f}" for value in values)
