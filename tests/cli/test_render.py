@@ -11,7 +11,7 @@ from rich.console import Console
 
 import truecal as tc
 from truecal.cli import app, render
-from truecal.evaluation.verdict import merged_notes
+from truecal.evaluation.words import merged_notes
 
 
 def probabilities(rng, n=400, k=4):

@@ -17,7 +17,7 @@ import report_cases as cases
 import truecal as tc
 from truecal.core.errors import COMPOSED
 from truecal.evaluation.inputs import TopPredictions
-from truecal.evaluation.model import gap_interval, points_text
+from truecal.evaluation.words import gap_interval, points_text
 from truecal.io import FileError
 from truecal.report import render_report, write_report
 from truecal.report.content import MOST_POINTS, SCALE

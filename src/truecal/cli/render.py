@@ -15,8 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from truecal.evaluation.model import gap_interval, points_text
-from truecal.evaluation.verdict import merged_notes
+from truecal.evaluation.words import gap_interval, merged_notes, points_text
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport

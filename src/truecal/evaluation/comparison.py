@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,18 +15,19 @@ from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
-from ..core.result import Result, plain, table_html
+from ..core.result import plain, table_html
 from ..core.rules import ArgmaxQuantile, BinCounts
 from ..core.types import Array
-from .inputs import Inputs, read_inputs
-from .measuring import ErrorValue, Measured, Progress, cluster_numbers, copies_text
+from ..inference.mean_losses import Part
+from ..inference.paired import spread_part
+from .inputs import Inputs, Progress, read_inputs
+from .measuring import ErrorValue, Measured, cluster_numbers, copies_text
 from .model import (
     DIAGRAM_BINS,
     Evaluation,
-    check_notes,
+    Measurement,
     check_progress,
     evaluate_inputs,
-    gap_text,
     read_clusters,
     read_settings,
     read_subgroups,
@@ -34,9 +35,7 @@ from .model import (
 )
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
-
-if TYPE_CHECKING:
-    from ..inference.mean_losses import Part
+from .words import gap_text
 
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
@@ -112,7 +111,7 @@ class ChainAgreement:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison(Result):
+class Comparison(Measurement):
     """Several models on the same samples.
 
     `evaluations` by name, `rankings` per error and bin count (by value, and by score where there is one), `pairs`
@@ -166,10 +165,6 @@ class Comparison(Result):
             if (pair.first, pair.second) == (second, first):
                 return pair.turned()
         raise ValueError(f"no pair {first!r}, {second!r} of {error or self.headline!r} at n_bins={n_bins}")
-
-    def with_notes(self, notes: Sequence[str]) -> Comparison:
-        """The same comparison with these notes after its own, such as which files the predictions were read from."""
-        return replace(self, notes=(*self.notes, *check_notes(notes)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; undefined and infinite numbers become None."""
@@ -243,15 +238,6 @@ class Comparison(Result):
             {"rank": float(place)} | row | {"ece_rank": None if other is None else float(other)}
             for place, row, other in zip(places, order, by_ece, strict=True)
         ]
-
-    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
-        """Log each model's numbers, the leaderboard and the HTML page to `run`: mlflow, wandb, or a run of one of them.
-
-        Numbers are called `prefix`/model/score, `prefix`/model/gap and so on.
-        """
-        from ..adapters.tracking import log_result
-
-        log_result(self, run, prefix=prefix, step=step)
 
     def _place(self, row: Mapping[str, Any]) -> float:
         """What a row of the leaderboard is ordered by."""
@@ -478,8 +464,6 @@ def _pairs(
     evaluations: Mapping[str, Evaluation], measured: Mapping[str, Measured], level: float, groups: Any
 ) -> Iterator[Pair]:
     """Paired differences of every notion of calibration that has spreads."""
-    from ..inference.paired import spread_part
-
     first = next(iter(measured.values()))
     for error, spreads in first.spreads.items():
         for a, b in combinations(evaluations, 2):

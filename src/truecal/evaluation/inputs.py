@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..inference.mean_losses import Losses, Values
 
 Kind = Literal["multiclass", "binary", "top_label"]
+Progress = Callable[[float], None]
+"""A function of the share done."""
 
 PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {
     "multiclass": (Classwise, Confidence, Full),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -15,17 +15,18 @@ from ..core.frames import refuse_reordered
 from ..core.result import Result, plain, table_html
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array
+from ..inference.calibration import CalibrationTest
+from ..inference.direction import MeanGap
+from ..inference.gaps import Gap
+from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
-from .inputs import Inputs, check_by, check_errors, read_inputs
-from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Progress, Reliability, Settings, measure
+from .inputs import Inputs, Progress, check_by, check_errors, read_inputs
+from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, Settings, measure
 from .ranking import ECE_NAMES
+from .words import gap_text
 
 if TYPE_CHECKING:
-    from ..inference.calibration import CalibrationTest
-    from ..inference.direction import MeanGap
-    from ..inference.gaps import Gap
     from .verdict import Verdict
-
 
 DIAGRAM_BINS = 15
 
@@ -33,8 +34,31 @@ DIAGRAM_BINS = 15
 HEAVY = {"full_halfspace": 1 << 18, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
 
 
+class Measurement(Result):
+    """Abstract: what has been measured of one model or of several, with notes on it."""
+
+    notes: tuple[str, ...]
+
+    def with_notes(self, notes: Sequence[str]) -> Self:
+        """The same with these notes after its own, such as which files the predictions were read from."""
+        if isinstance(notes, str) or not isinstance(notes, Sequence) or not all(isinstance(n, str) for n in notes):
+            raise TypeError(f"notes must be a sequence of texts, got {shown(notes)}")
+        # every Measurement is a dataclass
+        return replace(self, notes=(*self.notes, *notes))  # type: ignore[type-var]
+
+    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
+        """Log numbers, the table and the HTML page to `run`: mlflow, wandb, or a run of one of them.
+
+        Numbers are called `prefix`/score, `prefix`/gap and so on; those of each model of a comparison, and of each
+        subgroup, `prefix`/name/score.
+        """
+        from ..adapters.tracking import log_result
+
+        log_result(self, run, prefix=prefix, step=step)  # type: ignore[arg-type]  # one of its two kinds
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Evaluation(Result):
+class Evaluation(Measurement):
     """One model, measured.
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
@@ -116,10 +140,6 @@ class Evaluation(Result):
             raise ValueError(f"{name!r} is not defined here; expected one of {', '.join(v.name for v in self.losses)}")
         return found
 
-    def with_notes(self, notes: Sequence[str]) -> Evaluation:
-        """The same evaluation with these notes after its own, such as which file the predictions were read from."""
-        return replace(self, notes=(*self.notes, *check_notes(notes)))
-
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; numbers that JSON lacks (infinite losses, undefined means) become None."""
         more = {"headline": self.headline, "accuracy": self.accuracy, "score": self.score, "ece": self.ece}
@@ -135,15 +155,6 @@ class Evaluation(Result):
         frame = pd.DataFrame(rows)
         return frame if self.subgroups else frame.drop(columns="subgroup")
 
-    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
-        """Log numbers, the table of errors and the HTML page to `run`: mlflow, wandb, or a run of one of them.
-
-        Numbers are called `prefix`/score, `prefix`/gap and so on, those of subgroups `prefix`/name/score.
-        """
-        from ..adapters.tracking import log_result
-
-        log_result(self, run, prefix=prefix, step=step)
-
     @property
     def summary(self) -> tuple[tuple[str, str], ...]:
         """What a person reads first: name and value of each fact."""
@@ -152,7 +163,7 @@ class Evaluation(Result):
             facts.append(("Brier", f"{self.loss('brier').value:.4g}"))
         if self.gap is not None:
             facts.append(("gap", gap_text(self.gap)))
-        facts.append(("calibrated?", calibrated_text(self.test, self.level)))
+        facts.append(("calibrated?", self.verdict.standings[self.name].words))
         if self.score is not None:
             facts.append(("score", f"{self.score:.5g} (lower is better)"))
         if self.ece is not None:
@@ -178,44 +189,6 @@ class Evaluation(Result):
             facts += table_html(rows, ("subgroup", "samples", *names))
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<p>{escape(self.name)}: {self.n_samples} samples</p>{facts}{notes}"
-
-
-def points_text(value: float | None) -> str:
-    """Points as people read them: "5.4", "25", and "0.0" where chance alone made the gap negative.
-
-    >>> from truecal.evaluation.model import points_text
-    >>> points_text(5.42), points_text(25.2), points_text(-.3)
-    ('5.4', '25', '0.0')
-    """
-    if value is None:
-        return ""
-    return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
-
-
-def gap_interval(gap: Gap) -> str:
-    """ "[4.5, 6.5]", or nothing where no interval is to be trusted."""
-    return "" if gap.note else f"[{points_text(gap.low)}, {points_text(gap.high)}]"
-
-
-def gap_text(gap: Gap) -> str:
-    """ "5.4 points [4.5, 6.5], over-confident"."""
-    word = "" if gap.direction in ("no clear direction", "no direction") else f", {gap.direction}"
-    return f"{points_text(gap.points)} points {gap_interval(gap) or '(no interval to be trusted)'}{word}"
-
-
-def calibrated_text(test: CalibrationTest | None, level: float) -> str:
-    """ "no (p ≤ .001)", "not rejected (p = .43)" or "untested"."""
-    if test is None:
-        return "untested"
-    said = "no" if test.pvalue <= 1 - level else "not rejected"
-    return f"{said} ({test.pvalue_text})"
-
-
-def check_notes(notes: Any) -> tuple[str, ...]:
-    """Notes as a tuple of texts; a single text would become one note per letter and is refused."""
-    if isinstance(notes, str) or not isinstance(notes, Sequence) or not all(isinstance(note, str) for note in notes):
-        raise TypeError(f"notes must be a sequence of texts, got {shown(notes)}")
-    return tuple(notes)
 
 
 def evaluate(
@@ -278,8 +251,6 @@ def read_settings(
     seconds: float = 1.0,
 ) -> Settings:
     """Validate the options that all models share."""
-    from ..inference.options import check_draws, check_level
-
     names = check_errors(errors, inputs)
     notes: tuple[str, ...] = ()
     if errors is None:
@@ -316,8 +287,6 @@ def _sorted_bins(n_bins: Any) -> tuple[int, ...] | None:
 
 def read_clusters(groups: Any, n: int) -> Array | None:
     """The cluster of each row, or None."""
-    from ..inference.options import check_groups
-
     clusters = check_groups(groups, n)
     return None if clusters is None else clusters[0]
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from ..core.rules import bins_text
 from ..core.types import Groups
+from ..inference.mean_losses import Part
+from ..inference.paired import spread_part
 from .measuring import Measured
 from .ranking import ECE_NAMES
+from .words import SHOWN, some_of
 
 if TYPE_CHECKING:
-    from ..inference.mean_losses import Part
     from .comparison import Flip, Ranking
     from .model import Evaluation
 
-SHOWN = 4
-"""Models named in one breath; the rest are counted."""
 NOTION_WORDS = {
     "confidence": "top-class",
     "top_label": "top-class",
@@ -191,8 +191,6 @@ class _Facts:
 
     def gap_part(self, notion: str, a: str, b: str, looks: int) -> Part | None:
         """gap² of a minus that of b at the headline count of a notion, with an interval joint over all looks."""
-        from ..inference.paired import spread_part
-
         found = []
         for name in (a, b):
             spreads = self.measured[name].spreads.get(notion, {})
@@ -230,7 +228,7 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
         text = f"Best predictions: {best} ({loss} {facts.loss(best):.3g}; {beyond})."
     else:
         end = f"; {beyond}" if clear is not None else ""
-        several = _some([best, *close])
+        several = some_of([best, *close])
         text = f"Best predictions: the data cannot tell apart {several} ({loss} {facts.loss(best):.3g}{end})."
     return text + _other_opinion(facts, best), (best, *close), behind
 
@@ -290,11 +288,11 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
             parts.append(f"Most clearly: {found[off[0]].spoke}.")
     if fine:
         single = len(facts.names) == 1
-        parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {_some(fine)}.")
+        parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {some_of(fine)}.")
     if unknown and not off and not fine:
         parts.append("Calibration is untested here.")
     elif unknown:
-        parts.append(f"Untested: {_some(unknown)}.")
+        parts.append(f"Untested: {some_of(unknown)}.")
     return " ".join([*parts, *_favours(claims)])
 
 
@@ -391,35 +389,3 @@ def _place(winner: str, by_score: Sequence[Ranking]) -> str:
     if len(places) > 1:
         where = f"{places[0]} to {places[-1]} of {last}"
     return f", the score puts it {where}" + (" at every one" if len(by_score) > 1 and len(places) == 1 else "")
-
-
-# -- notes ------------------------------------------------------------------------------------------------------------
-
-
-def merged_notes(notes: Iterable[str]) -> list[str]:
-    """Notes that say the same of several files are one, and so are those about one file.
-
-    >>> from truecal.evaluation.verdict import merged_notes
-    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes", "too few rows", "b.npz: labels from y.npy"])
-    ['a.npz and b.npz: labels from y.npy', 'a.npz: 3 classes', 'too few rows']
-    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes"])
-    ['a.npz: labels from y.npy; 3 classes']
-    """
-    about: dict[str, list[str]] = {}
-    for note in notes:
-        who, colon, what = note.partition(": ")
-        named = colon and " " not in who  # a name and what is said of it, not a sentence with a colon
-        files = about.setdefault(what if named else note, [])
-        files += [who] if named and who not in files else []
-    said: dict[tuple[str, ...], list[str]] = {}
-    for i, (what, files) in enumerate(about.items()):
-        said.setdefault(tuple(files) or ("", str(i)), []).append(what)
-    return [f"{_some(names)}: {'; '.join(words)}" if names[0] else words[0] for names, words in said.items()]
-
-
-def _some(names: Sequence[str]) -> str:
-    """a, b and 3 more."""
-    shown = list(names[:SHOWN])
-    rest = len(names) - len(shown)
-    words = [*shown, f"{rest} more"] if rest else shown
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -12,9 +12,10 @@ import numpy as np
 
 from truecal.evaluation.comparison import Comparison
 from truecal.evaluation.measuring import Reliability
-from truecal.evaluation.model import Evaluation, gap_interval, points_text
+from truecal.evaluation.model import Evaluation
 from truecal.evaluation.ranking import ECE_NAMES
-from truecal.evaluation.verdict import Standing, Verdict, merged_notes
+from truecal.evaluation.verdict import Standing, Verdict
+from truecal.evaluation.words import gap_interval, merged_notes, points_text
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
 from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, rounded, shorten

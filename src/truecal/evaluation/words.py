@@ -1,0 +1,64 @@
+"""Numbers and notes as people read them: points, gaps, names in one breath."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..inference.gaps import Gap
+
+SHOWN = 4
+"""Models named in one breath; the rest are counted."""
+
+
+def points_text(value: float | None) -> str:
+    """Points as people read them: "5.4", "25", and "0.0" where chance alone made the gap negative.
+
+    >>> from truecal.evaluation.words import points_text
+    >>> points_text(5.42), points_text(25.2), points_text(-.3)
+    ('5.4', '25', '0.0')
+    """
+    if value is None:
+        return ""
+    return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
+
+
+def gap_interval(gap: Gap) -> str:
+    """ "[4.5, 6.5]", or nothing where no interval is to be trusted."""
+    return "" if gap.note else f"[{points_text(gap.low)}, {points_text(gap.high)}]"
+
+
+def gap_text(gap: Gap) -> str:
+    """ "5.4 points [4.5, 6.5], over-confident"."""
+    word = "" if gap.direction in ("no clear direction", "no direction") else f", {gap.direction}"
+    return f"{points_text(gap.points)} points {gap_interval(gap) or '(no interval to be trusted)'}{word}"
+
+
+def merged_notes(notes: Iterable[str]) -> list[str]:
+    """Notes that say the same of several files are one, and so are those about one file.
+
+    >>> from truecal.evaluation.words import merged_notes
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes", "too few rows", "b.npz: labels from y.npy"])
+    ['a.npz and b.npz: labels from y.npy', 'a.npz: 3 classes', 'too few rows']
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes"])
+    ['a.npz: labels from y.npy; 3 classes']
+    """
+    about: dict[str, list[str]] = {}
+    for note in notes:
+        who, colon, what = note.partition(": ")
+        named = colon and " " not in who  # a name and what is said of it, not a sentence with a colon
+        files = about.setdefault(what if named else note, [])
+        files += [who] if named and who not in files else []
+    said: dict[tuple[str, ...], list[str]] = {}
+    for i, (what, files) in enumerate(about.items()):
+        said.setdefault(tuple(files) or ("", str(i)), []).append(what)
+    return [f"{some_of(names)}: {'; '.join(words)}" if names[0] else words[0] for names, words in said.items()]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """a, b and 3 more."""
+    shown = list(names[:SHOWN])
+    rest = len(names) - len(shown)
+    words = [*shown, f"{rest} more"] if rest else shown
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
