@@ -305,19 +305,22 @@ class _Sums:
     def add_view(self, view: _View) -> None:
         """One view, in blocks of rows, so that millions need no copies of them."""
         entries = _Entries.of(view, self.groups)
-        m, blocks, cells = entries.cells, len(self.H), _Cells(entries.cells, self.unit_sq)
-        table = np.zeros(blocks * m)
+        m, blocks = entries.cells, len(self.H)
+        sums, table, one, two = np.zeros((8, m)), np.zeros(blocks * m), 0.0, 0.0
         for cell, unit, w, x in entries:
-            cells.add(cell, w, x)
-            block = self.block[unit].astype(np.intp)
-            table += np.bincount(block * m + cell, x, blocks * m)
-        weight, total, own, fourth = cells.weight, cells.total, cells.own, cells.fourth
-        mass = np.where(cells.rows >= 2, np.maximum(weight * weight - cells.weight_sq, 0.0), 0.0)
+            squares = x * x
+            surprise = _surprise(w, squares / self.unit_sq)
+            every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
+            sums += [np.bincount(cell, values, m) for values in every]
+            one, two = one + float(surprise.sum()), two + dot(w, surprise)
+            table += np.bincount(self.block[unit].astype(np.intp) * m + cell, x, blocks * m)
+        rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
+        mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
         a = self._coefficients(weight, mass)
         self.theta += float(a @ (total * total - own))
         self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
-        bias = over(entries.row_squares, entries.row_weight_sq)
+        bias = over(*((own, weight_sq) if entries.by_row is None else entries.by_row))
         mean, pull = over(total, weight), a * bias
         slope = np.zeros(0 if self.groups is None else self.by.number)
         for cell, unit, w, x in entries:
@@ -338,22 +341,19 @@ class _Sums:
         self.plain_norm += float(a @ mass)
         by_block = table.reshape(blocks, m)
         self.H += (by_block * a) @ by_block.T
-        if cells.two > 0:
-            met = 0.5 * np.maximum(np.square(cells.surprise) - cells.surprise_sq, 0.0) * (cells.one / cells.two) ** 2
+        if two > 0:
+            met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * (one / two) ** 2
             self.meet += float((a * a) @ met)
             self.meet_sq += float((a**4) @ met)
-        self._add_even(a, weight, float(own.sum()))
+        largest_sq = self.unit_sq * self.largest**2
+        even_v, even_c = even_parts(a, weight, float(own.sum()), self.averaged, self.several, largest_sq)
+        self.even_v += even_v
+        self.even_c += even_c
 
     def _coefficients(self, weight: Array, mass: Array) -> Array:
         if self.of == "U":
             return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
         return pair_coefficients(weight, mass, self.averaged)
-
-    def _add_even(self, a: Array, weight: Array, own: float) -> None:
-        largest_sq = self.unit_sq * self.largest**2
-        even_v, even_c = even_parts(a, weight, own, self.averaged, self.several, largest_sq)
-        self.even_v += even_v
-        self.even_c += even_c
 
     def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""
@@ -477,32 +477,6 @@ def _surprise(w: Array, squares: Array) -> Array:
     return np.asarray(np.minimum(w, 4 * over(squares, w)))
 
 
-@dataclass(eq=False)
-class _Cells:
-    """Sums over the entries of each cell, block after block."""
-
-    cells: int
-    unit_sq: float
-    one: float = 0.0
-    two: float = 0.0
-
-    def __post_init__(self) -> None:
-        names = ("rows", "weight", "weight_sq", "total", "own", "fourth", "surprise", "surprise_sq")
-        self._sums = {name: np.zeros(self.cells) for name in names}
-
-    def __getattr__(self, name: str) -> Array:
-        return self._sums[name]
-
-    def add(self, cell: Array, w: Array, x: Array) -> None:
-        squares = x * x
-        surprise = _surprise(w, squares / self.unit_sq)
-        every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
-        for sums, values in zip(self._sums.values(), every, strict=True):
-            sums += np.bincount(cell, values, self.cells)
-        self.one += float(surprise.sum())
-        self.two += dot(w, surprise)
-
-
 @dataclass(frozen=True)
 class _Entries:
     """One view by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
@@ -511,28 +485,20 @@ class _Entries:
     number: int
     entry: Callable[[slice], tuple[Array, Array, Array]]
     """Cell, weight and x of some entries."""
-    unit: Array | None
-    row_squares: Array
-    """Per cell, Σ (w·residual)² over rows."""
-    row_weight_sq: Array
-    """Per cell, Σ w² over rows."""
+    unit: Array | None = None
+    by_row: tuple[Array, Array] | None = None
+    """With clusters, per cell: Σ (w·residual)² and Σ w² over rows."""
 
     @staticmethod
     def of(view: _View, groups: Groups | None) -> _Entries:
-        n, m = view.sample.rows, view.cells
-        squares, weights = np.zeros(m), np.zeros(m)
-        for rows in row_blocks(n, _UNIT_BYTES):
-            label, w, x = view.of(rows)
-            squares += np.bincount(label, np.square(x), m)
-            weights += np.bincount(label, np.square(w), m)
+        m = view.cells
         if groups is None:
-            return _Entries(m, n, view.of, None, squares, weights)
+            return _Entries(m, view.sample.rows, view.of)
         label, w, x = view.of(EVERY)
         key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
         cell, (weight, sums) = key // groups[1], (np.bincount(entry.reshape(-1), y) for y in (w, x))
-        return _Entries(
-            m, len(key), lambda part: (cell[part], weight[part], sums[part]), key % groups[1], squares, weights
-        )
+        by_row = np.bincount(label, np.square(x), m), np.bincount(label, np.square(w), m)
+        return _Entries(m, len(key), lambda part: (cell[part], weight[part], sums[part]), key % groups[1], by_row)
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""
