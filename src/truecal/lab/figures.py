@@ -122,10 +122,15 @@ def figure_1(table: pd.DataFrame, experiment: str) -> Figure:
     from matplotlib.lines import Line2D
 
     figure, axes = _grid(2, len(FIGURE_1), (12.4, 5.6))
-    hues = _hues(table, experiment)
+    models = list(dict.fromkeys(table["model"]))
+    one = kind(experiment) == WITHIN or len(models) == 1
+    hues = {} if one else dict(zip(models, cycle(MODEL_COLOURS), strict=False))
     for row, bins in zip(axes, (max(BINS), min(BINS)), strict=True):
         for axis, family in zip(row, FIGURE_1, strict=True):
-            _scatter_traces(axis, table, error_column(family, TABLE_BINNING[family], bins), hues)
+            column = error_column(family, TABLE_BINNING[family], bins)
+            for (trace, model, fraction), part in table.groupby(["trace", "model", "fraction"], sort=False):
+                colour = _trace_colour(hues.get(str(model)), float(str(fraction)))
+                _cloud(axis, part[REFERENCE], part[column], colour, s=8, alpha=0.75, label=str(trace))
             words = f"{_title(family)}\n{bins} {_bins_word(family)} bins"
             axis.set(title=words, xlabel="classification error", ylabel=EVERY_FAMILY[family].label)
     if hues:
@@ -225,21 +230,6 @@ def _grid(rows: int, columns: int, size: tuple[float, float], sharey: Any = Fals
 
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, sharey=sharey)
-
-
-def _scatter_traces(axis: Axes, table: pd.DataFrame, column: str, hues: Mapping[str, str]) -> None:
-    """One scatter per trace, so one colour each."""
-    for (trace, model, fraction), part in table.groupby(["trace", "model", "fraction"], sort=False):
-        colour = _trace_colour(hues.get(str(model)), float(str(fraction)))
-        _cloud(axis, part[REFERENCE], part[column], colour, s=8, alpha=0.75, label=str(trace))
-
-
-def _hues(table: pd.DataFrame, experiment: str) -> dict[str, str]:
-    """A colour for each of several models; empty where there is only one."""
-    models = list(dict.fromkeys(table["model"]))
-    return (
-        {} if kind(experiment) == WITHIN or len(models) == 1 else dict(zip(models, cycle(MODEL_COLOURS), strict=False))
-    )
 
 
 def _trace_colour(hue: str | None, fraction: float) -> Any:

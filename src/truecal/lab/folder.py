@@ -10,19 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import truecal as tc
-from truecal.io import FileError, write_atomic
+from truecal.io import write_atomic
 from truecal.io.failures import failure, parsing
 
 FORMAT = 1
 """Of `run.json` and the tables beside it; a later one is refused, and where no number stands it is this one."""
-_KEYS: dict[str, Any] = {
-    "preset": str,
-    "title": str,
-    "warm_up": (int, float),
-    "settings": dict,
-    "notes": list,
-    "traces": dict,
-}
+_KEYS: Any = {"preset": str, "title": str, "warm_up": (int, float), "settings": dict, "notes": list, "traces": dict}
 _FREE = {"notes", "title", "truecal", "format"}  # what may differ between two runs of one experiment
 
 
@@ -47,14 +40,11 @@ def read_run_file(out: Path) -> dict[str, Any]:
     for key, kind in _KEYS.items():
         if not isinstance(run.get(key), kind):
             raise failure(path, f"expected {key!r} in the description of a run, got {run.get(key)!r}")
-    if not all(_is_name(name) and isinstance(traces, list) for name, traces in run["traces"].items()):
-        raise failure(path, f"expected the traces of each experiment, got {run['traces']!r}")
+    for name, traces in run["traces"].items():
+        inside = name not in ("", ".", "..") and Path(name).name == name  # a name stays inside its folder
+        if not inside or not isinstance(traces, list):
+            raise failure(path, f"expected the traces of each experiment, got {run['traces']!r}")
     return run
-
-
-def _is_name(text: str) -> bool:
-    """Whether a name stays inside its folder."""
-    return bool(text) and text not in (".", "..") and Path(text).name == text
 
 
 def claim(out: Path, description: Mapping[str, Any]) -> None:
@@ -85,9 +75,7 @@ def locked(out: Path) -> Iterator[None]:
         except BlockingIOError:
             mine = False
         if not mine:  # or taken away in between by the run that held it
-            raise FileError(
-                f"{path}: another run is at work in this folder; wait for its end, or choose another folder"
-            )
+            raise failure(path, "another run is at work in this folder; wait for its end, or choose another folder")
         try:
             yield
         finally:

@@ -117,18 +117,12 @@ def describe(preset: Preset) -> dict[str, Any]:
 
 def print_progress(progress: Progress) -> None:
     """One line per epoch on standard error."""
-    left = "" if progress.seconds_left == math.inf else f", about {_duration(progress.seconds_left)} left"
-    print(
-        f"{progress.share:4.0%} {progress.finished}/{progress.traces} traces: {progress.trace} "
-        f"epoch {progress.epoch}/{progress.epochs}{left}",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    left = ""
+    if progress.seconds_left < math.inf:
+        minutes, seconds = divmod(round(progress.seconds_left), 60)
+        left = f", about {f'{minutes} min {seconds:02d} s' if minutes else f'{seconds} s'} left"
+    done = f"{progress.share:4.0%} {progress.finished}/{progress.traces} traces"
+    print(f"{done}: {progress.trace} epoch {progress.epoch}/{progress.epochs}{left}", file=sys.stderr, flush=True)
 
 
 def _save_labels(out: Path, preset: Preset) -> None:

@@ -110,18 +110,22 @@ def run_traces(
     """Train whatever is not finished yet and return the merged rows; raise `Stopped` at the deadline."""
     found = job.store.finished(traces)
     todo = [trace for trace in traces if trace.key not in found]
-    meter = _Meter(traces, set(found), progress)
+    meter = _Meter(traces, set(found))
 
     def seen(key: str, epoch: int) -> None:
-        meter.report(key, epoch)
+        now = meter.count(key, epoch)
+        if progress is not None:
+            progress(now)
         if meter.is_finished(key):
             job.store.merge(traces)  # so that the table is whole up to here whatever happens next
 
+    processes = min(processes, len(todo))
     with _one_thread_each():
-        if min(processes, len(todo)) <= 1:
-            _run_here(job, todo, seen)
-        else:
-            _run_in_processes(job, todo, seen, min(processes, len(todo)))
+        if processes > 1:
+            _run_in_processes(job, todo, seen, processes)
+        elif todo:
+            with _scorer(job) as scorer:
+                _train_all(job, job.open(), scorer, partial(_Plan(todo).take, 0), seen)
     for trace in traces:
         with suppress(OSError):  # nothing there, or an unfinished trace
             (job.store.folder(trace) / "partial").rmdir()
@@ -170,25 +174,19 @@ def choose(todo: Sequence[Trace], own_model: str | None, others: Iterable[str]) 
 class _Meter:
     """Counts epochs by their cost and tells how much time is left at the pace so far."""
 
-    def __init__(
-        self, traces: Sequence[Trace], done: Iterable[str], progress: Callable[[Progress], None] | None
-    ) -> None:
+    def __init__(self, traces: Sequence[Trace], done: Iterable[str]) -> None:
         self._traces = {trace.key: trace for trace in traces}
         self._epochs = {name: trace.epochs if name in done else 0 for name, trace in self._traces.items()}
-        self._progress = progress
         self._begun = time.monotonic()
         self._before = self._share()
 
-    def report(self, name: str, epoch: int) -> None:
+    def count(self, name: str, epoch: int) -> Progress:
         self._epochs[name] = epoch
-        if self._progress is None:
-            return
         share, elapsed = self._share(), time.monotonic() - self._begun
         gained = share - self._before
         left = elapsed * (1 - share) / gained if gained > 0 else math.inf
         finished = sum(map(self.is_finished, self._traces))
-        trace = self._traces[name]
-        self._progress(Progress(name, epoch, trace.epochs, finished, len(self._traces), share, left))
+        return Progress(name, epoch, self._traces[name].epochs, finished, len(self._traces), share, left)
 
     def is_finished(self, name: str) -> bool:
         return self._epochs[name] == self._traces[name].epochs
@@ -215,12 +213,6 @@ class _Plan:
         return trace
 
 
-def _run_here(job: Job, todo: Sequence[Trace], seen: Callable[[str, int], None]) -> None:
-    if todo:
-        with _scorer(job) as scorer:
-            _train_all(job, job.open(), scorer, partial(_Plan(todo).take, 0), seen)
-
-
 def _run_in_processes(job: Job, todo: Sequence[Trace], seen: Callable[[str, int], None], processes: int) -> None:
     context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
     messages: Any = context.Queue()
@@ -234,7 +226,9 @@ def _run_in_processes(job: Job, todo: Sequence[Trace], seen: Callable[[str, int]
             try:
                 number, what, payload = messages.get(timeout=1.0)
             except Empty:
-                _check_alive(workers, running)
+                for code in (workers[number].exitcode for number in running):
+                    if code not in (None, 0):
+                        raise RuntimeError(f"a worker died with exit code {code}; run again to go on") from None
                 continue
             if what == "epoch":
                 seen(*payload)
@@ -253,12 +247,6 @@ def _run_in_processes(job: Job, todo: Sequence[Trace], seen: Callable[[str, int]
             worker.kill()
     if stopped or plan.remaining:
         raise Stopped(f"{stopped} traces in progress, {len(plan.remaining)} not begun")
-
-
-def _check_alive(workers: Sequence[Any], running: Iterable[int]) -> None:
-    for number in running:
-        if workers[number].exitcode not in (None, 0):
-            raise RuntimeError(f"a worker died with exit code {workers[number].exitcode}; run again to go on")
 
 
 def _work(number: int, job: Job, inbox: Any, messages: Any) -> None:
@@ -285,14 +273,14 @@ def _work(number: int, job: Job, inbox: Any, messages: Any) -> None:
 
 def _watch_parent() -> None:
     """A killed parent cannot stop its processes, so they watch it themselves."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
+
+    def watch() -> None:
+        wait([] if parent is None else [parent.sentinel])
         os._exit(1)
+
+    if parent is not None:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
