@@ -12,7 +12,7 @@ import pytest
 
 import truecal as tc
 from lab_tables import N_CLASSES, N_TEST, made_up_table, overfitting_table
-from truecal.evaluation.ranking import spearman
+from truecal.evaluation.ranking import rank_agreement
 from truecal.lab.checkpoints import BINS, LOSSES, error_column, gap_column, u_column
 from truecal.lab.correlations import ALL_PAIRS, beside_paper, rank_correlations, spearman_table, threshold_table
 from truecal.lab.mechanism import ALL, mechanism_table
@@ -77,7 +77,7 @@ class TestFigures:
             for line, bins in zip(axis.get_lines(), BINS, strict=True):
                 values = table[error_column(family, "qua", bins)].to_numpy()[chain]
                 np.testing.assert_array_equal(line.get_ydata(), values)
-                r.append(f"{spearman(np.arange(len(chain)), values):.3f}")
+                r.append(f"{rank_agreement(np.arange(len(chain)), values)[1]:.3f}")
             assert axis.get_title().endswith(f"\nr = {' / '.join(r)} at 5 / 20 / 2000 bins")
 
     def test_trends_have_points_and_one_curve_per_bin_count(self, case: tuple[str, pd.DataFrame]) -> None:

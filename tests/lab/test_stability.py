@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from truecal.evaluation.ranking import flips, spearman
+from truecal.evaluation.ranking import flips, rank_agreement
 from truecal.lab.checkpoints import with_scores
 from truecal.lab.correlations import paper_table
 
@@ -76,7 +76,10 @@ def test_readme_has_the_papers_own_numbers() -> None:
 def test_readme_has_the_correlations_of_the_long_run(rate: str) -> None:
     kept = arm(rate)
     assert kept["trace"].nunique() == 10 and "on ten fractions of the same data" in README
-    r = [[spearman(kept["classification_error"], kept[f"{error}_{bins}"]) for bins in MANY_TO_FEW] for error in ERRORS]
+    r = [
+        [rank_agreement(kept["classification_error"], kept[f"{error}_{bins}"])[1] for bins in MANY_TO_FEW]
+        for error in ERRORS
+    ]
     assert f"| learning rate {rate} | {' | '.join(map(listed, r))} |" in README
     first_lines = (ROOT / "results" / LONG / "RESULTS.md").read_text().partition("\n## ")[0]
     assert f"{listed(r[0])} at learning rate {rate}" in first_lines
@@ -91,7 +94,7 @@ def test_readme_tells_the_gap_and_its_repair_as_measured() -> None:
     left = repaired.groupby("trace")["top_gap_ConfCE_corr_qua_auto"].last()
     assert len(left) == 8 and f"leaves {left.median():.1f} points of it" in text
     before, after = (
-        spearman(repaired["classification_error"], repaired[column])
+        rank_agreement(repaired["classification_error"], repaired[column])[1]
         for column in ("ConfECE_fix_5", "top_ConfECE_fix_5")
     )
     assert f"takes ECE at 5 bins from {before:.2f} to {after:.2f} on the eight traces" in text

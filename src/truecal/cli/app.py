@@ -373,9 +373,7 @@ def audit(
 
 
 @app.command()
-def demo(
-    out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo"),
-) -> None:
+def demo(out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo")) -> None:
     """Ten honest models and a cheat that knows nothing, on the bundled Letter data: who wins by ECE, and who by score?
 
     Trains, compares and writes a report page, in about a minute.
@@ -394,10 +392,7 @@ def demo(
     _write(result, outputs, letter().classes, title=TITLE, intro=story(result))
 
 
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
 def reproduce(context: typer.Context) -> None:
     """Run the paper's experiment end to end, or draw its figures from stored logits; see `truecal reproduce --help`."""
     need_extra("reproduce", "lab")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,29 +144,28 @@ def ranks(values: Any) -> Array:
     """
     from scipy.stats import rankdata
 
-    return np.asarray(rankdata(_numbers(values, "values"), axis=-1))
+    return np.asarray(rankdata(values, axis=-1))
 
 
-def tied(values: Any, rounding: float = ROUNDING) -> Array:
+def tied(values: Any) -> Array:
     """The values, with those along the last axis that differ by rounding alone set to the smallest of them.
 
-    Neighbours in sorted order are one when they differ by at most `rounding` times the larger magnitude.
+    Neighbours in sorted order are one when they differ by at most `ROUNDING` times the larger magnitude.
 
     >>> from truecal.evaluation.ranking import tied
     >>> tied([.3, .1, .3 + 1e-9]).tolist()
     [0.3, 0.1, 0.3]
     """
-    array = _numbers(values, "values")
-    return np.apply_along_axis(_tied_row, -1, array, rounding)
+    return np.apply_along_axis(_tied_row, -1, np.asarray(values, dtype=np.float64))
 
 
-def _tied_row(row: Array, rounding: float) -> Array:
+def _tied_row(row: Array) -> Array:
     order = np.argsort(row, kind="stable")
     ordered = row[order]
     low, high = ordered[:-1], ordered[1:]
     # Infinite values equal each other and nothing else; a difference or a multiple of them would say otherwise.
     larger = np.maximum(abs(low), abs(high))
-    apart = (low < high) & (np.isinf(larger) | (low + rounding * larger < high))
+    apart = (low < high) & (np.isinf(larger) | (low + ROUNDING * larger < high))
     start = np.maximum.accumulate(np.where(np.r_[True, apart], np.arange(len(row)), 0))
     found = np.empty_like(row)
     found[order] = ordered[start]
@@ -183,7 +182,7 @@ def flips(values: Any) -> NDArray[np.intp]:
     >>> flips([[.1, .2, .3], [.2, .1, .3]]).tolist()
     [[0, 1]]
     """
-    table = tied(_table_of_counts(values))
+    table = tied(values)
     n = table.shape[1]
     found = []
     for rows in row_blocks(n, n, _BLOCK_ENTRIES):
@@ -198,38 +197,22 @@ def flips(values: Any) -> NDArray[np.intp]:
     return np.concatenate(found).astype(np.intp)
 
 
-def kendall(a: Any, b: Any) -> float:
-    """Kendall's tau-b; NaN where it is undefined (fewer than two models, or all values equal).
+def rank_agreement(a: Any, b: Any) -> tuple[float, float]:
+    """Kendall's tau-b and Spearman's rank correlation; NaN where they are undefined: one model, or all values equal.
 
-    >>> from truecal.evaluation.ranking import kendall
-    >>> round(kendall([1, 2, 3], [1, 3, 2]), 6)
-    0.333333
+    >>> from truecal.evaluation.ranking import rank_agreement
+    >>> [round(r, 6) for r in rank_agreement([1, 2, 3, 4], [1, 2, 4, 3])]
+    [0.666667, 0.8]
     """
-    return _correlate("kendalltau", a, b)
-
-
-def spearman(a: Any, b: Any) -> float:
-    """Spearman's rank correlation with average ranks; NaN where it is undefined.
-
-    >>> from truecal.evaluation.ranking import spearman
-    >>> spearman([1, 2, 3], [1, 3, 2])
-    0.5
-    """
-    return _correlate("spearmanr", a, b)
-
-
-def _correlate(name: str, a: Any, b: Any) -> float:
-    first, second = _numbers(a, "a"), _numbers(b, "b")
-    if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError(f"a and b must be one-dimensional and of one length, got {first.shape} and {second.shape}")
-    if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
-        return float("nan")
     from scipy import stats
 
+    if len(a) < 2 or np.ptp(first := ranks(a)) == 0 or np.ptp(second := ranks(b)) == 0:
+        return float("nan"), float("nan")
     # Ranks first: scipy computes with the values, and infinite ones (cross-entropy) would become NaN.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a p-value of a handful of models is not used
-        return float(getattr(stats, name)(ranks(first), ranks(second)).statistic)
+        found = stats.kendalltau(first, second), stats.spearmanr(first, second)
+    return float(found[0].statistic), float(found[1].statistic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,16 +226,12 @@ class Stability(Result):
     @property
     def lowest(self) -> tuple[float, float]:
         """The smallest Kendall and Spearman coefficient over all pairs of bin counts, NaN if none is defined."""
-        return _lowest(self.kendall), _lowest(self.spearman)
+        off = [matrix[~np.eye(len(matrix), dtype=bool)] for matrix in (self.kendall, self.spearman)]
+        kendall, spearman = (float(np.fmin.reduce(values, initial=np.nan)) for values in off)
+        return kendall, spearman
 
 
-def _lowest(matrix: Array) -> float:
-    off = matrix[~np.eye(len(matrix), dtype=bool)]
-    off = off[~np.isnan(off)]
-    return float(off.min()) if off.size else float("nan")
-
-
-def stability(values: Any, n_bins: Any) -> Stability:
+def stability(values: Any, n_bins: Sequence[int]) -> Stability:
     """Kendall and Spearman correlation of the errors of all models, between every two bin counts.
 
     values[b, i] is the error of model i at count n_bins[b].
@@ -261,21 +240,11 @@ def stability(values: Any, n_bins: Any) -> Stability:
     >>> stability([[.1, .2, .3], [.2, .1, .3]], [5, 20]).lowest[1]
     0.5
     """
-    table = _table_of_counts(values)
-    counts = tuple(int(m) for m in n_bins)
-    if len(counts) != len(table):
-        raise ValueError(f"values has {len(table)} rows for {len(counts)} bin counts")
-    matrices = []
-    for correlate in (kendall, spearman):
-        matrix = np.full((len(table), len(table)), np.nan)
-        for i in range(len(table)):
-            for j in range(i, len(table)):
-                matrix[i, j] = matrix[j, i] = correlate(table[i], table[j])
-        matrices.append(matrix)
-    return Stability(counts, *matrices)
+    matrices = np.array([[rank_agreement(a, b) for b in values] for a in values])
+    return Stability(tuple(n_bins), matrices[..., 0], matrices[..., 1])
 
 
-def chain_correlation(values: Any, chain: Any) -> tuple[float, float]:
+def chain_correlation(values: Any, chain: Sequence[int]) -> tuple[float, float]:
     """Kendall and Spearman correlation between the places along a chain (best first) and the models' values.
 
     1 means that the error puts the chain in the order of dominance; NaN for chains shorter than two.
@@ -284,25 +253,4 @@ def chain_correlation(values: Any, chain: Any) -> tuple[float, float]:
     >>> chain_correlation([.3, .1, .2], (1, 2, 0))
     (1.0, 1.0)
     """
-    array = _numbers(values, "values")
-    along = array[np.asarray(tuple(chain), dtype=np.intp)]
-    places = np.arange(len(along), dtype=np.float64)
-    return kendall(places, along), spearman(places, along)
-
-
-def _numbers(values: Any, name: str) -> Array:
-    array = as_array(values, name)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
-    array = np.asarray(array, dtype=np.float64)
-    if np.isnan(array).any():
-        place = tuple(int(v) for v in np.argwhere(np.isnan(array))[0])
-        raise ValueError(f"{name} has NaN at {place}; it has no rank")
-    return array
-
-
-def _table_of_counts(values: Any) -> Array:
-    table = _numbers(values, "values")
-    if table.ndim != 2 or 0 in table.shape:
-        raise ValueError(f"values must have shape (n_bin_counts, n_models) and not be empty, got shape {table.shape}")
-    return table
+    return rank_agreement(np.arange(len(chain)), np.asarray(values)[list(chain)])

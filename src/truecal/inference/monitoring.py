@@ -16,17 +16,7 @@ from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..io.failures import failure, parsing
 from ..io.state import read_state, write_state
-from .eprocesses import (
-    BinRates,
-    ClassRates,
-    Map,
-    OneSided,
-    Process,
-    Rows,
-    grow,
-    log_unstarted,
-    mean_of_logs,
-)
+from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
 from .reference_maps import Maps, fit_maps
 
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)

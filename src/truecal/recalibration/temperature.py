@@ -11,16 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from truecal.backends import is_tensor
-from truecal.recalibration.base import (
-    Codes,
-    Float64s,
-    Floats,
-    Logits,
-    ScoreMap,
-    ValidationData,
-    blocks,
-    device_logits,
-)
+from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, ValidationData, blocks, device_logits
 
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
