@@ -83,6 +83,11 @@ def on_cpu(x: Any) -> Any:
     return device_backend().on_cpu(x) if on_device(x) else x
 
 
+def on_host(x: Any) -> Any:
+    """A tensor of results as numpy's."""
+    return x.cpu().numpy() if is_tensor(x) else x
+
+
 def read_logits(values: Floats) -> Logits:
     """The logits with the extremes of their rows, which also tell in one pass whether they are logits."""
     n, k = values.shape

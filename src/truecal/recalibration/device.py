@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from truecal.backends.numpy import DISPATCH
 from truecal.backends.torch import tensor
-from truecal.core.data import check_logits
+from truecal.core.data import check_logits, row_blocks
 from truecal.recalibration.base import Float64s, Logits
 from truecal.recalibration.temperature import GONE
 
@@ -30,36 +30,12 @@ def read_logits(X: Any) -> Logits:
     return Logits(values, top, bottom, np.arange(len(values)))  # type: ignore[arg-type]  # a tensor of values
 
 
-def _by_rows(values: Tensor, b: float, formula: Callable[[Tensor, Tensor], list[Tensor]]) -> list[Float64s]:
-    """Numbers per row of x = b (z − max z), at least GONE, and its exponential, a block of rows at a time."""
-    parts = []
-    step = max(1, (DISPATCH.device_numbers >> 2) // values.shape[1])
-    for start in range(0, len(values), step):
-        z = values[start : start + step].double()
+def exponents(values: Tensor, b: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Blocks of rows: x = b (z − max z), at least GONE, and exp x."""
+    for rows in row_blocks(len(values), values.shape[1], DISPATCH.device_numbers >> 2):
+        z = values[rows].double()
         x = ((z - z.amax(1, keepdim=True)) * b).clamp(min=GONE)
-        parts.append(torch.stack(formula(x, x.exp())))
-    return list(torch.cat(parts, 1).cpu().numpy())
-
-
-def row_moments(values: Tensor, b: float) -> list[Float64s]:
-    """Mean and variance of x under the softmax of x, per row."""
-
-    def formula(x: Tensor, e: Tensor) -> list[Tensor]:
-        total = e.sum(1)
-        mean = (e * x).sum(1) / total
-        return [mean, (e * x * x).sum(1) / total - mean.square()]
-
-    return _by_rows(values, b, formula)
-
-
-def row_excess(values: Tensor, b: float) -> list[Float64s]:
-    """Per row, how many logits are the largest, and over all others Σ exp x and Σ x exp x."""
-
-    def formula(x: Tensor, e: Tensor) -> list[Tensor]:
-        rest = e.masked_fill(x == 0, 0.0)
-        return [(x == 0).sum(1).double(), rest.sum(1), (rest * x).sum(1)]
-
-    return _by_rows(values, b, formula)
+        yield rows, x, x.exp()
 
 
 def own_logits(values: Tensor, y: Any) -> Float64s:

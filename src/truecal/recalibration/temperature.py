@@ -10,8 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.backends import is_tensor
-from truecal.recalibration.base import Codes, Float64s, Floats, Logits, ScoreMap, ValidationData, blocks, device_logits
+from truecal.backends import is_tensor, namespace
+from truecal.recalibration.base import (
+    Codes,
+    Float64s,
+    Floats,
+    Logits,
+    ScoreMap,
+    ValidationData,
+    blocks,
+    device_logits,
+    on_host,
+)
 
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
@@ -63,19 +73,16 @@ def label_gap(data: ValidationData) -> Float64s:
     return np.asarray(data.logits.values[np.arange(len(data.y)), data.y] - data.logits.top)
 
 
-def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Float64s, Float64s]]:
-    """Blocks of rows that stay in the cache: x = b (z - max z), at least GONE, and room for as many numbers."""
-    n, k = logits.values.shape
+def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Any, Any]]:
+    """Blocks of rows that stay in the cache, or where tensors lie: x = b (z - max z), at least GONE, and exp x."""
     if is_tensor(logits.values):
-        return  # their rows are summed where they lie
-    parts = blocks(n, k)
-    first, second = np.empty((parts[0].stop, k)), np.empty((parts[0].stop, k))
-    for rows in parts:
-        x, room = first[: rows.stop - rows.start], second[: rows.stop - rows.start]
-        np.subtract(logits.values[rows], logits.top[rows, None], out=x)
-        np.multiply(x, b, out=x)
+        yield from device_logits().exponents(logits.values, b)
+        return
+    for rows in blocks(*logits.values.shape):
+        x = np.subtract(logits.values[rows], logits.top[rows, None], dtype=np.float64)
+        x *= b
         np.maximum(x, GONE, out=x)
-        yield rows, x, room
+        yield rows, x, np.exp(x)
 
 
 def slopes_at(data: ValidationData, b: float) -> Slopes:
@@ -83,15 +90,13 @@ def slopes_at(data: ValidationData, b: float) -> Slopes:
     sums = np.zeros(2)
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
         label = b * label_gap(data)
-        if is_tensor(data.logits.values):
-            mean, variance = device_logits().row_moments(data.logits.values, b)
-            sums += np.array([mean - label, variance]) @ data.weight
         for rows, x, e in exponents(data.logits, b):
-            np.exp(x, out=e)
-            total = e.sum(axis=1)
-            mean = np.vecdot(e, x) / total
-            np.multiply(x, x, out=x)
-            variance = np.vecdot(e, x) / total - mean * mean
+            total = e.sum(1)
+            e *= x
+            mean = e.sum(1) / total
+            e *= x
+            variance = e.sum(1) / total - mean * mean
+            mean, variance = on_host(mean), on_host(variance)
             sums += np.array([mean - label[rows], variance]) @ data.weight[rows]
     first, second = (sums / data.weight.sum()).tolist()
     return Slopes(first, second)
@@ -101,15 +106,12 @@ def excess_at(data: ValidationData, b: float) -> tuple[float, float]:
     """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
     sums = np.zeros(2)
     with np.errstate(over="ignore"):
-        if is_tensor(data.logits.values):
-            ties, rest, moment = device_logits().row_excess(data.logits.values, b)
-            sums += np.array([np.log1p(rest / ties), moment / (ties + rest)]) @ data.weight
         for rows, x, e in exponents(data.logits, b):
-            np.exp(x, out=e)
-            largest = data.logits.values[rows] == data.logits.top[rows, None]
+            z = data.logits.values[rows]
+            largest = z == namespace(z).amax(z, axis=1, keepdims=True)
             e[largest] = 0  # they alone make the infimum, the mean log of their number
-            ties, rest = np.count_nonzero(largest, axis=1), e.sum(axis=1)
-            sums += np.array([np.log1p(rest / ties), np.vecdot(e, x) / (ties + rest)]) @ data.weight[rows]
+            ties, rest, moment = map(on_host, (largest.sum(1), e.sum(1), (e * x).sum(1)))
+            sums += np.array([np.log1p(rest / ties), moment / (ties + rest)]) @ data.weight[rows]
     excess, slope = (sums / data.weight.sum()).tolist()
     return excess, slope
 
