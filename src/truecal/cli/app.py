@@ -80,16 +80,12 @@ def _waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | Non
         yield show
 
 
-def _check_outputs(inputs: Sequence[Path | None], outputs: Outputs) -> None:
+def _check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path | None]) -> None:
     """Before any work: every output can be written, none is an input, no two are the same file."""
-    _check_paths(inputs, outputs.wanted)
-    if outputs.html is not None:
-        need_extra("--html", "report")
-
-
-def _check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path]) -> None:
     taken = {os.path.realpath(path): "an input" for path in inputs if path is not None}
     for option, path in wanted.items():
+        if path is None:
+            continue
         place = os.path.realpath(path)
         if place in taken:
             raise typer.BadParameter(f"{path} is {taken[place]} already", param_hint=option)
@@ -163,24 +159,7 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
 
     - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
     """
-    import truecal as tc
-
-    settings = measuring.settings()
-    _check_outputs([split_kind(file)[0], *reading.files, *measuring.files], outputs)
-    if (datasets := streamed([file], reading, measuring)) is not None:
-        with _waiting("measuring", datasets[0].n_rows) as progress:
-            result = measure_tables(datasets, measuring, progress)
-        render.evaluation(result, details=details)
-        _write(result, outputs)
-        return
-    loaded = _read([file], reading)
-    with _waiting("measuring") as progress:
-        name, model = next(iter(loaded.models.items()))
-        arguments = settings | loaded.arguments(measuring)
-        result = tc.evaluate(loaded.y_true, model, name=name, progress=progress, **arguments)
-    result = result.with_notes(loaded.notes)
-    render.evaluation(result, details=details)
-    _write(result, outputs, loaded.classes)
+    _measure([file], reading, measuring, outputs, details)
 
 
 @app.command()
@@ -198,26 +177,37 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
 
     - `truecal compare a.npz:logits b.npy:probs --labels y.csv --groups patient.csv`
     """
-    import truecal as tc
-
     files = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
     if len(files) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
-    settings = measuring.settings()
-    _check_outputs([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs)
+    _measure(files, reading, measuring, outputs, details)
+
+
+def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs: Outputs, details: bool) -> None:
+    """Measure one model or compare several, from memory or in batches; show what was found, and write it."""
+    import truecal as tc
+
+    settings, one = measuring.settings(), len(files) == 1
+    _check_paths([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs.wanted)
+    if outputs.html is not None:
+        need_extra("--html", "report")
+    doing, classes = "measuring" if one else f"comparing {len(files)} models", None
+    result: Any
     if (datasets := streamed(files, reading, measuring)) is not None:
-        with _waiting(f"comparing {len(files)} models", len(files) * datasets[0].n_rows) as progress:
-            found = measure_tables(datasets, measuring, progress)
-        render.comparison(found, details=details)
-        _write(found, outputs)
-        return
-    loaded = _read(files, reading)
-    with _waiting(f"comparing {len(files)} models") as progress:
-        arguments = settings | loaded.arguments(measuring)
-        result = tc.compare(loaded.y_true, loaded.models, progress=progress, **arguments)
-    result = result.with_notes(loaded.notes)
-    render.comparison(result, details=details)
-    _write(result, outputs, loaded.classes)
+        with _waiting(doing, len(files) * datasets[0].n_rows) as progress:
+            result = measure_tables(datasets, measuring, progress)
+    else:
+        loaded = _read(files, reading)
+        with _waiting(doing) as progress:
+            arguments = settings | loaded.arguments(measuring) | {"progress": progress}
+            if one:
+                name, model = next(iter(loaded.models.items()))
+                result = tc.evaluate(loaded.y_true, model, name=name, **arguments)
+            else:
+                result = tc.compare(loaded.y_true, loaded.models, **arguments)
+        result, classes = result.with_notes(loaded.notes), loaded.classes
+    (render.evaluation if one else render.comparison)(result, details=details)
+    _write(result, outputs, classes)
 
 
 @app.command("test")
@@ -255,9 +245,8 @@ def run_calibration_test(
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, resamples, seed, progress)
-    rejected = result.pvalue <= alpha
-    render.calibration_test(result, alpha, rejected)
-    if rejected:
+    render.calibration_test(result, alpha)
+    if result.pvalue <= alpha:
         raise typer.Exit(REJECTED)
 
 
@@ -287,8 +276,7 @@ def run_monitor(
 
     - `truecal monitor today.csv --state monitor.npz --reference accepted.csv --plot monitor.png || notify`
     """
-    wanted = {"--state": state, "--json": json, "--plot": plot}
-    outputs = {option: path for option, path in wanted.items() if path is not None}
+    outputs = {"--state": state, "--json": json, "--plot": plot}
     files = expand(files, [*reading.files, reference, *outputs.values()])
     _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
     if plot is not None:
@@ -344,8 +332,7 @@ def audit(
     """
     import truecal as tc
 
-    wanted = {"--html": html, "--json": json, "--script": script}
-    _check_paths([], {option: path for option, path in wanted.items() if path is not None})
+    _check_paths([], {"--html": html, "--json": json, "--script": script})
     call, options = find_metric(metric, read_options(option or []))
     with _waiting("looking for a lie that pays") as progress:
         result = tc.audit(
@@ -384,7 +371,7 @@ def demo(out: Annotated[Path, typer.Option("--out", help="Where files and the re
 
     outputs = Outputs(out / "report.html", out / "results.json", out / "results.csv")
     out.mkdir(parents=True, exist_ok=True)
-    _check_outputs([], outputs)
+    _check_paths([], outputs.wanted)
     with _waiting("eleven models of letters") as progress:
         result = run_demo(out, progress)
     result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"])

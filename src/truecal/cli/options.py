@@ -108,10 +108,9 @@ class Outputs:
     csv: Annotated[Path | None, Option("--csv", help="Write a row per model, error and bin count.")] = None
 
     @property
-    def wanted(self) -> dict[str, Path]:
+    def wanted(self) -> dict[str, Path | None]:
         """Option and path of each file to write."""
-        paths = {"--html": self.html, "--json": self.json, "--csv": self.csv}
-        return {option: path for option, path in paths.items() if path is not None}
+        return {"--html": self.html, "--json": self.json, "--csv": self.csv}
 
 
 def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ...]:

@@ -212,12 +212,10 @@ def _notes(console: Console, notes: Sequence[str]) -> None:
         _say(console, "", *(f"note: {note}" for note in merged_notes(notes)))
 
 
-def calibration_test(result: CalibrationTest, alpha: float, rejected: bool) -> None:
+def calibration_test(result: CalibrationTest, alpha: float) -> None:
     """The test, and what it decides at this level."""
-    console = _console()
-    _say(console, repr(result))
-    word = "rejected" if rejected else "not rejected"
-    _say(console, f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
+    word = "rejected" if result.pvalue <= alpha else "not rejected"
+    _say(_console(), repr(result), f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
 
 
 def monitoring(result: MonitorUpdate, notes: Sequence[str]) -> None:
