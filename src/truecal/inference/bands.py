@@ -107,7 +107,9 @@ def bands_of(frozen: Frozen, place: int, level: float, draws: int, seed: int, cl
         for j in range(piece.columns.start, piece.columns.stop):
             if j in chosen:
                 rows.append(_view_band(sample, piece.cells, place, j, draws, level, rng))
-    count, report, outcome, low, high = (_padded([row[i] for row in rows]) for i in range(5))
+    width = max(row.shape[1] for row in rows)
+    wide = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=np.nan) for row in rows]
+    count, report, outcome, low, high = np.stack(wide, axis=1)
     if sample.weight_exponent > 900:
         raise ValueError("sample_weight is too large for its sums to be numbers; give it in another unit")
     count = np.ldexp(count, sample.weight_exponent)
@@ -130,8 +132,8 @@ def _chosen(sample: Sample, classes: Any) -> tuple[int, ...]:
 
 def _view_band(
     sample: Sample, form: BinCells, place: int, j: int, draws: int, level: float, rng: np.random.Generator
-) -> tuple[Array, ...]:
-    """(count, mean report, mean outcome, low, high) of one view."""
+) -> Array:
+    """(5, bins): count, mean report, mean outcome, low and high of one view."""
     u, bins = sample.view(j), form.bins[place]
 
     def observed(rows: slice) -> Array:
@@ -151,23 +153,12 @@ def _view_band(
         low, high = null_quantiles(np.concatenate(sums), level)
     else:
         ends = np.cumsum(count.round().astype(np.int64))
-        chances = np.split(u[form.order], ends[:-1])
-        low, high = np.array([_count_quantiles(part, level) for part in chances]).T
+        laws = [poisson_binomial(chances) for chances in np.split(u[form.order], ends[:-1])]
+        tail, slack = (1 - level) / 2, 1e-12  # the convolutions are exact to about this much
+        low, high = (np.array([law.quantile(at - slack) for law in laws], dtype=float) for at in (tail, 1 - tail))
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
         means = [np.where(count > 0, x / count, np.nan) for x in (report, came, low, high)]
     filled = np.full((5, bins.total), np.nan)
     filled[0] = 0.0
     filled[:, bins.occupied] = [count, *means]
-    return tuple(filled)
-
-
-def _count_quantiles(chances: Array, level: float) -> tuple[float, float]:
-    """Quantiles of the number of ones among independent 0/1 draws."""
-    law, tail = poisson_binomial(chances), (1 - level) / 2
-    slack = 1e-12  # the convolutions are exact to about this much
-    return float(law.quantile(tail - slack)), float(law.quantile(1 - tail - slack))
-
-
-def _padded(rows: list[Array]) -> Array:
-    width = max(len(row) for row in rows)
-    return np.stack([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])
+    return filled

@@ -63,35 +63,21 @@ def _pairs(a: Array, surprise: Array, share: Array) -> float:
     return min(found)
 
 
-def _averaged(table: BinTable) -> int:
-    return 1 if table.joint else table.views
-
-
-def _slope(table: BinTable, pull: Array, mean: Array, others: Array) -> float:
-    """4 Σ_rows (pull·(x − w·mean)·others)², from the sums of each cell."""
-    assert table.residual_sq is not None
-    spread = np.maximum(table.residual_sq - np.square(mean) * table.cell_weight_sq, 0.0)
-    return 4 * float((np.square(pull * others) * spread).sum())
-
-
 def _bin_sums(table: BinTable, residual: Array) -> _Sums:
     assert table.residual_sq is not None
     weight, own = table.count, table.residual_sq
     mass = np.square(weight) - table.cell_weight_sq
     mass = np.where(mass > 1e-9 * np.square(weight), mass, 0.0)  # two rows or more; a single row leaves only rounding
-    averaged, several = _averaged(table), table.views > 1
+    averaged, several = 1 if table.joint else table.views, table.views > 1
     a = np.stack([pair_coefficients(w, m, averaged) for w, m in zip(weight, mass, strict=True)])
     bias = over(own, table.cell_weight_sq)
-    typical = over(table.cell_weight_sq, weight)
-    slope = _slope(table, a * bias, over(table.residual, weight), weight - typical)
+    others = weight - over(table.cell_weight_sq, weight)
+    spread = np.maximum(own - np.square(over(table.residual, weight)) * table.cell_weight_sq, 0.0)
+    slope = 4 * float((np.square(a * bias * others) * spread).sum())  # of 4 Σ_rows (a·bias·(x − w·mean)·others)²
     norm, plain_norm = float((a * bias * bias * mass).sum()), float((a * mass).sum())
-    even = np.sum(
-        [
-            even_parts(a[v], weight[v], float(own[v].sum()), averaged, several, table.totals.largest**2)
-            for v in range(table.views)
-        ],
-        axis=0,
-    )
+    even = np.zeros(2)
+    for v in range(table.views):
+        even += even_parts(a[v], weight[v], float(own[v].sum()), averaged, several, table.totals.largest**2)
     flat = residual.reshape(len(residual), -1)
     return _Sums(
         H=(flat * a.reshape(-1)) @ flat.T,

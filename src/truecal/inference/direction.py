@@ -94,11 +94,9 @@ def mean_gap(
     >>> tc.mean_gap([1] * 12, [.9] * 12, error="binary").word
     'no clear direction'
     """
-    metric = read_error(error, None)
-    if not isinstance(metric.property, (Binary, Outcomes, TopLabel)):
-        sample = Confidence().read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    else:
-        sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+    property = read_error(error, None).property
+    property = property if isinstance(property, (Binary, Outcomes, TopLabel)) else Confidence()
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return gap_of(sample, check_groups(groups, sample.rows, 1, y_true))
 
 
@@ -168,7 +166,9 @@ def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Grou
     u, w = sample.reports.astype(np.float64), sample.row_weights
     if groups is not None:
         null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())
-        if _surprised_clusters(u, w, groups) >= _MANY_CLUSTERS:
+        most = np.zeros(groups[1])  # how many clusters hold a surprise, if the rows of a cluster go together
+        np.maximum.at(most, groups[0], np.where(w > 0, np.minimum(u, 1 - u), 0.0))
+        if most.sum() >= _MANY_CLUSTERS:
             return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
         return _bound(u, w, per_unit(w, groups)[groups[0]], gap * w.sum())
     used = w > 0
@@ -184,13 +184,6 @@ def _count_pvalue(u: Array, marks: Array | None) -> float:
     open_rows = (u > 0) & (u < 1)
     law, ones = poisson_binomial(u[open_rows]), int(np.count_nonzero(marks)) - int(np.count_nonzero(u >= 1))
     return min(1.0, 2 * min(law.at_most(ones), law.at_least(ones)))
-
-
-def _surprised_clusters(u: Array, w: Array, groups: Groups) -> float:
-    """How many clusters a calibrated predictor expects to hold a surprise if rows of a cluster go together."""
-    most = np.zeros(groups[1])
-    np.maximum.at(most, groups[0], np.where(w > 0, np.minimum(u, 1 - u), 0.0))
-    return float(most.sum())
 
 
 def _bound(u: Array, w: Array, whole: Array, gap: float) -> float:

@@ -53,6 +53,7 @@ class ScalarForms:
     base: Array
     weights: Array | None
     maps: tuple[Array, ...]
+    """For each number of bins, (atoms, cells) of zeros and ones."""
     kernels: tuple[Array, ...]
     linear: Array
     """(n, 3): what an outcome of 1 takes from Σ r, from Σ r·logit u and from Σ r² (adds to it)."""
@@ -85,7 +86,7 @@ class ScalarForms:
             starts,
             np.add.reduceat(one * ordered, starts),
             w,
-            tuple(_membership(cell[starts]) for cell in cells[:-1]),
+            tuple((cell[starts][:, None] == np.unique(cell)).astype(np.float64) for cell in cells[:-1]),
             tuple(np.exp(-np.abs(where[:, None] - where) / t) for t in widths),
             np.stack([one, one * logit, one * one * (1 - 2 * ordered)], axis=1),
             np.array([one @ ordered, one @ (ordered * logit), np.square(one) @ np.square(ordered)]),
@@ -104,12 +105,6 @@ class ScalarForms:
             columns.append(np.einsum("ij,ij->i", cells, cells) - own)
         columns += [np.einsum("ij,ij->i", sums @ kernel, sums) - own for kernel in self.kernels]
         return np.stack(columns, axis=1), signed
-
-
-def _membership(cell: Array) -> Array:
-    """(atoms, cells) of zeros and ones."""
-    _, place = np.unique(cell, return_inverse=True)
-    return np.eye(int(place.max()) + 1)[place]
 
 
 @dataclass(frozen=True, eq=False)

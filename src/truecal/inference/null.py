@@ -145,17 +145,15 @@ def simulate(world: World, resamples: int, seed: int) -> Draws:
     statistic = _statistic(world, found)
     observed = world.sample.values if world.sample.values is not None else world.sample.marks
     assert observed is not None
-    first = statistic(observed[None])
-    rest = [statistic(world.draw(rng, size)) for size in _block_sizes(world, found, resamples)]
-    if world.error.norm == "l1":
-        return Draws(first[0], np.concatenate(rest))
-    return snapped(first[0], np.concatenate(rest), world.sample)
+    (first,) = statistic(observed[None])
+    rest = np.concatenate([statistic(world.draw(rng, size)) for size in _block_sizes(world, found, resamples)])
+    return Draws(first, rest) if world.error.norm == "l1" else snapped(first, rest, world.sample)
 
 
 def snapped(observed: Array, drawn: Array, sample: Sample) -> Draws:
     """U of observed and drawn outcomes; what rounding leaves of 0 is 0, and ties with other zeros."""
     floor = _NOTHING * float(sample.loss().max())
-    return Draws(_snap(observed, floor), _snap(drawn, floor))
+    return Draws(*(np.where(np.abs(values) <= floor, 0.0, values) for values in (observed, drawn)))
 
 
 def draws_pvalue(observed: float, drawn: Array) -> float:
@@ -172,11 +170,6 @@ def closed_form_sd(world: World) -> Array | None:
     s = world.variance if sample.weights is None else world.variance * np.square(sample.weights)
     pairs = sum(p.weight * p.cells.pairs_of_squares(s) for p in world.frozen)
     return np.asarray(np.sqrt(2 * np.maximum(pairs, 0.0)) / sample.total_weight_sq)
-
-
-def _snap(values: Array, floor: float) -> Array:
-    """U below `floor` is what rounding leaves of 0, and must tie with other zeros."""
-    return np.where(np.abs(values) <= floor, 0.0, values)
 
 
 def _block_sizes(world: World, parts: list[Piece], resamples: int) -> Iterator[int]:
