@@ -156,6 +156,12 @@ class _State:
     since_time: str | None = None
     impossible: int | None = None
 
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as they are saved."""
+        found = {name: getattr(self, name) for name in _ARRAYS}
+        found |= {f"{name}.{i}": x for name in ("wealth", "memory") for i, x in enumerate(getattr(self, name))}
+        return found | {f"maps.{f.name}": getattr(self.maps, f.name) for f in fields(Maps) if self.maps is not None}
+
     @staticmethod
     def fresh(processes: tuple[Process, ...], maps: Maps | None) -> _State:
         nothing = np.zeros(1 + len(processes))
@@ -245,6 +251,10 @@ class Monitor:
             now, largest = np.exp(state.now).tolist(), np.exp(state.largest).tolist()
         named = zip(setup.processes, now[1:], largest[1:], strict=True)
         processes = tuple(Evidence(process.name, e, most) for process, e, most in named)
+        notes = self._notes
+        if (row := state.impossible) is not None:
+            what = f"the label of row {row} had been given probability 0"
+            notes += (f"{what}: infinite evidence, whatever else came",)
         return MonitorUpdate(
             evalue=now[0],
             largest=largest[0],
@@ -257,7 +267,7 @@ class Monitor:
             new=state.new,
             alpha=self.alpha,
             impossible=state.impossible,
-            notes=self._notes + _impossible_note(state.impossible),
+            notes=notes,
         )
 
     @property
@@ -342,11 +352,7 @@ class Monitor:
             state = self._state
             about["setup"] = [self._setup.kind, self._setup.n_classes, self._setup.edges]
             about["state"] = {name: getattr(state, name) for name in (*_NUMBERS, "since_time")}
-            arrays = {name: getattr(state, name) for name in _ARRAYS}
-            for name in ("wealth", "memory"):
-                arrays |= {f"{name}.{i}": x for i, x in enumerate(getattr(state, name))}
-            if state.maps is not None:
-                arrays |= {f"maps.{f.name}": getattr(state.maps, f.name) for f in fields(Maps)}
+            arrays = state.arrays()
         write_state(path, "monitor", _VERSION, about, arrays)
 
     @staticmethod
@@ -384,13 +390,11 @@ def _restored(setup: _Setup, about: Mapping[str, Any], arrays: Mapping[str, Arra
 def _is_whole(state: _State, setup: _Setup | None) -> bool:
     """Whether all arrays have the shapes that the processes ask for."""
     assert setup is not None
-    new = _State.fresh(setup.processes, state.maps)
-    pairs = [(state.now, new.now), (state.largest, new.largest), (state.history[:0], new.history)]
-    pairs += [*zip(state.wealth, new.wealth, strict=True), *zip(state.memory, new.memory, strict=True)]
-    maps = state.maps
+    mine = replace(state, history=state.history[:0]).arrays()
+    new, maps = _State.fresh(setup.processes, state.maps).arrays(), state.maps
     fitting = maps is None or maps.shifts.shape == maps.log_weights.shape == (len(maps.slopes), maps.shifts.shape[1])
     counting = state.rows >= 0 and state.stride >= 1 and setup.kind in PROPERTIES
-    return counting and fitting and all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs)
+    return counting and fitting and all((mine[n].shape, mine[n].dtype) == (x.shape, x.dtype) for n, x in new.items())
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------
@@ -447,12 +451,6 @@ def _thinned(history: Array, stride: int) -> tuple[Array, int]:
 
 def _kind_text(kind: Kind, classes: int) -> str:
     return f"multiclass predictions of {classes} classes" if kind == "multiclass" else f"{kind} predictions"
-
-
-def _impossible_note(row: int | None) -> tuple[str, ...]:
-    if row is None:
-        return ()
-    return (f"the label of row {row} had been given probability 0: infinite evidence, whatever else came",)
 
 
 def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib.resources import files
@@ -134,14 +134,11 @@ def letter(
     cross_fractions = cross_fractions or ((0.2, 1.0) if quick else FIFTHS)
     models = models[1::2] if quick and models == LETTER_MODELS else models
 
-    def cost(model: str, fraction: float) -> float:
-        return 0.5 + fraction
-
-    within = _traces([within_model], fractions, epochs, cost)
+    planned = {WITHIN: ([within_model], fractions), CROSS: (models, cross_fractions)}
     return Preset(
         "letter",
         "Letter Recognition, scikit-learn perceptrons",
-        {WITHIN: within, CROSS: _traces(models, cross_fractions, epochs, cost)},
+        _traces(planned, epochs, lambda model, fraction: 0.5 + fraction),
         partial(_open_letter, seed),
         {"seed": seed, "epochs": epochs},
         notes=_notes("letter"),
@@ -177,7 +174,7 @@ def cifar100(
     def cost(model: str, fraction: float) -> float:
         return Variant.parse(model, settings.image_size).cost(fraction)
 
-    within = _traces([within_model], fractions, epochs, cost)
+    planned = {WITHIN: ([within_model], fractions), CROSS: (models, cross_fractions)}
     recorded = {**settings.recorded(), "epochs": epochs}
     paper = {**CifarSettings(seed=settings.seed).recorded(), "epochs": 100, "within-model network": PAPER_MODEL}
     unlike = [
@@ -188,7 +185,7 @@ def cifar100(
     return Preset(
         "cifar100",
         f"CIFAR-100, {within_model} within, {len(models)} models across",
-        {WITHIN: within, CROSS: _traces(models, cross_fractions, epochs, cost)},
+        _traces(planned, epochs, cost),
         partial(_open_cifar, data, settings),
         recorded,
         notes=(f"The paper's protocol, except for: {', '.join(unlike)}.",) if unlike else (),
@@ -279,10 +276,11 @@ def _notes(preset: str) -> tuple[str, ...]:
 
 
 def _traces(
-    models: Iterable[str], fractions: Iterable[float], epochs: int, cost: Callable[[str, float], float]
-) -> tuple[Trace, ...]:
-    pairs = product(models, fractions)
-    return tuple(Trace(model, fraction, epochs, cost=cost(model, fraction)) for model, fraction in pairs)
+    planned: Mapping[str, tuple[Sequence[str], Sequence[float]]], epochs: int, cost: Callable[[str, float], float]
+) -> dict[str, tuple[Trace, ...]]:
+    """Every model on every fraction, for each experiment."""
+    pairs = {name: product(*both) for name, both in planned.items()}
+    return {name: tuple(Trace(m, f, epochs, cost=cost(m, f)) for m, f in found) for name, found in pairs.items()}
 
 
 def _open_letter(seed: int) -> MLPTrainer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -151,7 +151,7 @@ def summary(source: Source, title: str | None, intro: str | None) -> dict[str, A
         "several": len(source.models) > 1,
         "widest": max([1.0, *(line["bar"] for line in source.board)]),
         "slots": min(3, len(source.models)) if first.reliability else 0,
-        "subgroups": [(line["model"], _subgroups(line["found"])) for line in source.board],
+        "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
         "parts": _parts(source),
         "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
         "flips": None if comparison is None else _flips(source, comparison),
@@ -177,11 +177,9 @@ def _sentence(source: Source, text: str) -> str:
     return clean(text)
 
 
-def _subgroups(found: Evaluation) -> list[dict[str, Any]]:
-    return [
-        {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
-        for name, part in found.subgroups.items()
-    ]
+def _subgroups(found: Evaluation) -> Iterator[dict[str, Any]]:
+    for name, part in found.subgroups.items():
+        yield {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
 
 
 def _parts(source: Source) -> list[dict[str, Any]]:
@@ -235,7 +233,12 @@ def payload(source: Source) -> dict[str, Any]:
     return {
         "counts": source.counts,
         "start": source.start,
-        "models": [_drawn(source, model) for model in source.models],
+        "models": [
+            {key: value for key, value in asdict(model).items() if key != "key"}
+            | {"test": source.verdict.standings[model.key].words}
+            | {"direction": source.evaluations[model.key].direction.word}
+            for model in source.models
+        ],
         "board": [source.models.index(line["model"]) for line in source.board],
         "headline": source.headline,
         "ece": next((name for name in ECE_NAMES if name in first.error_names), None),
@@ -247,12 +250,6 @@ def payload(source: Source) -> dict[str, Any]:
         "level": first.level,
         "reliability": _reliabilities(source),
     }
-
-
-def _drawn(source: Source, model: Model) -> dict[str, Any]:
-    test, direction = source.verdict.standings[model.key].words, source.evaluations[model.key].direction.word
-    drawn = {key: value for key, value in asdict(model).items() if key != "key"}
-    return {**drawn, "test": test, "direction": direction}
 
 
 def _ways(comparison: Comparison) -> dict[str, Any]:
@@ -288,11 +285,13 @@ def _error(source: Source, name: str) -> dict[str, Any]:
 
 
 def _reliabilities(source: Source) -> dict[str, Any]:
-    """Per error the diagrams of all models: columns of whole numbers, one list per class; the most telling classes."""
+    """Per error the diagrams of all models, columns of whole numbers; of many classes those that came most often."""
     found: dict[str, Any] = {}
     for name, first in source.first.reliability.items():
         diagrams = [source.evaluations[model.key].reliability[name] for model in source.models]
-        kept = _most_frequent(first, max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1])))
+        came = np.nansum(first.count * np.nan_to_num(first.mean_outcome), axis=1)
+        most = max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))
+        kept = np.sort(np.argsort(-came, kind="stable")[:most]).tolist()
         found[name] = {
             "by_class": name == "classwise",
             "views": kept,
@@ -302,19 +301,12 @@ def _reliabilities(source: Source) -> dict[str, Any]:
     return found
 
 
-def _most_frequent(diagram: Reliability, most: int) -> list[int]:
-    """The classes that came most often, in their own order."""
-    came = np.nansum(diagram.count * np.nan_to_num(diagram.mean_outcome), axis=1)
-    return sorted(int(j) for j in np.argsort(-came, kind="stable")[:most])
-
-
 def _view(diagram: Reliability, j: int) -> list[list[int] | None]:
     """x, y, low, high (or None without bands) and count of the bins that hold something."""
     full = np.flatnonzero(np.nan_to_num(diagram.count[j]) > 0)
 
-    def parts(values: Any) -> list[int]:
-        return [round(float(v) * SCALE) for v in values[j][full]]
+    def parts(values: Any, scale: int = SCALE) -> list[int] | None:
+        return None if values is None else [round(float(v) * scale) for v in values[j][full]]
 
-    bands = (None, None) if diagram.low is None or diagram.high is None else (parts(diagram.low), parts(diagram.high))
-    counts = [round(float(v)) for v in diagram.count[j][full]]
-    return [parts(diagram.mean_report), parts(diagram.mean_outcome), *bands, counts]
+    drawn = (diagram.mean_report, diagram.mean_outcome, diagram.low, diagram.high)
+    return [*map(parts, drawn), parts(diagram.count, 1)]
