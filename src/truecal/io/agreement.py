@@ -123,17 +123,13 @@ def _class_at(predictions: Predictions, index: int) -> str:
 def in_index_order(predictions: Predictions) -> Predictions:
     """Columns named by the numbers 0 to k-1, put in the order of these numbers, as in files without names."""
     classes = predictions.classes
-    if classes is None or not _is_numbered(classes) or classes == _numbers_to(len(classes)):
+    if classes is None or not _is_numbered(classes) or classes == (ordered := tuple(sorted(classes, key=int))):
         return predictions
-    return _reordered(predictions, _numbers_to(len(classes)), "columns were put in the order of their numbers")
-
-
-def _numbers_to(count: int) -> tuple[str, ...]:
-    return tuple(str(j) for j in range(count))
+    return _reordered(predictions, ordered, "columns were put in the order of their numbers")
 
 
 def _is_numbered(classes: tuple[str, ...]) -> bool:
-    return set(classes) == set(_numbers_to(len(classes)))
+    return set(classes) == {str(j) for j in range(len(classes))}
 
 
 def names_classes(predictions: Predictions) -> bool:
@@ -248,18 +244,14 @@ def distinct_names(predictions: Sequence[Predictions]) -> tuple[str, ...]:
 def _told_apart(group: Sequence[Predictions]) -> list[str]:
     """The shortest folders, else the suffixes, that give each file of a group its own name, if any do."""
     paths = [Path(p.path) for p in group]
-    deepest = max(len(path.parts) for path in paths)
+    folders = [["" if part == path.anchor else readable(part) for part in path.parts[:-1]] for path in paths]
     for last in ([readable(p.name) for p in group], [readable(path.name) for path in paths]):
-        for depth in range(deepest):
-            names = [_with_folders(path, depth, name) for path, name in zip(paths, last, strict=True)]
+        for depth in range(max(map(len, folders)) + 1):
+            both = zip(folders, last, strict=True)
+            names = ["/".join([*above[max(0, len(above) - depth) :], name]) for above, name in both]
             if len(set(names)) == len(names):
                 return names
     return [readable(p.name) for p in group]
-
-
-def _with_folders(path: Path, depth: int, name: str) -> str:
-    folders = path.parts[:-1][max(0, len(path.parts) - 1 - depth) :]
-    return "/".join(["" if part == path.anchor else readable(part) for part in folders] + [name])
 
 
 def _numbered(names: Sequence[str]) -> tuple[str, ...]:

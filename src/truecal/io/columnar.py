@@ -258,7 +258,7 @@ def open_parquet(request: Request) -> Source:
         size = LISTS_AT_ONCE if any(_is_vector(types[name]) for name in columns) else ROWS_AT_ONCE
         with parsing(path, "a parquet file"):
             found = file.iter_batches(batch_size=size, columns=list(columns), use_threads=False)
-        return _checked(path, found, columns)
+        return ([batch.column(name) for name in columns] for batch in checked(path, found))
 
     types = table_types(path, schema)
     return open_table(Table(path, types, batches, n_rows))
@@ -271,7 +271,7 @@ def table_types(path: str, schema: Any) -> dict[str, Any]:
     return dict(zip(names, types, strict=True))
 
 
-def _checked(path: str, batches: Iterable[Any], columns: Sequence[str]) -> Iterator[list[Any]]:
+def checked(path: str, batches: Iterable[Any]) -> Iterator[Any]:
     """Batches of whole rows, each checked before its bytes are trusted."""
     iterator = iter(batches)
     while True:
@@ -280,8 +280,7 @@ def _checked(path: str, batches: Iterable[Any], columns: Sequence[str]) -> Itera
             if batch is None:
                 return
             batch.validate(full=True)
-            arrays = [batch.column(name) for name in columns]
-        yield arrays
+        yield batch
 
 
 def open_arrow(request: Request) -> Source:
@@ -303,7 +302,8 @@ def open_arrow(request: Request) -> Source:
                 wanted = [schema.get_field_index(name) for name in columns]
                 reader = opened(stream, options=pyarrow.ipc.IpcReadOptions(included_fields=wanted))
                 count = reader.num_record_batches if is_file else 0
-            yield from _checked(path, (reader.get_batch(i) for i in range(count)) if is_file else reader, columns)
+            for batch in checked(path, (reader.get_batch(i) for i in range(count)) if is_file else reader):
+                yield [batch.column(name) for name in columns]
         # Arrow makes room for a whole batch even if it reads few columns into it, and keeps the pages it has touched:
         # without this, pass after pass would fill that room.
         pyarrow.default_memory_pool().release_unused()

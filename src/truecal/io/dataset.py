@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.columnar import Table, open_table, table_types
+from truecal.io.columnar import Table, checked, open_table, table_types
 from truecal.io.columns import Request, find_label, find_layout
 from truecal.io.failures import FileError, failure, need, parsing, quote, readable
 from truecal.io.predictions import Predictions
@@ -42,7 +42,8 @@ class Dataset:
     files: tuple[str, ...]
     _dataset: Any
     _types: dict[str, Any]
-    _columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Those that are read: labels, predictions, weights."""
     _head: Any
     weight: str | None = None
     skip: int = 0
@@ -61,11 +62,6 @@ class Dataset:
     def first(self) -> Predictions:
         """The first rows, which say what kind of predictions these are."""
         return self.judged(self._head)[0]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that are read: labels, predictions, weights."""
-        return self._columns
 
     @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
@@ -129,19 +125,11 @@ class Dataset:
 
     def _checked(self, size: int) -> Iterator[Any]:
         for path, found in self._stored(size):
-            while True:
-                with parsing(path, "a table that can be read to its end"):
-                    batch = next(found, None)
-                    if batch is not None:
-                        batch.validate(full=True)
-                if batch is None:
-                    break
-                if len(batch):
-                    yield batch
+            yield from (batch for batch in checked(path, found) if len(batch))
 
     def _stored(self, size: int) -> Iterator[tuple[str, Iterator[Any]]]:
         """The batches of each file; of parquet by page, as its datasets hold whole groups of rows."""
-        columns = list(self._columns)
+        columns = list(self.columns)
         if not self._is_parquet:
             with parsing(self.path, "a table that can be read to its end"):
                 yield self.path, self._dataset.to_batches(columns=columns, batch_size=size, batch_readahead=2)
