@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truecal.io import arrays, columnar, delimited, records
+from truecal.io import arrays, columnar, text_tables
 from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
 from truecal.io.failures import FileError, failure, listing, path_text, quote, readable
@@ -36,11 +36,11 @@ class _Format(NamedTuple):
 _FORMATS = {
     "npz": _Format((".npz",), arrays.open_npz, b"PK\x03\x04"),
     "npy": _Format((".npy",), arrays.open_npy, b"\x93NUMPY"),
-    "csv": _Format((".csv", ".tsv"), delimited.open_csv),
+    "csv": _Format((".csv", ".tsv"), text_tables.open_csv),
     "parquet": _Format((".parquet", ".pq"), columnar.open_parquet, b"PAR1"),
     "arrow": _Format((".feather", ".arrow", ".ipc"), columnar.open_arrow),
-    "json": _Format((".json",), records.open_json),
-    "jsonl": _Format((".jsonl", ".ndjson"), records.open_jsonl),
+    "json": _Format((".json",), text_tables.open_json),
+    "jsonl": _Format((".jsonl", ".ndjson"), text_tables.open_jsonl),
     "torch": _Format((".pt", ".pth"), arrays.open_torch, b"PK\x03\x04"),
     "safetensors": _Format((".safetensors",), arrays.open_safetensors),
     "inspect": _Format((".eval",), None, b"PK"),
