@@ -259,11 +259,12 @@ def read_settings(
         names = tuple(name for name in names if name not in heavy)
         if heavy:
             notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(heavy)}",)
+    bins: Any = "auto" if n_bins is None else read_bins(n_bins)
     check_draws(1 if resamples is None else resamples, seed)
     level = check_level(level)
     return Settings(
         names=names,
-        n_bins=_sorted_bins(n_bins),
+        n_bins=None if bins == "auto" else tuple(sorted({*np.atleast_1d(bins).tolist()})),
         level=level,
         seed=int(seed),
         plan=Plan(resamples, seconds, fewest_draws(models, level)),
@@ -276,13 +277,6 @@ def check_progress(progress: Any) -> None:
     """A function of the share done, or None."""
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function of the share done, got {shown(progress)}")
-
-
-def _sorted_bins(n_bins: Any) -> tuple[int, ...] | None:
-    bins = "auto" if n_bins is None else read_bins(n_bins)
-    if isinstance(bins, str):
-        return None
-    return tuple(sorted(set(bins))) if isinstance(bins, tuple) else (bins,)
 
 
 def read_clusters(groups: Any, n: int) -> Array | None:

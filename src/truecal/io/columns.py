@@ -208,17 +208,14 @@ class _Search:
         for name in wanted:
             _present(self.request, name, everything, self.what)
         said = {name_says(name) for name in wanted}
-        subject = f"the name of {self.what} {quote(wanted[0])}"
-        scale, sure = settle(self.request, said.pop() if len(said) == 1 else None, subject)
-        note = f"{scale} from {_shown(wanted, self.what)} (named by proba_columns)"
         classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
-        return Layout(scale, wanted, classes, sure, note=note)
+        return self._found(wanted, "named by proba_columns", said.pop() if len(said) == 1 else None, classes)
 
     def by_vector_name(self) -> Layout | None:
         """One column of vectors (or one array) called probs, probabilities, ..., or logits."""
         vectors = self._having(VECTOR)
         name = self._choose(_called(vectors, PROBA_NAMES), _called(vectors, LOGIT_NAMES))
-        return None if name is None else self._by_name(name, "")
+        return None if name is None else self._found([name], "by its name", name_says(name))
 
     def by_prefix(self) -> Layout | None:
         """Two columns or more that share a prefix: prob_, p_, proba_, logit_, ..., or at last score_."""
@@ -240,9 +237,7 @@ class _Search:
                 settle(self.request, said, f"the column prefix {quote(prefix)}")
             return None
         (said, prefix), members = wanted.popitem()
-        scale, sure = settle(self.request, said, "")
-        note = f"{scale} from {_shown(members, self.what)} (by the prefix {quote(prefix)})"
-        return Layout(scale, tuple(members), self._class_names(members), sure, note=note)
+        return self._found(members, f"by the prefix {quote(prefix)}", said, self._class_names(members))
 
     def by_scalar_name(self) -> Layout | None:
         """One number per row called prob, y_prob, ... or prob_1: the probability (or logit) of class 1 of two."""
@@ -254,7 +249,7 @@ class _Search:
             _called(strong, _NAMES[scale]) + [n for n in strong if _behind(scale, n) == "1"] for scale in _NAMES
         )
         name = self._choose(probas, logits)
-        return None if name is None else self._by_name(name, " of class 1")
+        return None if name is None else self._found([name], "by its name", name_says(name), of=" of class 1")
 
     def top_label(self) -> Layout | None:
         """(label, prediction, confidence) or (correct, confidence)."""
@@ -285,7 +280,7 @@ class _Search:
         found = vectors or numbers
         if len(found) > 1:
             raise self._several(found)
-        return self._by_name(found[0], "" if vectors else " of class 1") if found else None
+        return self._found(found, "by its name", None, of="" if vectors else " of class 1") if found else None
 
     def refuse_odd(self) -> Layout | None:
         """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
@@ -302,18 +297,13 @@ class _Search:
             return None
         if len(found) > 1:
             raise self._several(found)
-        scale, sure = settle(self.request, name_says(found[0]), f"the name of {self.what} {quote(found[0])}")
-        note = f"{scale} from {_shown(found, self.what)} (the only one with a vector per row)"
-        return Layout(scale, (found[0],), sure=sure, note=note)
+        return self._found(found, "the only one with a vector per row", name_says(found[0]))
 
     def plain_classes(self) -> Layout | None:
         """All numeric columns that are not labels, identifiers, weights or parts of a top-label file: one per class."""
         found = _plain(self._having(NUMBER))
-        if len(found) < 2:
-            return None
-        scale, sure = settle(self.request, None, "")
-        note = f"{scale} from {_shown(found, self.what)} (the numeric ones that are left, one per class)"
-        return Layout(scale, found, found, sure, note=note)
+        why = "the numeric ones that are left, one per class"
+        return self._found(found, why, None, found) if len(found) > 1 else None
 
     def nothing(self) -> Layout:
         wanted = f"predictions: a {self.what} called probs or logits, or {self.what}s such as prob_a, prob_b"
@@ -321,9 +311,13 @@ class _Search:
             wanted = f"a confidence {self.what} ({', '.join(CONFIDENCE_NAMES)})"
         raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: name them with {COLUMNS_OPTION}")
 
-    def _by_name(self, name: str, of: str) -> Layout:
-        scale, sure = settle(self.request, name_says(name), f"the name of {self.what} {quote(name)}")
-        return Layout(scale, (name,), sure=sure, note=f"{scale}{of} from {_shown([name], self.what)} (by its name)")
+    def _found(
+        self, names: Sequence[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""
+    ) -> Layout:
+        """The columns or keys that a rule found, once it is settled what their numbers are."""
+        scale, sure = settle(self.request, said, f"the name of {self.what} {quote(names[0])}")
+        note = f"{scale}{of} from {_shown(names, self.what)} ({why})"
+        return Layout(scale, tuple(names), classes, sure, note=note)
 
     def _having(self, form: str) -> list[str]:
         return [name for name, held in self.forms.items() if held == form]
