@@ -17,22 +17,13 @@ from ..core.extras import require
 from ..core.frames import refuse_reordered
 from ..core.result import plain, table_html
 from ..core.rules import ArgmaxQuantile, BinCounts
-from ..core.types import Array
+from ..core.types import Array, Groups
 from ..inference.mean_losses import Part
+from ..inference.options import check_groups
 from ..inference.paired import spread_part
 from .inputs import Inputs, Progress, read_inputs
-from .measuring import ErrorValue, Measured, cluster_numbers, copies_text
-from .model import (
-    DIAGRAM_BINS,
-    Evaluation,
-    Measurement,
-    check_progress,
-    evaluate_inputs,
-    read_clusters,
-    read_settings,
-    read_subgroups,
-    with_subgroups,
-)
+from .measuring import ErrorValue, Measured, copies_text
+from .model import DIAGRAM_BINS, Evaluation, Measurement, check_progress, evaluate_inputs, read_settings, read_subgroups
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
 from .words import gap_text
@@ -319,21 +310,17 @@ def compare(
     refuse_reordered(y_true=y_true, groups=groups, by=by)
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
     first = next(iter(inputs.values()))
-    subgroups = None
-    if by is not None:
-        for model in inputs.values():
-            subgroups = read_subgroups(by, y_true, model)
+    for model in inputs.values():
+        subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
     check_progress(progress)
-    clusters = read_clusters(groups, first.n_samples)
+    clusters = check_groups(groups, first.n_samples)
     evaluations, measured = {}, {}
     for i, (name, model) in enumerate(inputs.items()):
         inner = None if progress is None else _share(progress, i, len(inputs))
-        result, measured[name] = evaluate_inputs(model, settings, name, clusters, inner, keep=True)
-        if subgroups is not None:
-            result = with_subgroups(result, model, settings, clusters, subgroups)
-        evaluations[name] = result
+        found = evaluate_inputs(model, settings, name, clusters, subgroups, inner, keep=True)
+        evaluations[name], measured[name] = found
     if progress is not None:
         progress(1.0)
     return assemble(evaluations, measured, clusters, settings.level, notes)
@@ -392,14 +379,13 @@ def _refuse_different_samples(found: Mapping[str, Inputs]) -> None:
 def assemble(
     evaluations: dict[str, Evaluation],
     measured: dict[str, Measured],
-    groups: Array | None,
+    clusters: Groups | None,
     level: float,
     notes: list[str],
 ) -> Comparison:
     """All that can be said of several models once each is measured."""
     names = tuple(evaluations)
     first = evaluations[names[0]]
-    clusters = None if groups is None else cluster_numbers(groups)
     rankings = tuple(_rankings(evaluations))
     turned = tuple(_flips(evaluations))
     order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})

@@ -166,14 +166,13 @@ class Measured:
 
 
 def measure(
-    inputs: Inputs, settings: Settings, groups: Array | None, progress: Progress | None = None, *, keep: bool = False
+    inputs: Inputs, settings: Settings, clusters: Groups | None, progress: Progress | None = None, *, keep: bool = False
 ) -> Measured:
     """Measure one model; every sample is made once and every rule cuts it once.
 
     `keep`: with cells and spreads, from which pairs of models are compared; else each is let go after its last use.
     """
     found = Measured(notes=list(settings.notes))
-    clusters = None if groups is None else cluster_numbers(groups)
     work = _Work(inputs, settings, clusters, found)
     if clusters is not None:
         found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")

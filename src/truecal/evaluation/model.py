@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
@@ -14,14 +14,14 @@ from ..core.extras import require
 from ..core.frames import refuse_reordered
 from ..core.result import Result, plain, table_html
 from ..core.rules import BinCounts, read_bins
-from ..core.types import Array
+from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
 from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, Progress, check_by, check_errors, read_inputs
-from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, Settings, measure
+from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, Settings, cluster_numbers, measure
 from .ranking import ECE_NAMES
 from .words import gap_text
 
@@ -231,12 +231,9 @@ def evaluate(
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
     check_progress(progress)
-    clusters = read_clusters(groups, inputs.n_samples)
-    subgroups = None if by is None else read_subgroups(by, y_true, inputs)
-    result, _ = evaluate_inputs(inputs, settings, name, clusters, progress)
-    if subgroups is not None:
-        result = with_subgroups(result, inputs, settings, clusters, subgroups)
-    return result
+    clusters = check_groups(groups, inputs.n_samples)
+    subgroups = read_subgroups(by, y_true, inputs)
+    return evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
 
 
 def read_settings(
@@ -279,22 +276,17 @@ def check_progress(progress: Any) -> None:
         raise TypeError(f"progress must be a function of the share done, got {shown(progress)}")
 
 
-def read_clusters(groups: Any, n: int) -> Array | None:
-    """The cluster of each row, or None."""
-    clusters = check_groups(groups, n)
-    return None if clusters is None else clusters[0]
-
-
 def evaluate_inputs(
     inputs: Inputs,
     settings: Settings,
     name: str,
-    clusters: Array | None,
+    clusters: Groups | None,
+    subgroups: Mapping[str, Array],
     progress: Progress | None = None,
     *,
     keep: bool = False,
 ) -> tuple[Evaluation, Measured]:
-    """An Evaluation of validated predictions, and all that was measured on the way."""
+    """An Evaluation of validated predictions with one more per subgroup, and all that was measured on the way."""
     found = measure(inputs, settings, clusters, progress, keep=keep)
     notes = tuple(found.notes)
     if inputs.kind == "top_label":
@@ -313,12 +305,21 @@ def evaluate_inputs(
         direction=found.direction,
         reliability=found.reliability,
         notes=notes,
+        subgroups={},
     )
+    for key, rows in subgroups.items():
+        part = inputs.take(rows)
+        if part.weights is not None and not part.weights.any():
+            raise ValueError(f"sample_weight is zero in every row of subgroup {key}")
+        own = None if clusters is None else cluster_numbers(clusters[0][rows])
+        result.subgroups[key], _ = evaluate_inputs(part, settings, key, own, {})
     return result, found
 
 
-def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> Array:
-    """One subgroup per row; refused where the subgroups are the outcomes under other names."""
+def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
+    """The rows of each subgroup; refused where the subgroups are the outcomes under other names."""
+    if by is None:
+        return {}
     groups = check_by(by, inputs.n_samples, "by")
     outcomes = [inputs.y]
     if inputs.kind == "top_label" and y_true is not None:
@@ -328,7 +329,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> Array:
             "by gives each outcome a subgroup of its own: given the outcome, every model looks miscalibrated, even the "
             "true probabilities; group by something known before the outcome"
         )
-    return groups
+    return {str(value): np.flatnonzero(groups == value) for value in np.unique(groups)}
 
 
 def _one_to_one(groups: Array, outcomes: Array) -> bool:
@@ -339,18 +340,3 @@ def _one_to_one(groups: Array, outcomes: Array) -> bool:
     _, second = np.unique(outcomes, return_inverse=True)
     pairs = len(set(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)))
     return bool(2 <= pairs == first.max() + 1 == second.max() + 1)
-
-
-def with_subgroups(
-    result: Evaluation, inputs: Inputs, settings: Settings, clusters: Array | None, groups: Array
-) -> Evaluation:
-    """The evaluation with one more per subgroup, in sorted order."""
-    parts = {}
-    for value in np.unique(groups):
-        rows = np.flatnonzero(groups == value)
-        part = inputs.take(rows)
-        if part.weights is not None and not part.weights.any():
-            raise ValueError(f"sample_weight is zero in every row of subgroup {value!s}")
-        own = None if clusters is None else clusters[rows]
-        parts[str(value)] = evaluate_inputs(part, settings, str(value), own)[0]
-    return replace(result, subgroups=parts)
