@@ -129,20 +129,24 @@ def split_kind(file: Path) -> tuple[Path, FileKind | None]:
     return (Path(name), KIND_WORDS[word]) if name and word in KIND_WORDS and not file.exists() else (file, None)
 
 
-def _read_one(file: Path, options: dict[str, Any], labels: Path | None = None) -> Predictions:
+def options_of(file: Path, reading: Reading) -> tuple[Path, dict[str, Any]]:
+    """The path of FILE or FILE:logits, and how it is read."""
     path, kind = split_kind(file)
-    logits = options["logits"] and kind is None
-    return read_predictions(path, labels=labels, **{**options, "kind": kind, "logits": logits})
+    return path, {**reading.arguments, "kind": kind, "logits": reading.logits and kind is None}
+
+
+def _read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
+    path, options = options_of(file, reading)
+    return read_predictions(path, labels=labels, **options)
 
 
 def load(files: Sequence[Path], reading: Reading, progress: Progress | None = None) -> Loaded:
     """Read every file, hold them against each other, and scale by temperature where validation files are given."""
-    options = reading.arguments
     found = []
     for i, path in enumerate(files):
         if progress is not None and i:
             progress(i / len(files))
-        found.append(_read_one(path, options, reading.labels))
+        found.append(_read_one(path, reading, reading.labels))
     read = list(check_same_samples(found))
     names = distinct_names(read)
     notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
@@ -150,7 +154,7 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
     one_number = all(predictions.one_number for predictions in read)
     for i, (name, predictions) in enumerate(zip(names, read, strict=True)):
         if reading.temperature:
-            models[name], scaling = _scaled(predictions, reading.temperature[i], options)
+            models[name], scaling = _scaled(predictions, reading.temperature[i], reading)
             notes += [f"{name}: {note}" for note in scaling]
         else:
             models[name] = _model(predictions, one_number)
@@ -202,13 +206,13 @@ def _model(predictions: Predictions, one_number: bool) -> Any:
     return TopPredictions(predictions.correct, predictions.confidence)
 
 
-def _scaled(predictions: Predictions, validation: Path, options: dict[str, Any]) -> tuple[Any, list[str]]:
+def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tuple[Any, list[str]]:
     """Probabilities after a temperature fitted on validation logits, and the sentences that say so."""
     import truecal as tc
 
     if predictions.logits is None or predictions.n_choices is not None:
         raise failure(predictions.path, f"expected logits for --temperature, the file gives {predictions.kind}")
-    fitted_on = _read_one(validation, options)
+    fitted_on = _read_one(validation, reading)
     if fitted_on.logits is None or fitted_on.y_true is None:
         raise failure(validation, "expected logits and labels to fit a temperature on")
     tested, fitted = predictions.logit_matrix(), fitted_on.logit_matrix()

@@ -15,7 +15,7 @@ from truecal.core.extras import require
 from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset, open_dataset
 from truecal.io.failures import failure
 
-from .loading import split_kind
+from .loading import options_of, split_kind
 from .options import Measuring, Reading, file_of, split
 
 WORK = 4
@@ -36,32 +36,24 @@ def budget(memory: str | None) -> int:
 
 def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> list[Dataset] | None:
     """The files as tables to be read in batches, or None where they are to be read into memory."""
-    places = [split_kind(file) for file in files]
+    places = [split_kind(file)[0] for file in files]
     given = {"--one-pass": measuring.one_pass, "--dask": measuring.dask, "--workers": measuring.workers}
     asked = [option for option, value in given.items() if value]
-    if not all(can_stream(path) for path, _ in places):
+    if not all(map(can_stream, places)):
         if asked:
             raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=asked[0])
         return None
-    forced = bool(asked) or any(is_dataset(path) for path, _ in places)
-    if not forced and sum(path.stat().st_size for path, _ in places if path.is_file()) * WORK < budget(
-        measuring.memory
-    ):
+    forced = bool(asked) or any(map(is_dataset, places))
+    stored = sum(path.stat().st_size for path in places if path.is_file())
+    if not forced and stored * WORK < budget(measuring.memory):
         return None  # typed tables are packed, but hardly to less than a quarter
-    datasets = [_open(path, kind, reading, measuring) for path, kind in places]
+    opened = (options_of(file, reading) for file in files)
+    datasets = [open_dataset(path, weight=measuring.weights, **options) for path, options in opened]
     needed = WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
     if not forced and needed <= budget(measuring.memory):
         return None
     _refuse_options(reading, measuring, datasets[0].path)
     return datasets
-
-
-def _open(path: Path, kind: Any, reading: Reading, measuring: Measuring) -> Dataset:
-    options = {**reading.arguments, "kind": kind}
-    options["logits"] = options["logits"] and kind is None
-    for_csv = ("header", "length_normalized")
-    options = {name: value for name, value in options.items() if name not in for_csv}
-    return open_dataset(path, weight=measuring.weights, **options)
 
 
 def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
