@@ -25,7 +25,7 @@ MODULES = [
 ]
 NEEDED = {"adapters-torchmetrics.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
-SLOW = (*NEEDED, "tutorial-sklearn.md")
+SLOW = (*NEEDED, "plots.md", "tutorial-sklearn.md")
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A block that begins with the name of a file is that file, beside the examples of its page."""
 

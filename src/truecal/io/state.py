@@ -23,7 +23,7 @@ def write_state(
     """Write the state of a `kind` of run: what JSON can hold, and arrays. The file appears whole or not at all."""
     words = json.dumps({"truecal": kind, "version": version, **about}).encode()
     with atomic_path(path) as temporary, open(temporary, "r+b") as file:
-        np.savez(file, allow_pickle=False, **{ABOUT: np.frombuffer(words, dtype=np.uint8)}, **dict(arrays))
+        np.savez(file, **{ABOUT: np.frombuffer(words, dtype=np.uint8)}, **dict(arrays))
         file.flush()
         os.fsync(file.fileno())
 
