@@ -116,12 +116,13 @@ def _client(measuring: Measuring) -> Iterator[Any]:
         return
     if measuring.dask is not None and measuring.workers is not None:
         raise typer.BadParameter("cannot apply beside --dask, whose cluster has its workers", param_hint="--workers")
-    distributed = require("distributed", "scale")
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    if measuring.dask is not None:
-        with distributed.Client(measuring.dask) as client:
+    if measuring.workers is not None:
+        from truecal.scale.local import local_client
+
+        with local_client(measuring.workers) as client:
             yield client
         return
-    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**sizes, silence_logs=logging.ERROR) as local, distributed.Client(local) as client:
+    distributed = require("distributed", "scale")
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with distributed.Client(measuring.dask) as client:
         yield client

@@ -118,9 +118,17 @@ class Dataset:
     def batch_rows(self) -> int:
         return max(64, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
 
+    @property
+    def _is_part(self) -> bool:
+        """Whether other parts are read at the same time, so that one thread is enough for this one."""
+        return self.file_rows is not None
+
     def _record_batches(self, size: int) -> Iterator[Any]:
-        """Rows as they are stored, one batch read while the last one is measured."""
+        """Rows as they are stored; of a whole table one batch is read while the last one is measured."""
         batches = self._checked(size)
+        if self._is_part:
+            yield from batches
+            return
         with ThreadPoolExecutor(1) as reader:
             waiting = reader.submit(next, batches, None)
             while (batch := waiting.result()) is not None:
@@ -158,7 +166,7 @@ class Dataset:
                 raise failure(path, f"expected {self.file_rows[i]} rows as before, found {sum(rows)}")
             with parsing(path, "a parquet file"):
                 groups, before = _overlapping(rows, skip, left)
-                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=True)
+                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=not self._is_part)
             taken = min(sum(rows) - skip, left)
             yield path, _trimmed(found, skip - before, taken)
             skip, left = 0, left - taken
