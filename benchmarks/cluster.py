@@ -3,11 +3,11 @@
     python -m benchmarks.cluster            # some minutes; run it on a quiet machine with two cores or more
     python -m benchmarks.cluster --small
 
-Parquet files are written first and read from the system's cache: decoding, checking, sketching and counting them is what
-is timed. Both clusters are up before the clock starts. Plain processes without Dask that do the same work on the same
-partitions, each its share and nothing merged, take turns with them: what two of those reach over one is what two cores
-can give at all. Beside wall-clock times stand processor seconds, which other work on the machine changes less: those of
-one process over those of the busier of two are the speed-up that two free cores would show.
+Parquet files are written first and read from the system's cache: decoding, checking, sketching and counting them is
+what is timed. Both clusters are up before the clock starts. Plain processes without Dask that do the same work on the
+same partitions, each its share and nothing merged, take turns with them: what two of those reach over one is what two
+cores can give at all. Beside wall-clock times stand processor seconds, which other work on the machine changes less:
+those of one process over those of the busier of two are the speed-up that two free cores would show.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def block(rows: int, seed: int) -> tuple[Any, Any]:
 
 
 def write(folder: Path, rows: int, files: int = 8) -> None:
-    """Parquet files of (label, probabilities), of four partitions each."""
+    """Parquet files of (label, probabilities), of two partitions each."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -49,7 +49,7 @@ def write(folder: Path, rows: int, files: int = 8) -> None:
     for i in range(files):
         y, p = block(each, i)
         columns = {"label": y.astype(np.int32), **{f"prob_{j}": np.ascontiguousarray(p[:, j]) for j in range(CLASSES)}}
-        parquet.write_table(pa.table(columns), folder / f"part-{i}.parquet", row_group_size=each // 4)
+        parquet.write_table(pa.table(columns), folder / f"part-{i}.parquet", row_group_size=each // 2)
 
 
 class Used(NamedTuple):
@@ -142,8 +142,8 @@ def speed_up(folder: str, rows: int, part_rows: int, rounds: int) -> None:
 
 def show_speed_up(found: dict[tuple[str, int], list[Used]], rows: int, part_rows: int, rounds: int) -> None:
     load = os.getloadavg()[0]
-    print(f"{rows:,} rows of {CLASSES} classes in partitions of {part_rows:,}, {BINS} bins, two passes, {rounds} rounds")
-    print(f"{os.cpu_count()} cores, {load:.1f} processes wanted one during the last minute; medians\n")
+    print(f"{rows:,} rows of {CLASSES} classes in partitions of {part_rows:,}, {BINS} bins, two passes")
+    print(f"medians of {rounds}; {os.cpu_count()} cores, {load:.1f} processes wanted one during the last minute\n")
     print("| | seconds | processor seconds, all together | of the busiest |\n| --- | --- | --- | --- |")
     wall, most = {}, {}
     for key, runs in sorted(found.items(), reverse=True):
@@ -221,7 +221,7 @@ def main() -> None:
     rows, rounds = (800_000, 1) if small else (options.rows, options.rounds)
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), rows)
-        speed_up(folder, rows, rows // 32, rounds)
+        speed_up(folder, rows, rows // 16, rounds)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,8 @@ class Dataset:
                 raise failure(path, f"expected {self.file_rows[i]} rows as before, found {sum(rows)}")
             with parsing(path, "a parquet file"):
                 groups, before = _overlapping(rows, skip, left)
-                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=not self._is_part)
+                threads = not self._is_part
+                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=threads)
             taken = min(sum(rows) - skip, left)
             yield path, _trimmed(found, skip - before, taken)
             skip, left = 0, left - taken

@@ -30,7 +30,8 @@ def local_client(workers: int) -> Iterator[Any]:
     count = check_positive_int(workers, "workers")
     dask, distributed = require("dask", "scale"), require("distributed", "scale")
     sizes: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_SETTINGS}):
+    quiet = {"distributed.nanny.pre-spawn-environ": WORKER_SETTINGS, "distributed.worker.profile.enabled": False}
+    with dask.config.set(quiet):
         local = distributed.LocalCluster(**sizes, silence_logs=logging.ERROR)
     with local, distributed.Client(local, set_as_default=False) as client:
         yield client
