@@ -134,8 +134,9 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         return Inputs("top_label", read.correct, read.confidence, checked)
     if read.y_true is None:
         raise failure(read.path, "expected labels in the table, found none: name their column with --label-column")
-    if read.one_number and read.proba is not None and read.y_true.ndim == 1:
-        return Inputs("binary", read.y_true == 1, read.proba, checked)
+    if read.one_number and read.y_true.ndim == 1:
+        positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
+        return Inputs("binary", read.y_true == 1, positive, checked)
     return Inputs("multiclass", read.y_true, read.probabilities(), checked)
 
 
