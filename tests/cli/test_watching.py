@@ -127,8 +127,12 @@ def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, mon
     sizes: list[int] = []
     count = Monitor.count
 
+    def noted(batch):
+        sizes.append(batch.n_samples)
+        return batch
+
     def counted(self, batches, time=None):
-        return count(self, (sizes.append(b.n_samples) or b for b in batches), time)
+        return count(self, map(noted, batches), time)
 
     monkeypatch.setattr(Monitor, "count", counted)
     monkeypatch.setattr(dataset, "BATCH_ROWS", 100)

@@ -26,7 +26,7 @@ from ..evaluation.model import Evaluation
 from ..io.columns import Request
 from ..io.dataset import Dataset
 from ..io.failures import one_line
-from .files import SKETCHED_NOTE, new_stream, sketch_step
+from .files import SKETCHED_NOTE, left_out_rows, new_stream, sketch_step
 from .partitions import PART_ROWS, PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
 from .stream import BLOCKS, Stream, empty_stream
@@ -143,7 +143,8 @@ def _run(
     said = (
         f"counted in {parts} partition{'s' * (parts > 1)} by {threads}, {'two passes' if passes == 2 else 'one pass'}"
     )
-    return work, streams, [said, *([SKETCHED_NOTE] if passes == 2 else [])]
+    sketched = [SKETCHED_NOTE] if passes == 2 else []
+    return work, streams, [said, *sketched, *work.notes, *left_out_rows(work.n_rows, streams[0].rows)]
 
 
 def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
