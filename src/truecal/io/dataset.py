@@ -274,6 +274,8 @@ def _files(place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files of a table: itself, those of a folder, or those that a glob matches, in the order of their names; and
     prediction files of other formats that are not among them."""
     if not is_dataset(place):
+        if not os.path.lexists(place):
+            raise failure(place, "expected a file, a folder or a glob, there is none")
         return (place,), ()
     pattern = os.path.join(escape(place), "**", "*") if os.path.isdir(place) else place
     found = [name for name in glob(pattern, recursive=True) if os.path.isfile(name)]

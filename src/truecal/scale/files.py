@@ -114,11 +114,7 @@ def new_stream(
     """A stream for predictions of one kind, its automatic numbers of bins those for so many rows, where that is
     known. `edges` are those of `stream`."""
     names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
-    for name in names:
-        refuse_baseline(name)
-        if name not in inputs.error_names():
-            kind = inputs.kind.replace("_", "-")
-            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
+    check_applies(names, inputs)
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
         automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"
@@ -127,6 +123,15 @@ def new_stream(
         return Stream(tuple(entries), blocks, None, 1)
     views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
     return Stream(at_rows(entries, n_rows, views), blocks, None, 1)
+
+
+def check_applies(names: Sequence[str], inputs: Inputs) -> None:
+    """Refuse errors that cannot be measured on predictions of this kind, or not in batches."""
+    for name in names:
+        refuse_baseline(name)
+        if name not in inputs.error_names():
+            kind = inputs.kind.replace("_", "-")
+            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
 
 
 def inputs_of(read: Predictions, weights: Array | None) -> Inputs:

@@ -182,13 +182,13 @@ class FrameReader:
 def array_work(y_true: Any, models: Mapping[str, Any], weights: Any) -> Work:
     """Dask arrays of labels and of each model's predictions, divided as the first model's rows are."""
     first = next(iter(models.values()))
-    given = {**models, "y_true": y_true} | ({} if weights is None else {"sample_weight": weights})
-    arrays = [_by_rows(array, name, first) for name, array in given.items()]
-    together = require("dask", "scale").optimize(*arrays)  # what two of them are made from is made once
-    chunks = [list(array.to_delayed(optimize_graph=False).ravel()) for array in together]
-    reports, others = chunks[: len(models)], chunks[len(models) :]
+    reports = [_by_rows(array, name, first) for name, array in models.items()]
+    others = [_by_rows(y_true, "y_true", first)]
+    others += [] if weights is None else [_by_rows(weights, "sample_weight", first)]
     sizes = first.chunks[0]
     known = not np.isnan(sizes).any()
+    if known and not sum(sizes):
+        raise ValueError("expected at least one row, the arrays have none")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int) if known else np.zeros(len(sizes), dtype=int)
     parts = []
     for start, size, y, *p in zip(starts, sizes, zip(*others, strict=True), *reports, strict=True):
@@ -204,8 +204,8 @@ def array_work(y_true: Any, models: Mapping[str, Any], weights: Any) -> Work:
     )
 
 
-def _by_rows(array: Any, name: str, first: Any) -> Any:
-    """An array in chunks of whole rows, as many as in those of the first model."""
+def _by_rows(array: Any, name: str, first: Any) -> list[Any]:
+    """The chunks of an array: whole rows, as many as in those of the first model."""
     if not require("dask", "scale").is_dask_collection(array) or not hasattr(array, "chunks"):
         raise TypeError(f"{name} must be a Dask array, got {shown(array)}")
     if array.ndim > 1:
@@ -218,7 +218,7 @@ def _by_rows(array: Any, name: str, first: Any) -> Any:
             raise ValueError(f"{name} must have {len(first)} rows as the predictions have, got {len(array)}")
         else:
             array = array.rechunk({0: first.chunks[0]})
-    return array
+    return list(array.to_delayed().ravel())
 
 
 def _no_rows(array: Any) -> Inputs:

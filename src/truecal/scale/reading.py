@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
 BRIER_TABLES = {"classwise": 1.0, "full": 1.0, "binary": 2.0}
 """Kinds of tables whose Σ w|r|² is that of the Brier score, but for a factor."""
-NO_BLOCKS = "no interval: the stream keeps no blocks of rows (blocks=0)"
+NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
 
 
 def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
