@@ -1,0 +1,32 @@
+"""Cell sums with torch, where the tensors lie: samples are validated, ordered and summed there, and numbers return.
+
+The same tables as numpy's, made of tensors: `core.table` reads both. This is the door: what the rest of the house asks
+of tensors is here by name, and each family has a file of its own.
+"""
+
+from __future__ import annotations
+
+from .averages import point_moments
+from .losses import losses
+from .quick import measured, raw_moments
+from .reading import read
+from .rows import residual_sq, times
+from .tables import as_numbers, has, on_host, tables
+from .tensors import like, on_cpu, tensor
+
+__all__ = [
+    "as_numbers",
+    "has",
+    "like",
+    "losses",
+    "measured",
+    "on_cpu",
+    "on_host",
+    "point_moments",
+    "raw_moments",
+    "read",
+    "residual_sq",
+    "tables",
+    "tensor",
+    "times",
+]
