@@ -1,6 +1,6 @@
 """The errors on a GPU: against the floors of their arithmetic on the same card, and their numbers against the CPU's.
 
-    python -m benchmarks.gpu [--rows 50000] [--classes 1000] [--seconds 130]
+    python -m benchmarks.gpu [--rows 50000] [--classes 1000] [--seconds 130] [--shapes]
 
 Times are medians of whole public calls (validation, kernels and the number that comes back): by events of the device,
 by the clock of the host, and of the kernels alone, with how many of these there are. Then every error, rule, treatment
@@ -175,6 +175,32 @@ def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
 
         row(f"torchmetrics / ours ({name})", ours, theirs, ">= 1", upside=True)
         guarded("kernels", lambda name=name, ours=ours: print_kernels(name, ours))  # type: ignore[misc]
+
+
+def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
+    """The passes over all predictions with tiles of other shapes, in µs of their kernels."""
+    fused = kernels.kernels_for(p)
+    checks = [(512, 512, 2), (256, 1024, 4), (512, 1024, 4), (1024, 1024, 4), (1024, 1024, 2), (128, 1024, 4)]
+    checks += [(256, 512, 2), (256, 256, 1), (1024, 2048, 4), (1024, 1024, 8)]
+    walks = [(64, 4, 32, 1), (64, 8, 32, 1), (128, 4, 32, 1), (128, 8, 32, 1), (32, 4, 32, 1), (64, 4, 64, 1)]
+    walks += [(64, 4, 64, 2), (128, 4, 64, 2), (64, 2, 128, 1), (128, 8, 64, 4), (256, 4, 32, 1), (64, 4, 128, 4)]
+    for name, table, every, call in (
+        ("check", fused.CHECK, checks, lambda: tc.confidence_error(y, p, norm="l1")),
+        ("walk", fused.WALK, walks, lambda: tc.classwise_error(y, p, strategy="uniform")),
+    ):
+        usual, found = dict(table), {}
+        for shape in every:
+            table.update(zip(table, shape, strict=True))
+            found[shape] = guarded(f"{name} {shape}", lambda name=name, call=call: fastest(name, call))  # type: ignore[misc]
+        table.update(usual)
+        print(f"{name}, µs by {', '.join(table)}: {found}", flush=True)
+
+
+def fastest(name: str, call: Call) -> float:
+    """The least µs of a kernel in a few calls."""
+    call()
+    each = [sum(ms for kernel, ms in profiled(call).items() if name in kernel) for _ in range(4)]
+    return round(1e3 * min(each), 1)
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -364,12 +390,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=130)
+    parser.add_argument("--shapes", action="store_true", help="also time the kernels with tiles of other shapes")
     options = parser.parse_args()
     y, p = softmax_sample(options.rows, options.classes)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, n={len(p):,} k={p.shape[1]:,} float32")
     print("kernels in Triton:", "used" if kernels.kernels_for(p) else "none", flush=True)
     targets(y, p)
     other_numbers(y, p)
+    if options.shapes:
+        guarded("shapes", lambda: shapes(y, p))
     against_the_cpu(options.seconds)
     print("kernels that could not be compiled:", sorted(map(str, kernels.failed)) or "none")
     print(f"{time.perf_counter() - BEGUN:.0f} s")

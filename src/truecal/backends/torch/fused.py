@@ -21,6 +21,9 @@ HEAD = 64
 """Where the numbers of an error begin: 0 says whether a row is wrong, 1 to LANES how often the top class came."""
 LANES = 32
 """Copies of the sums of a single view, so that few additions meet in one place."""
+CHECK = {"columns": 512, "numbers": 512, "num_warps": 2}
+WALK = {"rows_each": 64, "tile_rows": 4, "tile_columns": 32, "num_warps": 1}
+"""Shapes of the two passes over all predictions; `benchmarks.gpu --shapes` times others."""
 _FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for each run
 
 
@@ -111,13 +114,13 @@ def _launch_check(
     matrix: Tensor, labels: Tensor, tolerance: float, slack: float, numbers: Tensor, about: Any, steps: int
 ) -> None:
     n, k = matrix.shape
-    columns = min(512, max(16, triton.next_power_of_2(k)))
-    rows = 512 // columns
+    columns = min(CHECK["columns"], max(16, triton.next_power_of_2(k)))
+    rows = max(1, CHECK["numbers"] // columns)
     top, right, upper, m = about
     sizes = (n, k, m, *matrix.stride(), tolerance, slack)
     how: dict[str, Any] = {"work": _work(matrix), "steps": steps, "tile_rows": rows, "tile_columns": columns}
     _check[(triton.cdiv(n, rows),)](
-        matrix, labels, numbers, top, right, upper, *sizes, lanes=LANES, head=HEAD, **how, num_warps=2
+        matrix, labels, numbers, top, right, upper, *sizes, lanes=LANES, head=HEAD, **how, num_warps=CHECK["num_warps"]
     )
 
 
@@ -172,9 +175,6 @@ def _walk(
         tl.store(numbers, 1.0, mask=tl.max(tl.max(odd, 1), 0) > 0)
 
 
-_WALK: dict[str, Any] = {"rows_each": 64, "tile_rows": 4, "tile_columns": 32, "num_warps": 1}
-
-
 def interval_residuals(
     matrix: Tensor,
     labels: Tensor,
@@ -191,10 +191,10 @@ def interval_residuals(
     sums of the rows are added to `sums` for `finish` to look at.
     """
     (n, k), m = matrix.shape, len(upper)
-    grid = (triton.cdiv(n, _WALK["rows_each"]), triton.cdiv(k, _WALK["tile_columns"]))
+    grid = (triton.cdiv(n, WALK["rows_each"]), triton.cdiv(k, WALK["tile_columns"]))
     arrays = (matrix, labels, upper, residual, numbers if sums is None else sums, numbers)
-    how = {"work": _work(matrix), "checked": sums is not None, "steps": (m - 1).bit_length()}
-    _walk[grid](*arrays, n, k, m, *matrix.stride(), slack, **how, **_WALK)
+    how: dict[str, Any] = {"work": _work(matrix), "checked": sums is not None, "steps": (m - 1).bit_length()}
+    _walk[grid](*arrays, n, k, m, *matrix.stride(), slack, **how, **WALK)
 
 
 @triton.jit
