@@ -7,10 +7,9 @@ of tensors is here by name, and each family has a file of its own.
 from __future__ import annotations
 
 from .averages import point_moments
-from .losses import losses
 from .quick import measured, raw_moments
 from .reading import read
-from .rows import residual_sq, times
+from .rows import times
 from .tables import as_numbers, has, on_host, tables
 from .tensors import like, on_cpu, tensor
 
@@ -18,14 +17,12 @@ __all__ = [
     "as_numbers",
     "has",
     "like",
-    "losses",
     "measured",
     "on_cpu",
     "on_host",
     "point_moments",
     "raw_moments",
     "read",
-    "residual_sq",
     "tables",
     "tensor",
     "times",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,12 +42,6 @@ def row_sums(sample: Sample, columns: slice) -> list[Tensor]:
         return [outcome, residual, residual.square()]
     residual = w * residual
     return [w * outcome, residual, residual.square(), w.expand_as(residual), (w * w).expand_as(residual)]
-
-
-def residual_sq(sample: Sample) -> Tensor:
-    """Per row, |u − φ(y)|², summed over the views."""
-    plain = replace(sample, weights=None)
-    return sum(row_sums(plain, tile)[2].sum(0) for tile in tiles(sample))  # type: ignore[return-value]  # never empty, so never 0
 
 
 def tiles(sample: Sample, budget: int = DISPATCH.device_numbers) -> list[slice]:
