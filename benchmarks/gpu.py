@@ -180,10 +180,10 @@ def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
 def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
     """The passes over all predictions with tiles of other shapes, in µs of their kernels."""
     fused = kernels.kernels_for(p)
-    checks = [(512, 512, 2), (256, 1024, 4), (512, 1024, 4), (1024, 1024, 4), (1024, 1024, 2), (128, 1024, 4)]
-    checks += [(256, 512, 2), (256, 256, 1), (1024, 2048, 4), (1024, 1024, 8)]
-    walks = [(64, 4, 32, 1), (64, 8, 32, 1), (128, 4, 32, 1), (128, 8, 32, 1), (32, 4, 32, 1), (64, 4, 64, 1)]
-    walks += [(64, 4, 64, 2), (128, 4, 64, 2), (64, 2, 128, 1), (128, 8, 64, 4), (256, 4, 32, 1), (64, 4, 128, 4)]
+    tiles = [(256, 512, 2), (256, 1024, 4), (128, 512, 2), (128, 256, 1), (256, 256, 1), (512, 512, 2)]
+    checks = [(*tile, stages) for tile in tiles for stages in (1, 2, 4)]
+    tiles = [(64, 4, 32, 1), (128, 4, 32, 1), (64, 8, 32, 1), (64, 2, 64, 1), (128, 2, 64, 1)]
+    walks = [(*tile, stages) for tile in tiles for stages in (1, 2, 3, 5)]
     for name, table, every, call in (
         ("check", fused.CHECK, checks, lambda: tc.confidence_error(y, p, norm="l1")),
         ("walk", fused.WALK, walks, lambda: tc.classwise_error(y, p, strategy="uniform")),
@@ -192,8 +192,11 @@ def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
         for shape in every:
             table.update(zip(table, shape, strict=True))
             found[shape] = guarded(f"{name} {shape}", lambda name=name, call=call: fastest(name, call))  # type: ignore[misc]
-        table.update(usual)
         print(f"{name}, µs by {', '.join(table)}: {found}", flush=True)
+        best = min((us, shape) for shape, us in found.items() if us)[1]
+        table.update(zip(table, best, strict=True))
+        row(f"the whole call with {best}", call)
+        table.update(usual)
 
 
 def fastest(name: str, call: Call) -> float:
