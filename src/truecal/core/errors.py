@@ -205,10 +205,9 @@ class CalibrationError:
         sample = measurable(sample, rule)
         if isinstance(rule, (AveragedRule, Halfspaces)):
             of_points = PointSums.moments if squares else PointSums.squared_moments
+            found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
             if is_tensor(sample.reports):
-                found = device_backend().as_numbers([device_backend().point_moments(sample, rule, dispatch)])[0]
-            else:
-                found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
+                found = device_backend().as_numbers([found])[0]
             return [Moments(*np.sum(found, axis=0).tolist())]
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain

@@ -6,7 +6,7 @@ of tensors is here by name, and each family has a file of its own.
 
 from __future__ import annotations
 
-from .averages import point_moments
+from .averages import point_sums
 from .quick import measured, raw_moments
 from .reading import read
 from .rows import times
@@ -20,7 +20,7 @@ __all__ = [
     "measured",
     "on_cpu",
     "on_host",
-    "point_moments",
+    "point_sums",
     "raw_moments",
     "read",
     "tables",
