@@ -1,6 +1,6 @@
 """The errors on a GPU: against the floors of their arithmetic on the same card, and their numbers against the CPU's.
 
-    python -m benchmarks.gpu [--rows 50000] [--classes 1000] [--seconds 130] [--shapes]
+    python -m benchmarks.gpu [--rows 50000] [--classes 1000] [--seconds 130] [--shapes] [--host]
 
 Times are medians of whole public calls (validation, kernels and the number that comes back): by events of the device,
 by the clock of the host, and of the kernels alone, with how many of these there are. Then every error, rule, treatment
@@ -22,8 +22,10 @@ import torch
 
 import truecal
 from truecal.backends.torch import kernels
+from truecal.backends.torch import quick as quick_way
 
 tc: Any = truecal
+quick: Any = quick_way
 Call = Callable[[], object]
 BEGUN = time.perf_counter()
 DEVICE = "cuda"
@@ -197,6 +199,71 @@ def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
         table.update(zip(table, best, strict=True))
         row(f"the whole call with {best}", call)
         table.update(usual)
+
+
+def host_times(y: torch.Tensor, p: torch.Tensor) -> None:
+    """Where the host is after each step of a call, in µs since its beginning, and other ways to wait for the device."""
+    calls: dict[str, Call] = {
+        "classwise equal-width": lambda: tc.classwise_error(y, p, strategy="uniform"),
+        "confidence, corrected": lambda: tc.confidence_error(y, p),
+        "confidence, usual ECE": lambda: tc.confidence_error(y, p, norm="l1"),
+    }
+    fused = kernels.kernels_for(p)
+    steps = [(quick, "plain_rows"), (torch, "zeros"), (quick, "fetched")]
+    steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish", "quantile_bins")]
+    for name, call in calls.items():
+        guarded(name, lambda name=name, call=call: print_steps(name, call, steps))  # type: ignore[misc]
+    usual = quick.fetched
+    for way, fetch in {"cpu()": usual, "pinned, synchronize": pinned, "pinned, query": polled}.items():
+        quick.fetched = fetch
+        for name, call in calls.items():
+            row(f"{name}, {way}", call)
+    quick.fetched = usual
+
+
+def pinned(x: torch.Tensor) -> Any:
+    there = x.to("cpu", non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    return there.numpy()
+
+
+def polled(x: torch.Tensor) -> Any:
+    there = x.to("cpu", non_blocking=True)
+    done = torch.cuda.Event()
+    done.record()
+    while not done.query():
+        pass
+    return there.numpy()
+
+
+def print_steps(name: str, call: Call, steps: list[tuple[Any, str]]) -> None:
+    """Medians of when each step began and ended."""
+    marks: dict[str, list[float]] = defaultdict(list)
+    begun = 0.0
+
+    def watched(title: str, function: Any) -> Any:
+        def step(*arguments: Any, **options: Any) -> Any:
+            marks[f"{title} from"].append(time.perf_counter() - begun)
+            found = function(*arguments, **options)
+            marks[f"{title} to"].append(time.perf_counter() - begun)
+            return found
+
+        return step
+
+    kept = [(module, title, getattr(module, title)) for module, title in steps]
+    for module, title, function in kept:
+        setattr(module, title, watched(title, function))
+    try:
+        for _ in range(60):
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            call()
+            marks["all"].append(time.perf_counter() - begun)
+    finally:
+        for module, title, function in kept:
+            setattr(module, title, function)
+    parts = sorted((1e6 * statistics.median(times), title) for title, times in marks.items())
+    print(f"    {name}, host µs: " + "; ".join(f"{title} {us:.0f}" for us, title in parts), flush=True)
 
 
 def fastest(name: str, call: Call) -> float:
@@ -393,6 +460,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=130)
+    parser.add_argument("--host", action="store_true", help="also print where the host's time goes")
     parser.add_argument("--shapes", action="store_true", help="also time the kernels with tiles of other shapes")
     options = parser.parse_args()
     y, p = softmax_sample(options.rows, options.classes)
@@ -400,6 +468,8 @@ def main() -> None:
     print("kernels in Triton:", "used" if kernels.kernels_for(p) else "none", flush=True)
     targets(y, p)
     other_numbers(y, p)
+    if options.host:
+        guarded("host", lambda: host_times(y, p))
     if options.shapes:
         guarded("shapes", lambda: shapes(y, p))
     against_the_cpu(options.seconds)

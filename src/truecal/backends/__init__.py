@@ -60,9 +60,22 @@ def top_class_and_value(x: Any) -> tuple[Any, Any]:
     return found
 
 
+def median(x: Any) -> Any:
+    """The median of a vector, half-way between the two in the middle."""
+    if not is_tensor(x):
+        return np.median(x)
+    ordered = x.sort().values
+    return (ordered[(len(x) - 1) // 2] + ordered[len(x) // 2]) / 2
+
+
 def at_columns(x: Any, columns: Any) -> Any:
     """The entry of each row in its column."""
     return x[namespace(x).arange(len(x), device=columns.device), columns]
+
+
+def beside(array: Any, other: Any) -> Any:
+    """An array of numpy as one of the library of another, where that lies."""
+    return device_backend().like(array, other) if is_tensor(other) else array
 
 
 def device_backend() -> Any:

@@ -20,8 +20,17 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..backends import device_backend, is_tensor, namespace, row_products
-from ..backends.numpy import interval_index, top_class_and_value
+from ..backends import (
+    beside,
+    device_backend,
+    is_tensor,
+    median,
+    namespace,
+    on_cpu,
+    row_products,
+    top_class_and_value,
+)
+from ..backends.numpy import interval_index
 from .data import as_array, check_positive_int, check_seed, shown, working_dtype
 from .sample import Bounds
 from .types import Array
@@ -230,7 +239,7 @@ class VectorRule(BinningRule):
 
 @dataclass(frozen=True)
 class Partition:
-    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]].
+    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]]; arrays or tensors.
 
     `tied[i]` says that sorted row i has the same key as the row before it, so that a cut between them is arbitrary.
     """
@@ -242,9 +251,15 @@ class Partition:
     @staticmethod
     def from_cells(cell: Array) -> Partition:
         """Cells given as one label per row."""
-        order = np.argsort(cell, kind="stable")
+        order = _stable_order(cell)
         ordered = cell[order]
-        return Partition(order, (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,))
+        places = namespace(cell).arange(1, len(cell), device=cell.device)
+        return Partition(order, (places[ordered[1:] != ordered[:-1]],))
+
+
+def _stable_order(keys: Array) -> Array:
+    order: Array = namespace(keys).argsort(keys, stable=True)
+    return order
 
 
 def quantile_cuts(n: int, m: int) -> Array:
@@ -403,7 +418,9 @@ class Exact(RankRule, VectorRule):
         return (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,)
 
     def partition(self, reports: Array) -> Partition:
-        return Partition.from_cells(np.unique(reports, axis=0, return_inverse=True)[1].reshape(-1))
+        along: dict[str, Any] = {"dim" if is_tensor(reports) else "axis": 0}
+        cell: Array = namespace(reports).unique(reports, return_inverse=True, **along)[1]
+        return Partition.from_cells(cell.reshape(-1))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (float(rows),)  # how many values there will be is not known in advance, but no more than rows
@@ -581,14 +598,16 @@ class ArgmaxQuantile(CountedRule, VectorRule):
     ties: Ties = "auto"
 
     def partition(self, reports: Array) -> Partition:
-        top = reports.argmax(axis=1)
-        confidence = reports[np.arange(len(reports)), top]
-        order = np.lexsort((confidence, top))
-        sizes = np.bincount(top, minlength=reports.shape[1])
+        top, confidence = top_class_and_value(reports)
+        order = _stable_order(confidence)
+        order = order[_stable_order(top[order])]
+        sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        cuts = tuple(_cuts_within(starts, sizes, m) for m in self.counts or ())
-        same = (confidence[order][1:] == confidence[order][:-1]) & (top[order][1:] == top[order][:-1])
-        return Partition(order, cuts, np.concatenate([[False], same]))
+        cuts = tuple(beside(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
+        value, group = confidence[order], top[order]
+        tied: Array = group != group
+        tied[1:] = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
+        return Partition(order, cuts, tied)
 
     def auto(self, rows: int, views: int) -> int:
         return max(1, round(auto_bins(rows, views) / views))
@@ -667,18 +686,19 @@ class KdTree(CountedRule, VectorRule):
 
 def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
     """Row order of the deepest tree, and the cuts at every depth: deeper trees refine shallower ones."""
-    runs = [np.arange(len(reports))]
-    levels = [np.empty(0, dtype=np.int64)]
+    xp = namespace(reports)
+    runs = [xp.arange(len(reports), device=reports.device)]
+    levels = [runs[0][:0]]
     for _ in range(depth):
         runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
-        levels.append(np.cumsum([len(run) for run in runs])[:-1])
-    return np.concatenate(runs), levels
+        levels.append(beside(np.cumsum([len(run) for run in runs])[:-1], reports))
+    return xp.concatenate(runs), levels
 
 
 def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
-    here = reports[rows]
-    column = here[:, int(np.argmax(here.max(axis=0) - here.min(axis=0)))]
-    left = column <= np.median(column)
+    xp, here = namespace(reports), reports[rows]
+    column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
+    left = column <= median(column)
     return rows[left], rows[~left]
 
 
@@ -696,6 +716,8 @@ class KMeans(CountedRule, VectorRule):
         check_seed(self.seed)
 
     def partition(self, reports: Array) -> Partition:
+        if is_tensor(reports):  # scipy's iteration, which takes no tensors, is done again there
+            return Partition.from_cells(device_backend().k_means(self, reports))
         from scipy.cluster.vq import kmeans, vq
 
         points = np.asarray(reports, dtype=np.float64)

@@ -12,10 +12,12 @@ from .reading import read
 from .rows import times
 from .tables import as_numbers, has, on_host, tables
 from .tensors import like, on_cpu, tensor
+from .vectors import k_means
 
 __all__ = [
     "as_numbers",
     "has",
+    "k_means",
     "like",
     "measured",
     "on_cpu",

@@ -22,7 +22,7 @@ HEAD = 64
 LANES = 32
 """Copies of the sums of a single view, so that few additions meet in one place."""
 CHECK = {"columns": 256, "numbers": 512, "num_warps": 2, "stages": 1}
-WALK = {"rows_each": 64, "tile_rows": 4, "tile_columns": 32, "num_warps": 1, "stages": 1}
+WALK = {"rows_each": 64, "tile_rows": 2, "tile_columns": 64, "num_warps": 1, "stages": 3}
 """Shapes of the two passes over all predictions; `benchmarks.gpu --shapes` times others."""
 _FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for each run
 

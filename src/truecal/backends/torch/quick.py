@@ -24,7 +24,7 @@ from .intervals import refuse_outside
 from .kernels import attempt, kernels_for
 from .reading import PlainRows, plain_rows
 from .rows import tiles_of
-from .tensors import tensor
+from .tensors import fetched, tensor
 
 _MOST_CELLS = 1 << 22  # numbers in one array of cells that a raw error may make
 _MOST_SENT = 1 << 13  # numbers that travel sooner than they are added up on the device
@@ -249,7 +249,7 @@ class _Work:
 
     def _read(self, numbers: Tensor) -> tuple[float, Array] | None:
         """The one transfer: how often the top class came, and what comes after the head; None where a row is wrong."""
-        found: Array = numbers.cpu().numpy()
+        found: Array = fetched(numbers)
         if found[0]:
             return None
         return float(found[1 : 1 + self.fused.LANES].sum()), found[self.fused.HEAD :]

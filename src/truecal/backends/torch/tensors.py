@@ -25,6 +25,11 @@ def like(array: Any, other: Tensor) -> Tensor:
     return torch.as_tensor(np.ascontiguousarray(array), device=other.device)
 
 
+def fetched(x: Tensor) -> Any:
+    """A small tensor as an array of numpy: it travels once all that was sent to its device is done."""
+    return x.cpu().numpy()
+
+
 def on_cpu(x: Any) -> Any:
     """A tensor on the CPU; anything else as it is."""
     return tensor(x).cpu() if is_here(x) else x
