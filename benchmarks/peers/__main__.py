@@ -21,7 +21,8 @@ from truecal.io import write_atomic
 
 from . import page, picture
 from .contestants import TASKS
-from .running import FULL, ROOT, SMALL, Cell, Plan, about_the_run, run
+from .measuring import Cell
+from .running import FULL, ROOT, SMALL, Plan, about_the_run, run
 
 BUDGET = 60.0
 PICTURE = ROOT / "docs" / "peers.png"

@@ -125,25 +125,25 @@ def _problem(found: Exception) -> Cell:
 # -- requests and answers ----------------------------------------------------------------------------------------------
 
 
-def answer(prepare: Prepare, folder: str, bins: int, budget: float) -> None:
-    """Measure in this process, and say what came."""
+def answer(prepare: Prepare, folder: str, bins: int, budget: float, to: int) -> None:
+    """Measure in this process, and write what came."""
     os.setsid()  # a session of its own: whoever it starts can be ended with it
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     try:
         found = measure(prepare, Path(folder), bins, budget)
     except Exception as problem:  # a peer that cannot do a size is named with its message
         found = _problem(problem)
-    print(json.dumps(found), flush=True)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    with open(to, "w") as pipe:
+        json.dump(found, pipe)
 
 
-def ended(pid: int, budget: float) -> Cell | None:
-    """Why a process had nothing to say; None where it had."""
+def ended(pid: int, budget: float) -> Cell:
+    """Why a process had nothing to say."""
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
     if code == -signal.SIGALRM:
         return {"over": budget, "tried": True}
-    return {"problem": f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"} if code else None
+    return {"problem": f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"}
 
 
 def main(module: str, contestant: str) -> None:
@@ -156,16 +156,22 @@ def main(module: str, contestant: str) -> None:
         missing = _problem(problem)
     for request in sys.stdin:
         task, folder, bins, budget = json.loads(request)
-        if missing is None:
-            pid = os.fork()
-            if pid == 0:
-                answer(tasks.TASKS[task].contestants[contestant], folder, bins, budget)
-                return
-            found = ended(pid, budget)
-        else:
-            found = missing
-        if found is not None:
-            print(json.dumps(found), flush=True)
+        if missing is not None:
+            print(json.dumps(missing), flush=True)
+            continue
+        hear, say = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            answer(tasks.TASKS[task].contestants[contestant], folder, bins, budget, say)
+            return
+        os.close(say)
+        with open(hear) as pipe:
+            said = pipe.read()
+        found = json.loads(said) if said else None
+        reason = ended(pid, budget)
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # a cluster's workers, where it did not end them
+        print(json.dumps(found or reason), flush=True)
 
 
 if __name__ == "__main__":

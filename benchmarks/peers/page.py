@@ -11,7 +11,8 @@ from typing import Any
 from truecal.io import write_atomic
 
 from .contestants import TASKS, Task
-from .running import FULL, ROOT, Cell, Plan, Size
+from .measuring import Cell
+from .running import FULL, PEERS, ROOT, Plan, Size
 
 RESULTS = Path(__file__).with_name("results.json")
 SUMMARY = {
@@ -66,11 +67,10 @@ def time_ratio(cell: Cell, first: Cell) -> str:
 
 
 def memory_ratio(cell: Cell, first: Cell) -> str:
-    peaks = [one.get("peak_mb") for one in (cell, first)]
-    if None in peaks:
+    mine, theirs = cell.get("peak_mb"), first.get("peak_mb")
+    if mine is None or theirs is None:
         return "–"
-    mine, theirs = (max(peak, LEAST_MB) for peak in peaks)
-    return f"{digits(mine / theirs)}x"
+    return f"{digits(max(mine, LEAST_MB) / max(theirs, LEAST_MB))}x"
 
 
 def difference(cell: Cell, first: Cell) -> float | None:
@@ -118,15 +118,10 @@ def summary(results: Mapping[str, Any]) -> str:
             if i == 0:
                 costs = [seconds_text(cell["seconds"]), megabytes_text(cell["peak_mb"])]
             rows.append([*what, contestant, *costs])
-    versions = ", ".join(f"{name} {results['versions'][name]}" for name in _peers())
+    versions = ", ".join(f"{name} {results['versions'][name]}" for name in PEERS)
     head = ["", "rows x classes", "", "time", "peak memory"]
     said = f"{SUMMARY['confidence'].bins} bins, {results['cores']} cores; {versions}."
     return f"{markdown(head, rows, left=3)}\n\n{said}"
-
-
-def _peers() -> list[str]:
-    names = dict.fromkeys(name for task in TASKS.values() for name in task.contestants)
-    return [name for name in names if not name.startswith("truecal")]
 
 
 def details(results: Mapping[str, Any], plan: Plan = FULL) -> str:

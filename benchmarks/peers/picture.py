@@ -13,11 +13,12 @@ from truecal.io import atomic_path
 from truecal.plots.draw import COLORS
 
 from .contestants import TASKS
+from .measuring import Cell
 from .page import LEAST_MB, Key, by_key
-from .running import Cell, Plan, Size
+from .running import PEERS, Plan, Size
 
 DRAWN = ("confidence", "classwise")
-OURS = {
+BUILDERS = {
     "truecal": "-",
     "truecal, torch": "--",
     "truecal, stream": "-.",
@@ -25,7 +26,6 @@ OURS = {
     "truecal, Dask": ":",
 }
 """Builders of truecal have one colour and differ in their lines."""
-PEERS = ("torchmetrics", "netcal", "uncertainty-calibration", "relplot")
 MARKERS = "sD^v"
 UNITS = {"seconds": "seconds", "peak_mb": "peak memory, MB"}
 
@@ -63,6 +63,9 @@ def _panel(ax: Axes, task: str, unit: str, sizes: tuple[Size, ...], grows: str, 
         )
     others = (f"{getattr(sizes[0], other):,} {other}" for other in Size._fields if other != grows)
     ax.set(xscale="log", yscale="log", xlabel=f"{grows} ({', '.join(others)})")
+    places = [getattr(size, grows) for size in sizes]
+    ax.set_xticks(places, [f"{place:,}" for place in places])
+    ax.set_xticks([], minor=True)
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
 
@@ -72,7 +75,7 @@ def _height(cell: Cell, unit: str) -> float:
 
 
 def _style(contestant: str) -> dict[str, Any]:
-    if contestant in OURS:
-        return {"color": COLORS[0], "linestyle": OURS[contestant], "linewidth": 2, "marker": "o", "markersize": 4}
+    if contestant in BUILDERS:
+        return {"color": COLORS[0], "linestyle": BUILDERS[contestant], "linewidth": 2, "marker": "o", "markersize": 4}
     place = PEERS.index(contestant)
     return {"color": COLORS[1:][place], "marker": MARKERS[place], "markersize": 5, "linewidth": 1.2}

@@ -20,9 +20,8 @@ from .measuring import CALLS, ENOUGH, MEMORY, Cell
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS_MODULE = "benchmarks.peers.contestants"
-LIBRARIES = (
-    "truecal", "numpy", "scipy", "torch", "dask", "torchmetrics", "netcal", "uncertainty-calibration", "relplot"
-)  # fmt: skip
+OURS = ("truecal", "numpy", "scipy", "numba", "torch", "dask")
+PEERS = ("torchmetrics", "netcal", "uncertainty-calibration", "relplot")
 
 
 class Size(NamedTuple):
@@ -128,7 +127,7 @@ def about_the_run(budget: float) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d"),
         "python": sys.version.split()[0],
         "cores": os.cpu_count(),
-        "versions": {name: _version(name) for name in LIBRARIES},
+        "versions": {name: _version(name) for name in (*OURS, *PEERS)},
         "budget": budget,
         "calls": CALLS,
         "enough": ENOUGH,
