@@ -51,10 +51,9 @@ def megabytes_text(mb: float | None) -> str:
 
 def digits(x: float) -> str:
     """Two significant digits, without an exponent."""
-    if x == 0:
-        return "0"
-    places = max(0, 1 - floor(log10(abs(x))))
-    return f"{x:,.{places}f}" if places else f"{round(x, 1 - floor(log10(abs(x)))):,.0f}"
+    rounded = float(f"{x:.1e}")
+    places = max(0, 1 - floor(log10(abs(rounded)))) if rounded else 0
+    return f"{rounded:,.{places}f}"
 
 
 def time_ratio(cell: Cell, first: Cell) -> str:
@@ -119,7 +118,7 @@ def summary(results: Mapping[str, Any]) -> str:
                 costs = [seconds_text(cell["seconds"]), megabytes_text(cell["peak_mb"])]
             rows.append([*what, contestant, *costs])
     versions = ", ".join(f"{name} {results['versions'][name]}" for name in PEERS)
-    head = ["", "rows x classes", "", "time", "peak memory"]
+    head = ["computed", "rows x classes", "by", "time", "peak memory"]
     said = f"{SUMMARY['confidence'].bins} bins, {results['cores']} cores; {versions}."
     return f"{markdown(head, rows, left=3)}\n\n{said}"
 

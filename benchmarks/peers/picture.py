@@ -44,7 +44,7 @@ def draw(results: Mapping[str, Any], plan: Plan, path: Path) -> None:
             if j == 0:
                 first.set_title(TASKS[task].title, loc="left", fontweight="bold")
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, handlelength=3.5)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=110, format="png")
 
@@ -64,7 +64,7 @@ def _panel(ax: Axes, task: str, unit: str, sizes: tuple[Size, ...], grows: str, 
     others = (f"{getattr(sizes[0], other):,} {other}" for other in Size._fields if other != grows)
     ax.set(xscale="log", yscale="log", xlabel=f"{grows} ({', '.join(others)})")
     places = [getattr(size, grows) for size in sizes]
-    ax.set_xticks(places, [f"{place:,}" for place in places])
+    ax.set_xticks(places, [f"{place:,}" for place in places], fontsize="small")
     ax.set_xticks([], minor=True)
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
