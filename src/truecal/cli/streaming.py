@@ -47,13 +47,18 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
     stored = sum(path.stat().st_size for path in places if path.is_file())
     if not forced and stored * WORK < budget(measuring.memory):
         return None  # typed tables are packed, but hardly to less than a quarter
-    opened = (options_of(file, reading) for file in files)
-    datasets = [open_dataset(path, weight=measuring.weights, **options) for path, options in opened]
+    datasets = [open_table(file, reading, measuring.weights) for file in files]
     needed = WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
     if not forced and needed <= budget(measuring.memory):
         return None
     _refuse_options(reading, measuring, datasets[0].path)
     return datasets
+
+
+def open_table(file: Path, reading: Reading, weights: str | None = None) -> Dataset:
+    """A table to be read in batches, with the options of the command line."""
+    path, options = options_of(file, reading)
+    return open_dataset(path, weight=weights, **options)
 
 
 def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
@@ -108,12 +113,13 @@ def _client(measuring: Measuring) -> Iterator[Any]:
         return
     if measuring.dask is not None and measuring.workers is not None:
         raise typer.BadParameter("cannot apply beside --dask, whose cluster has its workers", param_hint="--workers")
-    distributed = require("distributed", "scale")
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    if measuring.dask is not None:
-        with distributed.Client(measuring.dask) as client:
+    if measuring.workers is not None:
+        from truecal.scale.local import local_client
+
+        with local_client(measuring.workers) as client:
             yield client
         return
-    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**sizes, silence_logs=logging.ERROR) as local, distributed.Client(local) as client:
+    distributed = require("distributed", "scale")
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with distributed.Client(measuring.dask) as client:
         yield client

@@ -146,16 +146,16 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
-    block_losses: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error."""
+    block_losses: dict[str, tuple[Array, Array, str]] = field(default_factory=dict)
+    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error, and why not to trust them."""
 
     def loss_part(
         self, error: str, other: Measured, level: float, groups: Groups | None, comparisons: int = 1
     ) -> Part | None:
         """The loss of an error minus that of another model, with an interval joint over so many comparisons."""
         if error in self.block_losses:
-            (mine, weight), (theirs, _) = self.block_losses[error], other.block_losses[error]
-            return block_loss_part(mine - theirs, weight, level, comparisons)
+            (mine, weight, few), (theirs, _, fewer) = self.block_losses[error], other.block_losses[error]
+            return block_loss_part(mine - theirs, weight, level, comparisons, few or fewer)
         if error not in self.frozen:
             return None
         return loss_part(self.frozen[error], other.frozen[error], level, groups, comparisons)
@@ -355,7 +355,7 @@ class _Work:
             mean = mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
             if mean.note == INFINITE:
                 number = sum(int(np.count_nonzero(np.isinf(values.value))) for _, values in losses)
-                self.found.note(f"{name} is infinite: the label that came had probability 0 in {number} rows")
+                self.found.note(infinite_text(name, number))
             ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
             yield LossValue(name, mean.estimate, *ends)
 
@@ -380,3 +380,8 @@ def spread_ends(spread: Spread | None, u: float, level: float) -> dict[str, floa
     low, high, _ = spread.interval(level)
     moved = {name: u + spread.unit * (end - spread.theta) for name, end in (("U_low", low), ("U_high", high))}
     return moved | {"gap_low": 100 * signed_root(low), "gap_high": 100 * signed_root(high)}
+
+
+def infinite_text(name: str, rows: int) -> str:
+    """Why a loss has no number."""
+    return f"{name} is infinite: the label that came had probability 0 in {rows} rows"

@@ -127,7 +127,7 @@ class Variant:
 
     def gap_left(self, kept: pd.DataFrame) -> str:
         """The gap it leaves, where that is known, and of how many traces where some lack it."""
-        gap, traces, of = self.each["gap_last"].median(), len(self.each), kept["trace"].nunique()
+        gap, traces, of = self.each["gap_last"].dropna().median(), len(self.each), kept["trace"].nunique()
         parts = [] if math.isnan(gap) else [f"{gap:.1f} points"]
         parts += [f"{traces} of {of} traces"] if traces < of else []
         return f" ({', '.join(parts)})" if parts else ""
