@@ -74,28 +74,30 @@ def label_gap(data: ValidationData) -> Float64s:
 
 
 def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Any, Any]]:
-    """Blocks of rows that stay in the cache, or where tensors lie: x = b (z - max z), at least GONE, and exp x."""
+    """Blocks of rows, where they lie: x = b (z - max z), at least GONE, and exp x."""
     if is_tensor(logits.values):
         yield from device_logits().exponents(logits.values, b)
         return
-    for rows in blocks(*logits.values.shape):
-        x = np.subtract(logits.values[rows], logits.top[rows, None], dtype=np.float64)
+    parts = blocks(*logits.values.shape)
+    room = np.empty((2, parts[0].stop, logits.values.shape[1]))  # for all of them: they stay in the cache
+    for rows in parts:
+        x, e = room[:, : rows.stop - rows.start]
+        np.subtract(logits.values[rows], logits.top[rows, None], out=x)
         x *= b
         np.maximum(x, GONE, out=x)
-        yield rows, x, np.exp(x)
+        yield rows, x, np.exp(x, out=e)
 
 
 def slopes_at(data: ValidationData, b: float) -> Slopes:
     """One pass over the logits: the derivatives of the mean of log sum_j exp(x_ij) - x_iy, x = b (z - max z)."""
-    sums = np.zeros(2)
+    sums, vecdot = np.zeros(2), namespace(data.logits.values).linalg.vecdot
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
         label = b * label_gap(data)
         for rows, x, e in exponents(data.logits, b):
             total = e.sum(1)
-            e *= x
-            mean = e.sum(1) / total
-            e *= x
-            variance = e.sum(1) / total - mean * mean
+            mean = vecdot(e, x) / total
+            x *= x
+            variance = vecdot(e, x) / total - mean * mean
             mean, variance = on_host(mean), on_host(variance)
             sums += np.array([mean - label[rows], variance]) @ data.weight[rows]
     first, second = (sums / data.weight.sum()).tolist()
@@ -104,13 +106,13 @@ def slopes_at(data: ValidationData, b: float) -> Slopes:
 
 def excess_at(data: ValidationData, b: float) -> tuple[float, float]:
     """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
-    sums = np.zeros(2)
+    sums, vecdot = np.zeros(2), namespace(data.logits.values).linalg.vecdot
     with np.errstate(over="ignore"):
         for rows, x, e in exponents(data.logits, b):
             z = data.logits.values[rows]
             largest = z == namespace(z).amax(z, axis=1, keepdims=True)
             e[largest] = 0  # they alone make the infimum, the mean log of their number
-            ties, rest, moment = map(on_host, (largest.sum(1), e.sum(1), (e * x).sum(1)))
+            ties, rest, moment = map(on_host, (largest.sum(1), e.sum(1), vecdot(e, x)))
             sums += np.array([np.log1p(rest / ties), moment / (ties + rest)]) @ data.weight[rows]
     excess, slope = (sums / data.weight.sum()).tolist()
     return excess, slope
