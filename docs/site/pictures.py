@@ -29,7 +29,8 @@ def plots(picture: Path) -> None:
     """What the example of docs/plots.md draws."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        doctest.testfile(str(DOCS / "plots.md"), module_relative=False, encoding="utf-8", raise_on_error=True)
+        page, flags = str(DOCS / "plots.md"), doctest.NORMALIZE_WHITESPACE
+        doctest.testfile(page, module_relative=False, optionflags=flags, encoding="utf-8", raise_on_error=True)
         shutil.copy("comparison.png", picture)
         os.chdir(ROOT)
 
