@@ -42,6 +42,14 @@ def growth(picture: Path) -> None:
     draw(picture)
 
 
+def peers(picture: Path) -> None:
+    """Time and memory beside other libraries, of the run that benchmarks/peers/results.json holds."""
+    from benchmarks.peers import page, running
+    from benchmarks.peers.picture import draw
+
+    draw(page.stored(), running.FULL, picture)
+
+
 def noise(picture: Path) -> None:
     """One sample as the reliability diagrams of who knows and who does not."""
     from why_truthful import draw_noise
@@ -60,6 +68,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "report": report,
     "plots": plots,
     "growth": growth,
+    "peers": peers,
     "why-truthful-noise": noise,
     "why-truthful-pair": pair,
 }
