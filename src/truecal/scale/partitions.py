@@ -16,9 +16,9 @@ from ..core.extras import require
 from ..core.types import Array
 from ..evaluation.inputs import Inputs
 from ..io.agreement import distinct_names
-from ..io.dataset import Dataset, open_dataset, table_of
+from ..io.dataset import Dataset, left_out_files, open_dataset, table_of
 from ..io.failures import FileError, NoRowsError, failure, one_line, parsing, path_text
-from .files import Batch, Run, agreeing, count_rows, inputs_of, left_out_files, observe_rows
+from .files import Batch, Run, agreeing, count_rows, inputs_of, observe_rows
 from .stream import Stream
 
 PART_ROWS = 1 << 20
