@@ -28,11 +28,12 @@ from ..io.dataset import Dataset
 from ..io.failures import one_line
 from ..io.writing import check_writable
 from .files import SKETCHED_NOTE, check_applies, left_out_rows, new_stream, sketch_step
+from .local import local_client
 from .partitions import PART_ROWS, PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
 from .stream import BLOCKS, Stream, empty_stream
 
-__all__ = ["PartitionError", "compare", "evaluate"]
+__all__ = ["PartitionError", "compare", "evaluate", "local_client"]
 
 FAN_IN = 8
 """So many streams are merged into one at each step of the tree."""
