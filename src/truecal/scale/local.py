@@ -34,6 +34,6 @@ def local_client(workers: int) -> Iterator[Any]:
     dask, distributed = require("dask", "scale"), require("distributed", "scale")
     sizes: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_SETTINGS, **_QUIET}):
-        local = distributed.LocalCluster(**sizes, silence_logs=logging.ERROR)
+        local = distributed.LocalCluster(**sizes, silence_logs=logging.CRITICAL)  # failures come back as errors
     with local, distributed.Client(local, set_as_default=False) as client:
         yield client
