@@ -5,7 +5,7 @@
     python -m benchmarks.calibration coverage power    # some of the tables
 
 Worlds have known chances (tests/calibration_worlds.py), seeds are fixed, and everything measured goes through public
-functions. Output is Markdown.
+functions, or for many models at once through what `compare` calls. Output is Markdown.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tests.calibration_worlds import (
 )
 
 import truecal as tc
+from truecal.inference.frozen import Frozen
+from truecal.inference.paired import loss_part
 
 DRAWS = 10  # sets of predictions in a cell of the coverage grid, each with samples/10 sets of outcomes
 
@@ -201,16 +203,17 @@ def told_apart(y: np.ndarray, models: list[np.ndarray]) -> tuple[bool, bool]:
     losses = [tc.brier(y, p, per_example=True) for p in models]
     best = int(np.argmin([loss.mean() for loss in losses]))
     pairs = len(models) * (len(models) - 1) // 2
-    level = 1 - 0.05 / pairs
+    full = tc.ERRORS["full"].with_bins(1)
+    frozen = [Frozen.of(full, full.read(y, p)) for p in models]
     by_t = here = False
-    for j, p in enumerate(models):
+    for j in range(len(models)):
         if j == best:
             continue
         difference = losses[j] - losses[best]
         spread = difference.std(ddof=1)
         t = stats.t.isf(0.025 / pairs, len(y) - 1) * spread / np.sqrt(len(y))
         by_t |= bool(abs(difference.mean()) > t)
-        here |= tc.paired_difference(y, p, models[best], error="full", n_bins=1, level=level).loss.beyond_noise
+        here |= loss_part(frozen[j], frozen[best], 0.95, None, comparisons=pairs).beyond_noise  # as compare does
     return by_t, here
 
 
