@@ -24,7 +24,7 @@ MODULES = [
     and info.name != "truecal.backends.fused"  # needs Triton
 ]
 TRAINING = "adapters-torchmetrics.md"  # imports Lightning, which takes seconds
-SLOW = (TRAINING, "tutorial-sklearn.md")
+SLOW = (TRAINING, "tutorial-sklearn.md", "tutorial-language-models.md", "compare.md", "recalibration.md")
 
 
 @pytest.mark.parametrize(
