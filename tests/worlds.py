@@ -38,7 +38,7 @@ VECTOR_RULES = {
     "halfspaces": tc.Halfspaces(3),
     "exact": tc.Exact(),
 }
-COMMON = ("quantile", "uniform", "two-bin", "argmax")  # rules that make quick meets in sums over all outcomes
+COMMON = ("quantile", "argmax")  # rules that make quick meets in sums over all outcomes
 AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid", "halfspaces")
 
 

@@ -44,6 +44,7 @@ def test_no_misreport_lowers_the_expected_score_with_weights(metric):
             assert all(honest <= expected(scored, truth, lie) + TINY for lie in lies[:9])
 
 
+@pytest.mark.slow
 def test_weights_that_look_at_the_reports_reward_a_lie():
     """Outside its domain the law fails, as it should: chances (.5, .9), weights equal to the reports."""
 

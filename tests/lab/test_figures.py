@@ -188,6 +188,7 @@ class TestU:
         assert cause(-20 * loss) == "against"
 
 
+@pytest.mark.slow
 class TestWords:
     def write(self, within: pd.DataFrame, paper: bool = False) -> str:
         tables = {"within": within, "cross": made_up_table(models=3, seed=1)}
