@@ -135,6 +135,7 @@ def targets(y: torch.Tensor, p: torch.Tensor) -> None:
         "brier / sort": lambda: tc.brier(y, p),
         "cross-entropy / sort": lambda: tc.cross_entropy(y, p),
         "calibration test of U, confidence, 999 draws / sort": lambda: tc.calibration_test(y, p, error="confidence"),
+        "calibration test of several forms, 999 draws / sort": lambda: tc.calibration_test(y, p),
     }
     for name, call in others.items():
         guarded(name, lambda name=name, call=call: print_once(name, call, sort))  # type: ignore[misc]
@@ -182,7 +183,7 @@ def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
 def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
     """The passes over all predictions with tiles of other shapes, in µs of their kernels."""
     fused = kernels.kernels_for(p)
-    tiles = [(256, 512, 2), (256, 1024, 4), (128, 512, 2), (128, 256, 1), (256, 256, 1), (512, 512, 2)]
+    tiles: list[Any] = [(256, 512, 2), (256, 1024, 4), (128, 512, 2), (128, 256, 1), (256, 256, 1), (512, 512, 2)]
     checks = [(*tile, stages) for tile in tiles for stages in (1, 2, 4)]
     tiles = [(64, 4, 32, 1), (128, 4, 32, 1), (64, 8, 32, 1), (64, 2, 64, 1), (128, 2, 64, 1)]
     walks = [(*tile, stages) for tile in tiles for stages in (1, 2, 3, 5)]
@@ -440,6 +441,11 @@ def other_numbers(y: torch.Tensor, p: torch.Tensor) -> None:
                 flush=True,
             )
 
+    def forms() -> None:
+        ours, theirs = tc.calibration_test(y, p), tc.calibration_test(*host)
+        said = f"p {ours.pvalue:.3f} and {theirs.pvalue:.3f}, {ours.spoke!r} and {theirs.spoke!r}"
+        print(f"test of several forms: {said}", flush=True)
+
     def temperature() -> None:
         logits = 1.5 * p.log()
         ours, theirs = (
@@ -451,7 +457,7 @@ def other_numbers(y: torch.Tensor, p: torch.Tensor) -> None:
         ours, theirs = (tc.evaluate(a[:1000], b[:1000]) for a, b in ((y, p), host))
         print("evaluate takes tensors of the GPU:", repr(ours) == repr(theirs), flush=True)
 
-    for work in (dlpack, losses, draws, temperature, whole_models):
+    for work in (dlpack, losses, draws, forms, temperature, whole_models):
         guarded(work.__name__, work)
 
 
