@@ -120,7 +120,7 @@ class Inputs:
         assert right is not None
         return Inputs("top_label", right, sample.reports, self.weights)
 
-    def take(self, rows: Array) -> Inputs:
+    def take(self, rows: Array | slice) -> Inputs:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights)

@@ -26,6 +26,7 @@ from ..core.table import BinTable
 from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
+from .losses import LossSums
 from .plan import Entry, at_rows, read_plan, sketched
 from .sketch import Sketch
 from .tally import Tally, tally
@@ -94,6 +95,7 @@ class Stream:
         """Classes (None: one number per row) and dtype of the predictions."""
         self._sketches: dict[Key, Sketch] = {}
         self._tallies: dict[Key, Tally] = {}
+        self._losses: LossSums | None = None
 
     # -- the first pass: predictions alone --------------------------------------------------------------------------
 
@@ -185,11 +187,13 @@ class Stream:
         wanted = self.counted().items()
         try:
             found = {k: tally(inputs.sample(name), rule, self._blocks, self._rows) for k, (name, rule) in wanted}
+            losses = LossSums.of(inputs, self._blocks, self._rows)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = before
             raise
         for key, more in found.items():
             self._tallies[key] = self._tallies[key].add(more) if key in self._tallies else more
+        self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
@@ -217,6 +221,11 @@ class Stream:
                 wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
         return wanted
 
+    @property
+    def losses(self) -> LossSums | None:
+        """The sums of the losses that no table holds, so far."""
+        return self._losses
+
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
         self._refuse_other(other)
@@ -225,6 +234,10 @@ class Stream:
         both._shape = self._shape or other._shape
         both._sketches = _joined(self._sketches, other._sketches)
         both._tallies = _joined(self._tallies, other._tallies)
+        both._losses = self._losses
+        if other._losses is not None:
+            after = other._losses.turned(self._rows)
+            both._losses = after if self._losses is None else self._losses.plus(after)
         for key in self._tallies.keys() ^ other._tallies.keys():  # update writes into blocks: they are not shared
             one = both._tallies[key]
             both._tallies[key] = replace(one, blocks=None if one.blocks is None else one.blocks.copied())
@@ -301,14 +314,15 @@ class Stream:
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @staticmethod
-    def restored(entries: tuple[Entry, ...], settings: dict[str, Any]) -> Stream:
-        """A stream without sums, in the state that `settings` describe."""
+    def restored(entries: tuple[Entry, ...], settings: dict[str, Any], losses: LossSums | None) -> Stream:
+        """A stream without tables, in the state that `settings` describe."""
         labels = settings["labels"]
         stream = Stream(
             entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
         )
         stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
+        stream._losses = losses
         return stream
 
     @property
