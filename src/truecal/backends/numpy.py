@@ -47,6 +47,8 @@ class Dispatch:
     """From here on, one view is cheaper to bucket than to sort."""
     bucket_edges_rows: int = 1 << 17
     """From here on, looking up buckets beats looking up the interval of every value."""
+    compiled_reports: int = 1 << 25
+    """From here on, loops compiled by numba, where that is installed, save more than the half second of loading it."""
     device_numbers: int = 1 << 26
     """On a GPU, so many reports are sorted at one time, and a quarter as many rows written out in float64."""
 
