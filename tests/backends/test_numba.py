@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truecal as tc
+from truecal.backends import compiled_backend
 from truecal.backends.numpy import Dispatch
 from truecal.core.tabulate import whole_tables
 
@@ -99,3 +102,105 @@ def test_more_cuts_take_finer_buckets(rng):
     sample = tc.Classwise().sample(rng.integers(0, 4, 5000), p)
     for counts in ((15,), (15, 300), (4000, 7)):
         assert_same_tables(sample, tc.Quantile(counts), "average")
+
+
+def streamed(y: Any, p: Any, rule: Any, division: list[int], rows_to_come: int) -> tc.Stream:
+    stream = tc.stream("classwise" if p.ndim == 2 else "binary", edges=rule, blocks=7).expect(rows_to_come)
+    for a, b in pairwise([0, *division, len(y)]):
+        stream.update(y[a:b], p[a:b])
+    return stream
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**20),
+    st.integers(2, 300),
+    st.sampled_from(["tied", "generic", "vertex", "crowded", "sharp", "tiny"]),
+    st.integers(1, 40),
+    st.sampled_from([np.float32, np.float64]),
+    st.booleans(),
+)
+def test_streams_over_fixed_intervals(seed, n, kind, m, dtype, classes):
+    """Edges equal to reports, crowded together and repeated; rows in batches, in either order of memory."""
+    rng = np.random.default_rng(seed)
+    u = reports(rng, kind, n).astype(dtype)
+    p = np.asarray(np.column_stack([u, 1 - u]), order=rng.choice(["C", "F"])) if classes else u
+    y = rng.integers(0, 2, n)
+    inner = np.sort(rng.choice([*u, *rng.random(5)], (2, m - 1)), axis=1)
+    edges = np.column_stack([np.zeros(2), inner, np.ones(2)])
+    rule = tc.Edges(edges if classes else np.unique(edges[0]))
+    division = sorted(rng.integers(0, n + 1, 2).tolist())
+    fast, plain = (streamed(y, p, rule, division, rows) for rows in (1 << 60, 0))
+    mine, theirs = (stream.tally_of(stream.entries[0]) for stream in (fast, plain))
+    np.testing.assert_array_equal(mine.table.count, theirs.table.count)
+    for name in ("outcome", "residual", "residual_sq"):
+        got, wanted = getattr(mine.whole(), name), getattr(theirs.whole(), name)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-15 * n, err_msg=name)
+    assert mine.blocks is not None and theirs.blocks is not None
+    np.testing.assert_allclose(mine.blocks.residual, theirs.blocks.residual, rtol=1e-12, atol=1e-15 * n)
+    np.testing.assert_allclose(mine.blocks.sums, theirs.blocks.sums, rtol=1e-12)
+
+
+def test_a_stream_in_chunks(rng):
+    """More rows than are looked up, or summed, at a time."""
+    n = (1 << 16) + 3000
+    u = rng.random(n).astype(np.float32)
+    y = rng.random(n) < u
+    rule = tc.Edges(np.unique([0, *rng.random(200), 1]))
+    fast, plain = (streamed(y, u, rule, [5], rows) for rows in (1 << 60, 0))
+    mine, theirs = (stream.tally_of(stream.entries[0]) for stream in (fast, plain))
+    np.testing.assert_array_equal(mine.table.count, theirs.table.count)
+    own, wanted = (one.whole().residual_sq for one in (mine, theirs))
+    assert mine.blocks is not None and theirs.blocks is not None and own is not None and wanted is not None
+    np.testing.assert_allclose(own, wanted, rtol=1e-13)
+    np.testing.assert_allclose(mine.blocks.residual, theirs.blocks.residual, atol=1e-10)
+
+
+def test_a_refused_batch_leaves_no_trace_of_any_error(rng):
+    """The last of several edges does not cover it; the first have not counted it."""
+    p = rng.dirichlet([1, 1, 1], 50)
+    given = {"classwise": [0, 0.5, 1], "confidence": [0.3, 0.5, 0.9]}
+    stream = tc.stream(("classwise", "confidence"), edges=given).expect(1 << 60)
+    good = p[p.max(axis=1) < 0.9]
+    stream.update(np.zeros(len(good), int), good)
+    before = stream.tally_of(stream.entry("classwise"))
+    assert before.blocks is not None
+    kept = before.blocks.residual.copy()
+    with pytest.raises(ValueError, match="do not cover the report"):
+        stream.update([0, 1], [[0.2, 0.5, 0.3], [0.95, 0.05, 0.0]])
+    after = stream.tally_of(stream.entry("classwise"))
+    assert after.blocks is not None and stream.rows == len(good)
+    np.testing.assert_array_equal(after.blocks.residual, kept)
+
+
+def test_compiled_code_that_cannot_be_kept_is_compiled_anyway(monkeypatch, tmp_path):
+    numba = pytest.importorskip("numba")
+    module = compiled_backend()
+    folder = tmp_path / "kept"
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
+
+    def twice(x):
+        return 2 * x
+
+    entry = module._entry(twice)
+    for place in sorted(folder.rglob("*"), reverse=True):
+        place.rmdir()
+    folder.rmdir()
+    folder.write_text("no folder any more")
+    assert entry(3) == 6
+    space: dict[str, Any] = {}
+    exec("def thrice(x):\n    return 3 * x", space)  # a function of no file, beside which nothing can be kept
+    assert module._entry(space["thrice"])(3) == 9
+
+
+def test_without_numba_everything_is_measured_by_numpy(monkeypatch, rng):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "truecal.backends.numba", raising=False)
+    compiled_backend.cache_clear()
+    try:
+        assert compiled_backend() is None
+        error = tc.ERRORS["binary"]
+        sample = error.read(rng.random(50) < 0.5, rng.random(50))
+        assert error.of(sample, COMPILED) == error.of(sample, PLAIN)
+    finally:
+        compiled_backend.cache_clear()

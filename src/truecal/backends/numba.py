@@ -1,24 +1,27 @@
 """Cell sums in compiled loops, for large samples where numba is installed: the numbers of backends/numpy.py, sooner.
 
-Vocabulary as there. A *bucket* holds reports with the same leading bits, counted from the nearer of 0 and 1: reports in a
-bucket share their exponent, so that sums of their leading digits are exact, and buckets are fine near both ends.
+Vocabulary as there. A *bucket* holds reports with the same leading bits. For quantile bins these are bits of the
+distance to the nearest of 0 and 1: reports in a bucket share their exponent, so that sums of their leading digits are
+exact, and buckets are fine near both ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..core.extras import require
 from ..core.types import Array
-from .numpy import Segments
+from .numpy import IntervalLookup, Segments
 
 numba = require("numba", "fast")
 
 _OCTAVES = 100  # reports below 2^-100 share a bucket
-_BLOCK = 1 << 10  # reports folded at a time
+_BLOCK = 1 << 10  # reports looked at together
+_CHUNK = 1 << 16  # rows of a view whose blocks are summed at a time
 _HALVES = float((1 << 29) + 1)  # parts 53 digits into the leading 24 and the rest (Veltkamp)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -138,7 +141,8 @@ def _frame(column: Array, bits: Array, buckets: int) -> Any:
     The bits of a distance from 0, and those of a distance from 1 counted down from twice the bits of 1/2, never
     decrease with the report.
     """
-    least, most = bits[0], bits[0]
+    least: Any = bits[0]
+    most: Any = bits[0]
     for b in bits:
         least, most = min(least, b), max(most, b)
     ends = np.empty(4, dtype=column.dtype)
@@ -167,7 +171,7 @@ def _place(column: Array, folded: Array, bits: Array, frame: Any, most: int, buc
     kind = bits.dtype.type
     low, shift, twice, last = kind(frame[0]), kind(frame[1]), kind(2 * frame[2]), kind(most - 1)
     for i in range(len(column)):
-        key = max(bits[i], kind(0))  # below 0 or above 1 by a rounding: as 0 and 1
+        key: Any = max(bits[i], kind(0))  # below 0 or above 1 by a rounding: as 0 and 1
         key = twice - key if column[i] >= 0.5 else key
         bucket[i] = min(max((key >> shift) - low, kind(0)), last)
 
@@ -356,3 +360,145 @@ def _add(sums: Array, place: int, value: float, rest: float) -> None:
     back = new - old
     sums[0, place] = new
     sums[1, place] += rest + ((old - (new - back)) + (value - back))
+
+
+def add_blocks(
+    columns: Array, labels: Array, first: int, edges: Array, start: int, residual: Array, loss: Array
+) -> Array:
+    """Sums over fixed intervals of the views in `columns` (V, n), marked as above; row i belongs to block start + i.
+
+    `edges` is (1, m + 1) for all views, or (V, m + 1). Returns count, outcome, residual and residual², (4, V, m); adds
+    residuals to those of each block, `residual` (B, V, m), and residual² to `loss` (B,).
+    """
+    starts, upper, base, shift = _interval_tables(edges.tobytes(), edges.dtype.str, len(edges))
+    whole = np.zeros((4, *residual.shape[1:]))
+    bits = columns.view(f"i{columns.itemsize}")
+    labels = np.ascontiguousarray(labels, dtype=np.int64)
+    _add_blocks(columns, bits, labels, first, starts, upper, base, shift, start, whole, residual, loss)
+    return whole
+
+
+@lru_cache(maxsize=16)
+def _interval_tables(edges: bytes, dtype: str, views: int) -> tuple[Array, Array, int, int]:
+    """Per view the first interval of each bucket of an `IntervalLookup`, and the upper ends of intervals."""
+    several = np.frombuffer(edges, dtype=dtype).reshape(views, -1)
+    lookups = [IntervalLookup(row) for row in several]
+    starts = np.stack([np.append(lookup.first, several.shape[1] - 2) for lookup in lookups]).astype(np.int32)
+    starts[:, 0] = 0  # whatever lies below
+    upper = several[:, 1:].copy()
+    upper[:, -1] = np.inf
+    return starts, upper, lookups[0].base, lookups[0].shift
+
+
+@_entry
+def _add_blocks(
+    columns: Array,
+    bits: Array,
+    labels: Array,
+    first: int,
+    starts: Array,
+    upper: Array,
+    base: int,
+    shift: int,
+    start: int,
+    whole: Array,
+    residual: Array,
+    loss: Array,
+) -> None:
+    """A chunk of rows of one view at a time: intervals in the order of the rows, then sums block by block, which keeps
+    those of a block in cache. Sums over a chunk are short enough to be added up as they stand."""
+    blocks, n = len(residual), columns.shape[1]
+    rows = max(1, _CHUNK // blocks)
+    cells = np.empty((blocks, rows + 16), dtype=np.int32)  # rows of a power of two would share their place in a cache
+    values = np.empty((blocks, rows + 16))
+    sums = np.zeros((upper.shape[1], 2))
+    count = np.zeros(upper.shape[1], dtype=np.int32)
+    for begin in range(0, n, rows * blocks):
+        stop = min(n, begin + rows * blocks)
+        for v in range(len(columns)):
+            at = v if len(upper) > 1 else 0
+            _find_intervals(
+                columns[v, begin:stop],
+                bits[v, begin:stop],
+                labels[begin:stop],
+                first + v,
+                starts[at],
+                upper[at],
+                base,
+                shift,
+                cells,
+                values,
+                whole[1, v],
+            )
+            for b in range(min(blocks, stop - begin)):
+                block = (start + begin + b) % blocks
+                size = (stop - begin - b + blocks - 1) // blocks
+                loss[block] += _add_block(cells[b, :size], values[b, :size], count, sums, residual[block, v])
+            for cell in range(len(count)):
+                whole[0, v, cell] += count[cell]
+                whole[2, v, cell] += sums[cell, 0]
+                whole[3, v, cell] += sums[cell, 1]
+                count[cell], sums[cell, 0], sums[cell, 1] = 0, 0.0, 0.0
+
+
+@_inner
+def _find_intervals(
+    reports: Array,
+    bits: Array,
+    labels: Array,
+    label: int,
+    starts: Array,
+    upper: Array,
+    base: int,
+    shift: int,
+    cells: Array,
+    values: Array,
+    outcome: Array,
+) -> None:
+    """The interval and the residual of each report, row i in block i mod B, and the number of marked ones."""
+    kind = bits.dtype.type
+    last, lowest, away = kind(len(starts) - 2), kind(base), kind(shift)
+    bucket = np.empty(_BLOCK, dtype=np.uint16)
+    b, place = 0, 0
+    for begin in range(0, len(reports), _BLOCK):
+        stop = min(len(reports), begin + _BLOCK)
+        for i in range(begin, stop):
+            bucket[i - begin] = min(max((bits[i] >> away) - lowest, kind(0)), last)
+        for i in range(begin, stop):
+            cell = _interval(reports[i], starts, bucket[i - begin], upper)
+            marked = labels[i] == label
+            if marked:
+                outcome[cell] += 1.0
+            cells[b, place] = cell
+            values[b, place] = reports[i] - np.float64(marked)
+            b += 1
+            if b == len(cells):
+                b, place = 0, place + 1
+
+
+@_inner
+def _interval(report: float, starts: Array, bucket: int, upper: Array) -> int:
+    """The interval of a report in a bucket: one comparison where the bucket holds an edge, a search where several."""
+    low, high = starts[bucket], starts[bucket + 1]
+    if high <= low + 1:
+        return low + (report > upper[low])  # type: ignore[no-any-return]
+    while low < high:
+        middle = (low + high) >> 1
+        if report > upper[middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low  # type: ignore[no-any-return]
+
+
+@_inner
+def _add_block(cells: Array, values: Array, count: Array, sums: Array, residual: Array) -> float:
+    loss = 0.0
+    for i in range(len(cells)):
+        cell, r = cells[i], values[i]
+        count[cell] += np.int32(1)
+        sums[cell, 0] += r
+        sums[cell, 1] += r * r
+        residual[cell] += r
+        loss += r * r
+    return loss

@@ -117,14 +117,19 @@ def in_unit(table: BinTable, sample: Sample) -> BinTable:
     exponent = sample.weight_exponent
     if sample.weights is None or exponent == 0:
         return table
-    if abs(exponent) > 400:
-        raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
+    refuse_unit(sample)
     scaled: dict[str, Any] = {
         name: np.ldexp(getattr(table, name), power * exponent)
         for name, power in _POWERS.items()
         if getattr(table, name) is not None
     }
     return replace(table, totals=table.totals.in_unit(exponent), **scaled)
+
+
+def refuse_unit(sample: Sample) -> None:
+    """Squares of the weights as given must be numbers."""
+    if abs(sample.weight_exponent) > 400:
+        raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
 
 
 def map_tables(

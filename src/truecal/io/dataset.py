@@ -98,14 +98,19 @@ class Dataset:
         mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - begin, "n_rows": stop - start}
         return replace(self, **mine, _dataset=None, _head=None)
 
-    def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
+    def batches(
+        self, rows: int | None = None, every: int = 1, first: int = 0
+    ) -> Iterator[tuple[Predictions, Array | None]]:
         """Checked predictions and weights of some rows after the other; `rows` asks for exactly so many at a time, so
-        that several datasets go in step."""
+        that several datasets go in step. `every` leaves all but every so many-th row aside, where the first row is
+        number `first`."""
         size = rows or self.batch_rows
         start = 0
         for batch in _of_size(self._record_batches(size), size) if rows else self._record_batches(size):
+            chosen = range(-(first + start) % every, len(batch), every)
             try:
-                yield self.judged(batch)
+                if chosen:
+                    yield self.judged(batch) if every == 1 else self._judged_some(batch, chosen)
             except FileError as error:
                 if not start:
                     raise
@@ -113,6 +118,14 @@ class Dataset:
             start += len(batch)
         if start != self.n_rows:
             raise failure(self.path, f"expected {self.n_rows} rows, found {start}")
+
+    def _judged_some(self, batch: Any, chosen: range) -> tuple[Predictions, Array | None]:
+        try:
+            places = need("pyarrow", "cli", "tables").array(np.arange(chosen.start, chosen.stop, chosen.step))
+            return self.judged(batch.take(places))
+        except FileError:
+            self.judged(batch)  # what is wrong is said of a row of the table
+            raise
 
     @property
     def batch_rows(self) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import numpy as np
 
@@ -31,8 +32,9 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
     "binary": ("binary", "confidence_l1"),
     "top_label": ("top_label", "top_label_l1"),
 }
-SKETCHED = 1 << 20
-"""About so many rows are sketched, spread evenly over the table: more would not move the edges visibly."""
+SKETCHED = 1 << 18
+"""About so many rows are sketched, spread evenly over the table, whatever they hold: more would not move the edges
+visibly, as sketches round them by as much."""
 
 SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
 
@@ -60,7 +62,7 @@ def run_streams(
     progress: Progress | None = None,
 ) -> tuple[list[Stream], tuple[str, ...]]:
     """A stream of each table and notes on how they were read. `one_pass` takes bins of equal width; quantile bins cost
-    a first pass, over about a million rows of predictions spread evenly over the table."""
+    a first pass, over about a quarter of a million rows of predictions spread evenly over the table."""
     rows = {dataset.n_rows for dataset in datasets}
     if len(rows) > 1:
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
@@ -72,7 +74,7 @@ def run_streams(
     ]
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
-        observe_rows(streams, run.counted(0, 2), sketch_step(run.n_rows))
+        observe_rows(streams, replace(run, every=sketch_step(run.n_rows)).counted(0, 2))
         for stream in streams:
             stream.freeze(run.n_rows)
     count_rows(streams, run.counted(passes - 1, passes))
@@ -120,7 +122,7 @@ def new_stream(
     if n_rows is None:
         return Stream(tuple(entries), blocks, None, 1)
     views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
-    return Stream(at_rows(entries, n_rows, views), blocks, None, 1)
+    return Stream(at_rows(entries, n_rows, views), blocks, None, 1).expect(n_rows)
 
 
 def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
@@ -145,20 +147,28 @@ def agreeing(batch: Batch) -> Batch:
     return tuple((read, weights) for read in check_same_samples([read for read, _ in batch]))
 
 
+@final
+@dataclass(frozen=True, eq=False)
 class Run:
-    """The passes over tables of the same rows, in step."""
+    """A pass over tables of the same rows, in step; over every so many-th row alone, the first being number `first`."""
 
-    def __init__(self, datasets: tuple[Dataset, ...], progress: Progress | None = None, began: float = 0.0) -> None:
-        self.datasets, self.progress, self.began = datasets, progress, began
-        self.n_rows = datasets[0].n_rows
+    datasets: tuple[Dataset, ...]
+    progress: Progress | None = None
+    began: float = 0.0
+    every: int = 1
+    first: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        return self.datasets[0].n_rows
 
     def batches(self) -> Iterator[Batch]:
         """Batches of all tables, held against each other where there are several."""
         if len(self.datasets) == 1:
-            yield from ((one,) for one in self.datasets[0].batches())
+            yield from ((one,) for one in self.datasets[0].batches(None, self.every, self.first))
             return
         size = min(dataset.batch_rows for dataset in self.datasets)
-        for batch in zip(*(dataset.batches(rows=size) for dataset in self.datasets), strict=True):
+        for batch in zip(*(dataset.batches(size, self.every, self.first) for dataset in self.datasets), strict=True):
             yield agreeing(batch)
 
     def counted(self, done: int, passes: int) -> Iterator[tuple[int, Batch]]:
@@ -176,9 +186,9 @@ class Run:
                 return
             yield start, batch
             read = batch[0][0]
-            start += read.n_rows or read.n
+            start += self.every * (read.n_rows or read.n)
             if self.progress is not None:
-                self.progress((done + start / self.n_rows) / passes)
+                self.progress((done + min(1.0, start / self.n_rows)) / passes)
 
     def notes(self, passes: int) -> tuple[str, ...]:
         seconds = time.perf_counter() - self.began
