@@ -19,9 +19,10 @@ from .numpy import IntervalLookup, Segments
 
 numba = require("numba", "fast")
 
-_OCTAVES = 100  # reports below 2^-100 share a bucket
+_NEAREST_0, _NEAREST_1 = 2.0**-100, 2.0**-54  # reports nearer than this share a bucket
 _BLOCK = 1 << 10  # reports looked at together
 _CHUNK = 1 << 16  # rows of a view whose blocks are summed at a time
+_FAR = 1 << 62  # more than rows
 _HALVES = float((1 << 29) + 1)  # parts 53 digits into the leading 24 and the rest (Veltkamp)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -70,7 +71,7 @@ def column_segments(
         np.ascontiguousarray(cuts, dtype=np.int64),
         ties == "together",
         squares,
-        1 << (12 if len(cuts) <= 64 else 14 if len(cuts) <= 1024 else 16),
+        1 << (12 if len(cuts) <= 64 else 15 if len(cuts) <= 1024 else 16),
         sums,
         blocks,
     )
@@ -145,20 +146,18 @@ def _frame(column: Array, bits: Array, buckets: int) -> Any:
     most: Any = bits[0]
     for b in bits:
         least, most = min(least, b), max(most, b)
-    ends = np.empty(4, dtype=column.dtype)
-    folded = np.empty(4, dtype=column.dtype)
+    ends = np.empty(5, dtype=column.dtype)
     ends.view(bits.dtype)[0], ends.view(bits.dtype)[1] = max(least, 0), max(most, 0)
-    ends[2], ends[3] = 0.5, 2.0**-_OCTAVES
+    ends[2], ends[3], ends[4] = 0.5, _NEAREST_0, _NEAREST_1
+    folded = np.empty(5, dtype=column.dtype)
     _fold(ends, folded)
-    whole = folded.view(bits.dtype)
-    middle = np.int64(whole[2])
-    low, high = np.int64(whole[0]), np.int64(whole[1])
-    if ends[0] >= 0.5:
-        low = 2 * middle - low
-    if ends[1] >= 0.5:
-        high = 2 * middle - max(high, 0)
-    if high > whole[3]:
-        low = max(low, np.int64(whole[3]))
+    keys: Any = folded.view(bits.dtype).astype(np.int64)
+    low, high, middle, nearest_0, nearest_1 = keys[0], keys[1], keys[2], keys[3], keys[4]
+    low = 2 * middle - low if ends[0] >= 0.5 else low
+    high = 2 * middle - high if ends[1] >= 0.5 else high
+    if high > nearest_0:
+        low = max(low, nearest_0)
+    high = min(high, 2 * middle - nearest_1)
     shift = 0
     while (high >> shift) - (low >> shift) >= buckets:
         shift += 1
@@ -183,7 +182,7 @@ def _buckets(
     """The bucket of each report; and for each bucket the number of its reports, the sums of the leading and of the last
     digits of their distances, and with squares the same of residual²."""
     count = np.zeros(buckets, dtype=np.int32)
-    totals = np.zeros((4, buckets))
+    totals = np.zeros((4 if squares else 2, buckets))
     folded = np.empty(_BLOCK, dtype=column.dtype)
     whole = folded.view(bits.dtype)
     for start in range(0, len(column), _BLOCK):
@@ -222,8 +221,9 @@ def _split_buckets(
 ) -> Any:
     """The buckets with a cut inside: where each starts (−1: no cut), its reports in order, and those with outcomes
     as their last bit."""
-    starts, split = np.full(len(count), -1, dtype=np.int64), np.zeros(len(count), dtype=np.bool_)
-    before, size, e = 0, 0, 0
+    starts, split = np.full(len(count), -1, dtype=np.int32), np.zeros(len(count), dtype=np.bool_)
+    every = np.empty(min(len(cuts), len(count)), dtype=np.int32)  # those buckets
+    before, size, e, number = 0, 0, 0, 0
     for b in range(len(count)):
         while e < len(cuts) and cuts[e] <= before:
             e += 1
@@ -231,23 +231,34 @@ def _split_buckets(
         if e < len(cuts) and cuts[e] < before:
             starts[b], split[b] = size, True
             size += count[b]
+            every[number] = b
+            number += 1
     ordered = np.zeros(size + 1, dtype=column.dtype)
     whole = ordered.view(bits.dtype)
     ordered[size] = -ordered[size]  # -0.0: below it, the larger the bits, the smaller the report
     least = np.int64(whole[size])
     packed, place = np.empty(size, dtype=np.int64), starts.copy()
-    for i in range(len(column)):
-        if split[bucket[i]]:
-            key = np.int64(bits[i])
-            packed[place[bucket[i]]] = 2 * (key if key >= 0 else least - key - 1) + (labels[i] == label)
-            place[bucket[i]] += 1
-    for b in range(len(count)):
-        if starts[b] >= 0:
-            _sort(packed[starts[b] : starts[b] + count[b]])
+    for i in _chosen(split, bucket, size):
+        key = np.int64(bits[i])
+        packed[place[bucket[i]]] = 2 * (key if key >= 0 else least - key - 1) + (labels[i] == label)
+        place[bucket[i]] += 1
+    for b in every[:number]:
+        _sort(packed[starts[b] : starts[b] + count[b]])
     for i in range(size):
         key = packed[i] >> 1
         whole[i] = key if key >= 0 else least - key - 1
     return starts, ordered, packed
+
+
+@_inner
+def _chosen(split: Array, bucket: Array, size: int) -> Array:
+    """The rows in buckets that are split: every row is written down, and only those stay (no branch to guess)."""
+    rows = np.empty(size + 1, dtype=np.int32)
+    place = 0
+    for i in range(len(bucket)):
+        rows[place] = i
+        place += split[bucket[i]]
+    return rows[:size]
 
 
 @_inner
@@ -282,23 +293,32 @@ def _assemble(
 ) -> None:
     """From buckets to segments: whole buckets enter as sums, divided ones report by report."""
     parts = np.zeros((5, len(cuts) + 1))  # above 1/2, distance, residual², and what rounding took from the last two
-    before, e = 0, 0
-    for b in range(len(count)):
-        if count[b] == 0:
-            continue
+    before, e, b = 0, 0, 0
+    while b < len(count):
         while e < len(cuts) and cuts[e] <= before:
             e += 1
         if starts[b] >= 0:
             here = slice(starts[b], starts[b] + count[b])
             e = _spread(ordered[here], packed[here], b >= half, before, e, cuts, together, sums, blocks, parts)
-        else:
+            before += count[b]
+            b += 1
+            continue
+        stop = cuts[e] if e < len(cuts) else _FAR
+        rows, marked, above, total, lost = 0, 0, 0, 0.0, 0.0
+        while b < len(count) and starts[b] < 0 and before + rows < stop:
             sign = -1 if b >= half else 1
-            sums[0, e] += count[b]
-            sums[1, e] += marks[b]
-            parts[0, e] += count[b] * (b >= half)
-            _add(parts[1::2], e, sign * totals[0, b], sign * totals[1, b])
-            _add(parts[2::2], e, totals[2, b], totals[3, b])
-        before += count[b]
+            rows += count[b]
+            marked += marks[b]
+            above += count[b] if b >= half else 0
+            total, lost = _two_sum(total, lost + sign * totals[1, b], sign * totals[0, b])
+            if len(sums) == 4:
+                _add(parts, 2, e, totals[2, b], totals[3, b])
+            b += 1
+        before += rows
+        sums[0, e] += rows
+        sums[1, e] += marked
+        parts[0, e] += above
+        _add(parts, 1, e, total, lost)
     for e in range(len(cuts) + 1):
         sums[2, e] = parts[1, e] + ((parts[0, e] - sums[1, e]) + parts[3, e])
         if len(sums) == 4:
@@ -327,9 +347,18 @@ def _spread(
             stop += 1
         size = stop - begin
         distance = u - 1 if above else u
-        squares = (marked * (u - 1) ** 2 + (size - marked) * u**2) / size
+        squares = (marked * (u - 1) ** 2 + (size - marked) * u**2) / size if len(sums) == 4 else 0.0
         while e < len(cuts) and cuts[e] <= before + begin:
             e += 1
+        if size == 1:
+            sums[0, e] += 1
+            sums[1, e] += marked
+            parts[0, e] += above
+            _add(parts, 1, e, distance, 0.0)
+            if len(sums) == 4:
+                _add(parts, 2, e, squares, 0.0)
+            begin = stop
+            continue
         place = begin
         while place < stop:
             cut = stop
@@ -339,8 +368,8 @@ def _spread(
             sums[0, e] += rows
             sums[1, e] += marked * rows / size
             parts[0, e] += rows * above
-            _add(parts[1::2], e, rows * distance, 0.0)
-            _add(parts[2::2], e, rows * squares, 0.0)
+            _add(parts, 1, e, rows * distance, 0.0)
+            _add(parts, 2, e, rows * squares, 0.0)
             place = cut
             while e < len(cuts) and cuts[e] < before + stop and (together or cuts[e] == before + place):
                 if together:
@@ -353,13 +382,17 @@ def _spread(
 
 
 @_inner
-def _add(sums: Array, place: int, value: float, rest: float) -> None:
-    """Add value + rest to a sum that is kept with what rounding took from it (Knuth's two-sum)."""
-    old = sums[0, place]
-    new = old + value
-    back = new - old
-    sums[0, place] = new
-    sums[1, place] += rest + ((old - (new - back)) + (value - back))
+def _add(parts: Array, which: int, e: int, value: float, rest: float) -> None:
+    """Add value + rest to a sum, and what rounding takes from it to the one two rows below."""
+    parts[which, e], parts[which + 2, e] = _two_sum(parts[which, e], parts[which + 2, e] + rest, value)
+
+
+@_inner
+def _two_sum(total: float, lost: float, value: float) -> Any:
+    """total + value, and `lost` with what rounding takes from it (Knuth)."""
+    new = total + value
+    back = new - total
+    return new, lost + ((total - (new - back)) + (value - back))
 
 
 def add_blocks(
