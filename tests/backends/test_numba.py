@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -40,8 +41,9 @@ def reports(rng: np.random.Generator, kind: str, n: int) -> Any:
 KINDS = ("tied", "generic", "vertex", "crowded", "sharp", "tiny", "rounded")
 
 
-def assert_same_tables(sample: Any, rule: Any, ties: str) -> None:
-    compiled, plain = (whole_tables(sample, rule, ties, dispatch=way) for way in (COMPILED, PLAIN))
+def assert_same_tables(sample: Any, rule: Any, ties: str, **sizes: int) -> None:
+    ways = (replace(way, **sizes) for way in (COMPILED, PLAIN))
+    compiled, plain = (whole_tables(sample, rule, ties, dispatch=way) for way in ways)
     for fast, slow in zip(compiled, plain, strict=True):
         np.testing.assert_array_equal(fast.count, slow.count)
         for name in FIELDS:
@@ -78,6 +80,26 @@ def test_quantile_bins_of_one_view(seed, n, kind, counts, ties, dtype):
     rng = np.random.default_rng(seed)
     u, y = reports(rng, kind, n).astype(dtype), rng.random(n) < rng.choice([0.0, 0.1, 0.5, 0.95, 1.0])
     assert_same_tables(tc.Binary().sample(y, u), tc.Quantile(tuple(counts)), ties)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 60),
+    st.integers(2, 40),
+    st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([0.02, 0.5]),
+)
+def test_intervals_of_every_class(seed, n, k, counts, dtype, sharp):
+    """Reports on the edges, and nearly certain ones, whose digits must stay; threads share the rows."""
+    rng = np.random.default_rng(seed)
+    m = counts[0]
+    p = rng.multinomial(m, np.full(k, 1 / k), size=n) / m if seed % 2 else rng.dirichlet(np.full(k, sharp), n)
+    p = np.asarray(p.astype(dtype), order=rng.choice(["C", "F"]))
+    y = np.where(rng.random(n) < 0.8, p.argmax(axis=1), rng.integers(0, k, n))
+    sample, rule = tc.Classwise().sample(y, p), tc.EqualWidth(tuple(counts))
+    assert_same_tables(sample, rule, "together", parallel_views=0)
 
 
 @pytest.mark.parametrize("values", [(0.3,), (0.1, 0.3, 0.7), tuple(j / 20 for j in range(21)), (1 - 1e-9, 0.3)])

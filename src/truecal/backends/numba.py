@@ -395,6 +395,79 @@ def _two_sum(total: float, lost: float, value: float) -> Any:
     return new, lost + ((total - (new - back)) + (value - back))
 
 
+def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
+    """`fixed_cells` of backends/numpy.py: few entries of a row exceed the first inner edge, the others are summed as
+    they stand."""
+    n, k = matrix.shape
+    sums = np.zeros((5, k, len(edges) - 1))  # count, outcome, residual, its last digits, residual²
+    low = np.zeros((3, k))  # the same of small entries: leading and last digits, and squares
+    inner = np.append(edges[1:-1], edges.dtype.type(np.inf))
+    step = max(1, _CHUNK // k)
+    for start in range(0, n, step):
+        block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
+        _fixed_cells(
+            block, np.ascontiguousarray(labels[start : start + step], dtype=np.int64), inner, squares, sums, low
+        )
+    sums[0, :, 0] += n - sums[0].sum(axis=1)
+    for place, part in zip((2, 3, 4), low, strict=True):
+        sums[place, :, 0] += part
+    count, outcome, residual, rest, own = sums
+    return (count, outcome, residual + rest, own) if squares else (count, outcome, residual + rest)
+
+
+@_entry
+def _fixed_cells(block: Array, labels: Array, inner: Array, squares: bool, sums: Array, low: Array) -> None:
+    for i in range(len(block)):
+        own = labels[i]
+        _add_entries(block[i], 0, own, inner, squares, sums, low)
+        _add_entries(block[i], own + 1, block.shape[1], inner, squares, sums, low)
+        cell = _search(block[i, own], inner)
+        residual = np.float64(block[i, own]) - 1
+        sums[0, own, cell] += 1.0 if cell else 0.0
+        sums[1, own, cell] += 1.0
+        _add_digits(sums[2:4, own], cell, residual)
+        sums[4, own, cell] += residual * residual
+
+
+@_inner
+def _add_entries(row: Array, begin: int, end: int, inner: Array, squares: bool, sums: Array, low: Array) -> None:
+    """Entries of classes that did not come."""
+    first = inner[0]
+    if row.itemsize == 4:  # at most 24 digits: leading ones only
+        for j in range(begin, end):
+            low[0, j] += np.float64(row[j]) if row[j] <= first else 0.0
+    else:
+        for j in range(begin, end):
+            value = np.float64(row[j]) if row[j] <= first else 0.0
+            scaled = value * _HALVES
+            leading = scaled - (scaled - value)
+            low[0, j] += leading
+            low[1, j] += value - leading
+    if squares:
+        for j in range(begin, end):
+            value = np.float64(row[j]) if row[j] <= first else 0.0
+            low[2, j] += value * value
+    for j in range(begin, end):
+        if row[j] > first:
+            cell = _search(row[j], inner)
+            sums[0, j, cell] += 1.0
+            _add_digits(sums[2:4, j], cell, np.float64(row[j]))
+            sums[4, j, cell] += np.float64(row[j]) ** 2
+
+
+@_inner
+def _search(report: float, inner: Array) -> int:
+    """The interval of a report among those that end at `inner`."""
+    low, high = 0, len(inner) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if report > inner[middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def add_blocks(
     columns: Array, labels: Array, first: int, edges: Array, start: int, residual: Array, loss: Array
 ) -> Array:

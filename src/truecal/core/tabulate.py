@@ -284,9 +284,9 @@ class _Builder:
             parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
         else:
             shares = kernels.row_shares(sample.rows, self.dispatch.threads)
+            fixed_cells = kernels.fixed_cells if self.compiled is None else self.compiled.fixed_cells
             with ThreadPoolExecutor(len(shares)) as pool:
-                work = pool.map(lambda s: kernels.fixed_cells(reports[s], marks[s], union, self.squares), shares)
-                parts = list(work)
+                parts = list(pool.map(lambda s: fixed_cells(reports[s], marks[s], union, self.squares), shares))
         return self._interval_tables(union, [np.sum(part, axis=0) for part in zip(*parts, strict=True)])
 
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
