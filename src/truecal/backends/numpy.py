@@ -366,8 +366,10 @@ def bucketed_segments(
     split = np.zeros(len(count), dtype=np.bool_)
     split[home] = True
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
-    rows = split[bucket]
+    rows = split.take(bucket)
     del bucket
+    if 8 * np.count_nonzero(rows) < len(rows):  # their places take no more memory, and less time
+        rows = np.flatnonzero(rows)
     chosen, chosen_marks = values[rows], marks[rows]
     complement = bool(2 * np.count_nonzero(chosen_marks) > len(chosen))
     marked = chosen[~chosen_marks if complement else chosen_marks]
