@@ -21,7 +21,9 @@ numba = require("numba", "fast")
 
 _NEAREST_0, _NEAREST_1 = 2.0**-100, 2.0**-54  # reports nearer than this share a bucket
 _BLOCK = 1 << 10  # reports looked at together
-_CHUNK = 1 << 16  # rows of a view whose blocks are summed at a time
+_CHUNK = 1 << 15  # rows of a view whose blocks are summed at a time
+_ENTRIES = 1 << 18  # entries of a matrix that are copied at a time
+_LOW_HALF = (1 << 32) - 1
 _FAR = 1 << 62  # more than rows
 _HALVES = float((1 << 29) + 1)  # parts 53 digits into the leading 24 and the rest (Veltkamp)
 
@@ -402,7 +404,7 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = Fals
     sums = np.zeros((5, k, len(edges) - 1))  # count, outcome, residual, its last digits, residual²
     low = np.zeros((3, k))  # the same of small entries: leading and last digits, and squares
     inner = np.append(edges[1:-1], edges.dtype.type(np.inf))
-    step = max(1, _CHUNK // k)
+    step = max(1, _ENTRIES // k)
     for start in range(0, n, step):
         block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
         _fixed_cells(
@@ -513,35 +515,35 @@ def _add_blocks(
 ) -> None:
     """A chunk of rows of one view at a time: intervals in the order of the rows, then sums block by block, which keeps
     those of a block in cache. Sums over a chunk are short enough to be added up as they stand."""
-    blocks, n = len(residual), columns.shape[1]
+    blocks, n, cells = residual.shape[0], columns.shape[1], residual.shape[2]
     rows = max(1, _CHUNK // blocks)
-    cells = np.empty((blocks, rows + 16), dtype=np.int32)  # rows of a power of two would share their place in a cache
+    codes = np.empty((blocks, rows + 16), dtype=np.uint32)  # rows of a power of two would share their place in a cache
     values = np.empty((blocks, rows + 16))
-    sums = np.zeros((upper.shape[1], 2))
-    count = np.zeros(upper.shape[1], dtype=np.int32)
-    for begin in range(0, n, rows * blocks):
-        stop = min(n, begin + rows * blocks)
-        for v in range(len(columns)):
-            at = v if len(upper) > 1 else 0
+    count, sums = np.zeros(cells, dtype=np.int64), np.zeros((cells, 2))
+    for v in range(len(columns)):
+        at = v if len(upper) > 1 else 0
+        for begin in range(0, n, rows * blocks):
+            stop = min(n, begin + rows * blocks)
+            here = slice(begin, stop)
             _find_intervals(
-                columns[v, begin:stop],
-                bits[v, begin:stop],
-                labels[begin:stop],
+                columns[v, here],
+                bits[v, here],
+                labels[here],
                 first + v,
                 starts[at],
                 upper[at],
                 base,
                 shift,
-                cells,
+                codes,
                 values,
-                whole[1, v],
             )
             for b in range(min(blocks, stop - begin)):
                 block = (start + begin + b) % blocks
                 size = (stop - begin - b + blocks - 1) // blocks
-                loss[block] += _add_block(cells[b, :size], values[b, :size], count, sums, residual[block, v])
-            for cell in range(len(count)):
-                whole[0, v, cell] += count[cell]
+                loss[block] += _add_block(codes[b, :size], values[b, :size], count, sums, residual[block, v])
+            for cell in range(cells):
+                whole[0, v, cell] += count[cell] & _LOW_HALF
+                whole[1, v, cell] += count[cell] >> 32
                 whole[2, v, cell] += sums[cell, 0]
                 whole[3, v, cell] += sums[cell, 1]
                 count[cell], sums[cell, 0], sums[cell, 1] = 0, 0.0, 0.0
@@ -557,11 +559,10 @@ def _find_intervals(
     upper: Array,
     base: int,
     shift: int,
-    cells: Array,
+    codes: Array,
     values: Array,
-    outcome: Array,
 ) -> None:
-    """The interval and the residual of each report, row i in block i mod B, and the number of marked ones."""
+    """Twice the interval of each report, plus its outcome, and its residual; row i goes to block i mod B."""
     kind = bits.dtype.type
     last, lowest, away = kind(len(starts) - 2), kind(base), kind(shift)
     bucket = np.empty(_BLOCK, dtype=np.uint16)
@@ -571,14 +572,11 @@ def _find_intervals(
         for i in range(begin, stop):
             bucket[i - begin] = min(max((bits[i] >> away) - lowest, kind(0)), last)
         for i in range(begin, stop):
-            cell = _interval(reports[i], starts, bucket[i - begin], upper)
             marked = labels[i] == label
-            if marked:
-                outcome[cell] += 1.0
-            cells[b, place] = cell
+            codes[b, place] = 2 * _interval(reports[i], starts, bucket[i - begin], upper) + marked
             values[b, place] = reports[i] - np.float64(marked)
             b += 1
-            if b == len(cells):
+            if b == len(codes):
                 b, place = 0, place + 1
 
 
@@ -598,11 +596,12 @@ def _interval(report: float, starts: Array, bucket: int, upper: Array) -> int:
 
 
 @_inner
-def _add_block(cells: Array, values: Array, count: Array, sums: Array, residual: Array) -> float:
+def _add_block(codes: Array, values: Array, count: Array, sums: Array, residual: Array) -> float:
+    """Add the rows of a block to the sums of their cells; marked ones are counted in the upper half of a number."""
     loss = 0.0
-    for i in range(len(cells)):
-        cell, r = cells[i], values[i]
-        count[cell] += np.int32(1)
+    for i in range(len(codes)):
+        cell, r = codes[i] >> 1, values[i]
+        count[cell] += np.int64(1) + (np.int64(codes[i] & 1) << 32)
         sums[cell, 0] += r
         sums[cell, 1] += r * r
         residual[cell] += r
