@@ -366,7 +366,7 @@ def bucketed_segments(
     split = np.zeros(len(count), dtype=np.bool_)
     split[home] = True
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
-    rows = split.take(bucket)
+    rows: Array = split.take(bucket)
     del bucket
     if 8 * np.count_nonzero(rows) < len(rows):  # their places take no more memory, and less time
         rows = np.flatnonzero(rows)
