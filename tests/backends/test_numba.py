@@ -178,6 +178,20 @@ def test_a_stream_in_chunks(rng):
     np.testing.assert_allclose(mine.blocks.residual, theirs.blocks.residual, atol=1e-10)
 
 
+def test_threads_share_the_classes_of_a_batch(rng):
+    n, k = 70_000, 5
+    p = rng.dirichlet(np.ones(k), n).astype(np.float32)
+    y = rng.integers(0, k, n)
+    for rule in (tc.EqualWidth(7), tc.Edges(np.sort(np.column_stack([np.zeros(k), rng.random((k, 9)), np.ones(k)])))):
+        fast, plain = (streamed(y, p, rule, [1000], rows) for rows in (1 << 60, 0))
+        mine, theirs = (stream.tally_of(stream.entries[0]) for stream in (fast, plain))
+        np.testing.assert_array_equal(mine.table.count, theirs.table.count)
+        np.testing.assert_allclose(mine.whole().residual, theirs.whole().residual, rtol=1e-12, atol=1e-10)
+        assert mine.blocks is not None and theirs.blocks is not None
+        np.testing.assert_allclose(mine.blocks.residual, theirs.blocks.residual, atol=1e-10)
+        np.testing.assert_allclose(mine.blocks.sums, theirs.blocks.sums, rtol=1e-12)
+
+
 def test_a_refused_batch_leaves_no_trace_of_any_error(rng):
     """The last of several edges does not cover it; the first have not counted it."""
     p = rng.dirichlet([1, 1, 1], 50)

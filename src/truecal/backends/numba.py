@@ -471,22 +471,31 @@ def _search(report: float, inner: Array) -> int:
 
 
 def add_blocks(
-    columns: Array, labels: Array, first: int, edges: Array, start: int, residual: Array, loss: Array
+    columns: Array,
+    labels: Array,
+    first: int,
+    edges: Array,
+    start: int,
+    views: slice,
+    residual: Array,
+    loss: Array,
 ) -> Array:
-    """Sums over fixed intervals of the views in `columns` (V, n), marked as above; row i belongs to block start + i.
+    """Sums over fixed intervals of some of the views in `columns` (V, n), of which row v is marked where the label is
+    first + v; row i belongs to block start + i.
 
-    `edges` is (1, m + 1) for all views, or (V, m + 1). Returns count, outcome, residual and residual², (4, V, m); adds
-    residuals to those of each block, `residual` (B, V, m), and residual² to `loss` (B,).
+    `edges` is (1, m + 1), or has a row for each of those views. Returns their count, outcome, residual and residual²,
+    (4, views, m); adds residuals to those of each block, `residual` (B, V, m), and residual² to `loss` (B,).
     """
     starts, upper, base, shift = _interval_tables(edges.tobytes(), edges.dtype.str, len(edges))
-    whole = np.zeros((4, *residual.shape[1:]))
+    whole = np.zeros((4, views.stop - views.start, residual.shape[2]))
     bits = columns.view(f"i{columns.itemsize}")
     labels = np.ascontiguousarray(labels, dtype=np.int64)
-    _add_blocks(columns, bits, labels, first, starts, upper, base, shift, start, whole, residual, loss)
+    begin = views.start
+    _add_blocks(columns, bits, labels, first, begin, starts, upper, base, shift, start, whole, residual, loss)
     return whole
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _interval_tables(edges: bytes, dtype: str, views: int) -> tuple[Array, Array, int, int]:
     """Per view the first interval of each bucket of an `IntervalLookup`, and the upper ends of intervals."""
     several = np.frombuffer(edges, dtype=dtype).reshape(views, -1)
@@ -504,6 +513,7 @@ def _add_blocks(
     bits: Array,
     labels: Array,
     first: int,
+    first_view: int,
     starts: Array,
     upper: Array,
     base: int,
@@ -520,8 +530,8 @@ def _add_blocks(
     codes = np.empty((blocks, rows + 16), dtype=np.uint32)  # rows of a power of two would share their place in a cache
     values = np.empty((blocks, rows + 16))
     count, sums = np.zeros(cells, dtype=np.int64), np.zeros((cells, 2))
-    for v in range(len(columns)):
-        at = v if len(upper) > 1 else 0
+    for place in range(whole.shape[1]):
+        v, at = first_view + place, place if len(upper) > 1 else 0
         for begin in range(0, n, rows * blocks):
             stop = min(n, begin + rows * blocks)
             here = slice(begin, stop)
@@ -542,10 +552,10 @@ def _add_blocks(
                 size = (stop - begin - b + blocks - 1) // blocks
                 loss[block] += _add_block(codes[b, :size], values[b, :size], count, sums, residual[block, v])
             for cell in range(cells):
-                whole[0, v, cell] += count[cell] & _LOW_HALF
-                whole[1, v, cell] += count[cell] >> 32
-                whole[2, v, cell] += sums[cell, 0]
-                whole[3, v, cell] += sums[cell, 1]
+                whole[0, place, cell] += count[cell] & _LOW_HALF
+                whole[1, place, cell] += count[cell] >> 32
+                whole[2, place, cell] += sums[cell, 0]
+                whole[3, place, cell] += sums[cell, 1]
                 count[cell], sums[cell, 0], sums[cell, 1] = 0, 0.0, 0.0
 
 

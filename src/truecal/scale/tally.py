@@ -7,6 +7,7 @@ stream over all rows, however the rows were divided.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, final
@@ -25,6 +26,7 @@ from ..core.types import Array
 SUMS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
 TOTALS = ("weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
 BLOCK_SUMS = ("weight", "wrong", "loss")
+_SHARED = 1 << 18  # reports that are worth several threads
 _ROWS = 1 << 16  # at a time: they stay in cache, and their residuals may be added up as they stand
 
 
@@ -165,9 +167,18 @@ def _add_compiled(module: Any, sample: Sample, rule: BinningRule, edges: Array, 
     if columns.dtype != edges.dtype or not columns.flags.c_contiguous:
         columns = kernels.transposed_tile(reports, slice(0, sample.views), edges.dtype)
     first = 0 if sample.reports.ndim == 2 else 1  # bools are labels 0 and 1
-    loss = kept.sums[BLOCK_SUMS.index("loss")]
-    found: Array = module.add_blocks(columns, sample.marks, first, np.atleast_2d(edges), start, kept.residual, loss)
-    return found
+
+    def add(views: slice) -> tuple[Array, Array]:
+        loss = np.zeros(len(kept.residual))
+        own = edges[views] if edges.ndim == 2 else edges[None]
+        whole = module.add_blocks(columns, sample.marks, first, own, start, views, kept.residual, loss)
+        return whole, loss
+
+    threads = min(kernels.THREADS, sample.views) if columns.size >= _SHARED else 1
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(add, kernels.row_shares(sample.views, threads)))
+    kept.sums[BLOCK_SUMS.index("loss")] += sum(loss for _, loss in found)
+    return np.concatenate([whole for whole, _ in found], axis=1)
 
 
 def _add_plainly(sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, start: int) -> Array:
