@@ -45,8 +45,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# make bench SIZE=--small: few rows, to see that everything runs.
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(SIZE)
 
 # Metrics of other libraries, in environments of their own: docs/audit.md and the results behind it.
 audit: $(VENV)/.dev

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 
-SCRIPTS = ("core", "inference", "calibration", "monitor", "recalibration", "scale", "cluster")
+SCRIPTS = ("peers", "core", "inference", "calibration", "monitor", "recalibration", "scale", "cluster")
 
 if __name__ == "__main__":
     for name in SCRIPTS:

@@ -3,24 +3,30 @@
     python -m benchmarks.cluster            # some minutes; run it on a quiet machine with two cores or more
     python -m benchmarks.cluster --small
 
-The rows are made by the workers themselves, so that no disk and no network is in the way: what is timed is drawing,
-sketching and counting. Both clusters are up before the clock starts and take turns. Beside wall-clock times stand the
-processor seconds of the workers, which other work on the machine changes little: those of one worker over those of the
-busier of two are the speed-up that two free cores would show, but for what the scheduler takes.
+Parquet files are written first and read from the system's cache: decoding, checking, sketching and counting them is
+what is timed. Both clusters are up before the clock starts. Plain processes without Dask that do the same work on the
+same partitions, each its share and nothing merged, take turns with them: what two of those reach over one is what two
+cores can give at all. Beside wall-clock times stand processor seconds, which other work on the machine changes less:
+those of one process over those of the busier of two are the speed-up that two free cores would show.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import pickle
 import statistics
+import tempfile
 import time
-from typing import Any
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 CLASSES = 10
+BINS = 100
 ROUNDS = 3
 ACCURACIES = (200, 1000, 4000, 16000)
 
@@ -34,15 +40,84 @@ def block(rows: int, seed: int) -> tuple[Any, Any]:
     return came, proba
 
 
-def arrays(rows: int, chunk: int) -> tuple[Any, Any]:
-    """The same rows as Dask arrays whose chunks are made where they are needed."""
-    import dask
-    import dask.array as da
+def write(folder: Path, rows: int, files: int = 8) -> None:
+    """Parquet files of (label, probabilities), of two partitions each."""
+    import pyarrow as pa
+    from pyarrow import parquet
 
-    pieces = [dask.delayed(block)(chunk, seed) for seed in range(rows // chunk)]
-    labels = [da.from_delayed(piece[0], (chunk,), int) for piece in pieces]
-    proba = [da.from_delayed(piece[1], (chunk, CLASSES), np.float32) for piece in pieces]
-    return da.concatenate(labels), da.concatenate(proba)
+    each = rows // files
+    for i in range(files):
+        y, p = block(each, i)
+        columns = {"label": y.astype(np.int32), **{f"prob_{j}": np.ascontiguousarray(p[:, j]) for j in range(CLASSES)}}
+        parquet.write_table(pa.table(columns), folder / f"part-{i}.parquet", row_group_size=each // 2)
+
+
+class Used(NamedTuple):
+    """Seconds by the clock, and processor seconds of each process."""
+
+    wall: float
+    busy: list[float]
+    parts: dict[str, float]
+    """Processor seconds of all processes together, by what they did."""
+
+
+def plain(folder: str, part_rows: int, share: int, of: int, ready: Any, results: Any) -> None:
+    """One of `of` processes: both passes over every `of`-th partition; then what reading them once takes."""
+    from truecal.scale.files import Run, new_stream, sketch_step
+    from truecal.scale.partitions import file_work
+
+    work = file_work([folder], None, part_rows, {})
+    mine, step = work.partitions[share::of], sketch_step(work.n_rows or 1)
+
+    def sketch(parts: Any) -> Any:
+        stream = new_stream(work.heads[0], work.n_rows, None, BINS, None, 64)
+        for part in parts:
+            work.observe([stream], step, part.start, *part.observed)
+        return stream.freeze(work.n_rows).without_rows()
+
+    def count(stream: Any, parts: Any) -> None:
+        for part in parts:
+            work.count([stream], *part.counted)
+
+    count(sketch(mine[:1]), mine[:1])  # imports are not the point
+    ready.wait()
+    began, times = time.perf_counter(), [time.process_time()]
+    stream = sketch(mine)
+    times.append(time.process_time())
+    count(stream, mine)
+    times.append(time.process_time())
+    seconds = time.perf_counter() - began
+    for part in mine:
+        deque(Run(part.counted).counted(0, 1), maxlen=0)
+    times.append(time.process_time())
+    results.put((seconds, np.diff(times).tolist()))
+
+
+def without_dask(folder: str, part_rows: int, processes: int) -> Used:
+    context = multiprocessing.get_context("spawn")
+    ready, results = context.Barrier(processes), context.Queue()
+    started = [
+        context.Process(target=plain, args=(folder, part_rows, share, processes, ready, results))
+        for share in range(processes)
+    ]
+    for process in started:
+        process.start()
+    found = [results.get() for _ in started]
+    for process in started:
+        process.join()
+    sketching, counting, reading = np.sum([parts for _, parts in found], axis=0).tolist()
+    parts = {"reading, twice": 2 * reading, "sketching": sketching - reading, "counting": counting - reading}
+    return Used(max(seconds for seconds, _ in found), [parts[0] + parts[1] for _, parts in found], parts)
+
+
+def with_dask(folder: str, part_rows: int, client: Any) -> Used:
+    from truecal.scale import cluster
+
+    before, mine, began = cpu_seconds(client), time.process_time(), time.perf_counter()
+    cluster.evaluate(folder, n_bins=BINS, part_rows=part_rows, client=client)
+    seconds, mine = time.perf_counter() - began, time.process_time() - mine
+    busy = [b - a for a, b in zip(before, cpu_seconds(client), strict=True)]
+    return Used(seconds, busy, {"client and scheduler": mine})
 
 
 def cpu_seconds(client: Any) -> list[float]:
@@ -50,39 +125,46 @@ def cpu_seconds(client: Any) -> list[float]:
     return list(client.run(time.process_time).values())
 
 
-def speed_up(rows: int, rounds: int) -> None:
-    from distributed import Client, LocalCluster
+def speed_up(folder: str, rows: int, part_rows: int, rounds: int) -> None:
+    from truecal.scale.local import local_client
 
-    from truecal.scale import cluster
-
-    y, p = arrays(rows, rows // 16)
-    wall: dict[int, list[float]] = {1: [], 2: []}
-    busy: dict[int, list[list[float]]] = {1: [], 2: []}
-    sizes: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(n_workers=1, **sizes) as one, LocalCluster(n_workers=2, **sizes) as two:
-        clients = {1: Client(one, set_as_default=False), 2: Client(two, set_as_default=False)}
-        for client in clients.values():  # imports are not the point
-            cluster.evaluate(y[:1000], p[:1000], n_bins=100, client=client)
-        for _ in range(rounds):
-            for workers, client in clients.items():
-                before, began = cpu_seconds(client), time.perf_counter()
-                cluster.evaluate(y, p, n_bins=100, client=client)
-                seconds = time.perf_counter() - began
-                used = [b - a for a, b in zip(before, cpu_seconds(client), strict=True)]
-                wall[workers].append(seconds)
-                busy[workers].append(used)
+    found: dict[tuple[str, int], list[Used]] = {}
+    with local_client(1) as one, local_client(2) as two:
+        clients = {1: one, 2: two}
         for client in clients.values():
-            client.close()
+            with_dask(folder, part_rows, client)  # imports, and the files into the system's cache
+        for _ in range(rounds):
+            for n, client in clients.items():
+                found.setdefault(("plain processes", n), []).append(without_dask(folder, part_rows, n))
+                found.setdefault(("Dask workers", n), []).append(with_dask(folder, part_rows, client))
+    show_speed_up(found, rows, part_rows, rounds)
+
+
+def show_speed_up(found: dict[tuple[str, int], list[Used]], rows: int, part_rows: int, rounds: int) -> None:
     load = os.getloadavg()[0]
-    print(f"{rows:,} rows of {CLASSES} classes in 16 partitions, 100 bins, two passes, medians of {rounds}")
-    print(f"{os.cpu_count()} cores, {load:.1f} processes wanted one during the last minute\n")
-    print("| workers | seconds | processor seconds, all workers | of the busiest |\n| --- | --- | --- | --- |")
-    middle = {workers: statistics.median(found) for workers, found in wall.items()}
-    most = {workers: statistics.median(max(used) for used in found) for workers, found in busy.items()}
-    for workers, found in busy.items():
-        every = statistics.median(sum(used) for used in found)
-        print(f"| {workers} | {middle[workers]:.2f} | {every:.2f} | {most[workers]:.2f} |")
-    print(f"\nspeed-up {middle[1] / middle[2]:.2f}; by processor seconds of the busiest worker {most[1] / most[2]:.2f}")
+    print(f"{rows:,} rows of {CLASSES} classes in partitions of {part_rows:,}, {BINS} bins, two passes")
+    print(f"medians of {rounds}; {os.cpu_count()} cores, {load:.1f} processes wanted one during the last minute\n")
+    print("| | seconds | processor seconds, all together | of the busiest |\n| --- | --- | --- | --- |")
+    wall, most = {}, {}
+    for key, runs in sorted(found.items(), reverse=True):
+        wall[key] = statistics.median(run.wall for run in runs)
+        most[key] = statistics.median(max(run.busy) for run in runs)
+        every = statistics.median(sum(run.busy) for run in runs)
+        print(f"| {key[1]} {key[0]} | {wall[key]:.2f} | {every:.2f} | {most[key]:.2f} |")
+    print("\n| two over one | by the clock | by processor seconds |\n| --- | --- | --- |")
+    gains = {name: [t[name, 1] / t[name, 2] for t in (wall, most)] for name in ("plain processes", "Dask workers")}
+    for name, (clock, processor) in gains.items():
+        print(f"| {name} | {clock:.2f} | {processor:.2f} |")
+    shares = [dask / floor for dask, floor in zip(gains["Dask workers"], gains["plain processes"], strict=True)]
+    print(f"| Dask, of what plain processes reach | {shares[0]:.0%} | {shares[1]:.0%} |\n")
+    print("| part of one process's work | processor seconds |\n| --- | --- |")
+    parts = [run.parts for run in found["plain processes", 1]]
+    middle = {name: statistics.median(part[name] for part in parts) for name in parts[0]}
+    workers = statistics.median(sum(run.busy) for run in found["Dask workers", 1])
+    client = statistics.median(run.parts["client and scheduler"] for run in found["Dask workers", 2])
+    middle |= {"Dask's worker and merging": workers - sum(middle.values()), "Dask's client and scheduler": client}
+    for name, seconds in middle.items():
+        print(f"| {name} | {seconds:.2f} |")
 
 
 def moved() -> None:
@@ -128,10 +210,18 @@ def balance(rows: int, repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="one round of few rows")
-    small = parser.parse_args().small
-    balance(10**5 if small else 10**6, 2 if small else 5)
-    moved()
-    speed_up(800_000 if small else 4_000_000, 1 if small else ROUNDS)
+    parser.add_argument("--rows", type=int, default=8_000_000, help="of the speed-up")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--speed-up", action="store_true", help="the speed-up alone")
+    options = parser.parse_args()
+    small = options.small
+    if not options.speed_up:
+        balance(10**5 if small else 10**6, 2 if small else 5)
+        moved()
+    rows, rounds = (800_000, 1) if small else (options.rows, options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), rows)
+        speed_up(folder, rows, rows // 16, rounds)
 
 
 if __name__ == "__main__":

@@ -1,108 +1,480 @@
-"""The errors on a GPU against the floors of their arithmetic on the same card, in one run, as ratios.
+"""The errors on a GPU: against the floors of their arithmetic on the same card, and their numbers against the CPU's.
 
-    python -m benchmarks.gpu [--rows 50000] [--classes 1000]
+    python -m benchmarks.gpu [--rows 50000] [--classes 1000] [--seconds 130] [--shapes] [--host]
 
-Medians of device events after warm-up, of whole public calls: validation, kernels and the number that comes back.
+Times are medians of whole public calls (validation, kernels and the number that comes back): by events of the device,
+by the clock of the host, and of the kernels alone, with how many of these there are. Then every error, rule, treatment
+of ties and precision is compared with numpy on the same predictions, until the seconds are spent.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
-from collections.abc import Callable
-from typing import Any
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
-import truecal as tc
+import truecal
+from truecal.backends.torch import kernels
+from truecal.backends.torch import quick as quick_way
 
+tc: Any = truecal
+quick: Any = quick_way
 Call = Callable[[], object]
+BEGUN = time.perf_counter()
+DEVICE = "cuda"
 
 
 def softmax_sample(n: int, k: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """float32 softmax rows on the GPU and labels drawn from them."""
-    generator = torch.Generator("cuda").manual_seed(seed)
-    p = torch.softmax(2 * torch.randn(n, k, generator=generator, device="cuda"), 1)
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    p = torch.softmax(2 * torch.randn(n, k, generator=generator, device=DEVICE), 1)
     return torch.multinomial(p, 1, generator=generator)[:, 0], p
 
 
-def milliseconds(call: Call, repeats: int = 30) -> float:
-    """Median time of a call between two events of the device, after warm-up."""
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+class Time(NamedTuple):
+    """Milliseconds of a call: between two events of the device (median, least, most), by the host's clock, and of its
+    kernels alone; and how many kernels and copies there are."""
+
+    device: float
+    least: float
+    most: float
+    host: float
+    kernels: float
+    launches: int
+
+
+def timed(call: Call, repeats: int = 30) -> Time:
+    """Medians after warm-up."""
     for _ in range(5):
         call()
-    times = []
+    device, host = [], []
     for _ in range(repeats):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         begin.record()
+        start = time.perf_counter()
         call()
+        host.append(1e3 * (time.perf_counter() - start))
         end.record()
         torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
+        device.append(begin.elapsed_time(end))
+    busy = profiled(call)
+    middle = statistics.median(device)
+    return Time(middle, min(device), max(device), statistics.median(host), sum(busy.values()), len(busy))
 
 
-def row(what: str, ratio: float, bound: str, ms: float) -> None:
-    print(f"{what:<70} {ratio:>8.2f} {bound:>8} {ms:>9.3f}", flush=True)
+def profiled(call: Call) -> dict[str, float]:
+    """Milliseconds of every kernel and copy of one call, by its place and name."""
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        call()
+        torch.cuda.synchronize()
+    found = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    return {f"{i} {e.name}": e.time_range.elapsed_us() / 1e3 for i, e in enumerate(found)}
+
+
+def print_kernels(title: str, call: Call) -> None:
+    """The kernels of a call with their times, for whoever wants to make it faster."""
+    parts = [f"{name.split(' ', 1)[1][:28]} {1e3 * ms:.0f}" for name, ms in profiled(call).items()]
+    print(f"    {title}, µs: {'; '.join(parts)}", flush=True)
+
+
+def guarded(what: str, work: Callable[[], Any]) -> Any:
+    """What `work` gives; a failure is printed, and the rest goes on."""
+    try:
+        return work()
+    except Exception as problem:  # whatever it is, the other rows are worth having
+        print(f"{what:<58} FAILED: {type(problem).__name__}: {str(problem)[:300]}", flush=True)
+        return None
+
+
+def row(what: str, call: Call, floor: float | None = None, bound: str = "", *, upside: bool = False) -> float | None:
+    """Prints a line of the table, and gives the time: the ratio is time over floor, or the other way round."""
+    found: Time | None = guarded(what, lambda: timed(call))
+    if found is None:
+        return None
+    ratio = "" if floor is None else f"{floor / found.device if upside else found.device / floor:.2f}"
+    spread = f"{found.least:.3f}-{found.most:.3f}"
+    print(
+        f"{what:<58} {ratio:>7} {bound:>7} {found.device:>9.3f} {spread:>15} {found.host:>8.3f} {found.kernels:>8.3f} "
+        f"{found.launches:>5}",
+        flush=True,
+    )
+    return found.device
+
+
+def targets(y: torch.Tensor, p: torch.Tensor) -> None:
+    columns = ("ratio", "wanted", "ms", "least-most", "host", "kernels", "count")
+    widths = (7, 7, 9, 15, 8, 8, 5)
+    print(f"{'':<58} " + " ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True)))
+    sort, copied = floors(p)
+    one = row("classwise quantile, 15 bins / sort", lambda: tc.classwise_error(y, p), sort, "<= 1.6")
+    row("50 bin counts / one", lambda: tc.classwise_error(y, p, n_bins=range(2, 52)), one, "<= 1.3")
+
+    def uniform() -> object:
+        return tc.classwise_error(y, p, strategy="uniform")
+
+    row("classwise equal-width, 15 bins / copy", uniform, copied, "<= 4")
+    guarded("kernels", lambda: print_kernels("classwise equal-width", uniform))
+    against_torchmetrics(y, p)
+    others: dict[str, Call] = {
+        "classwise two-bin average / sort": lambda: tc.classwise_error(y, p, strategy="two_bin"),
+        "classwise decompose / sort": lambda: tc.decompose(y, p),
+        "score (confidence) / sort": lambda: tc.score(y, p),
+        "full, argmax cells / sort": lambda: tc.full_error(y, p),
+        "brier / sort": lambda: tc.brier(y, p),
+        "cross-entropy / sort": lambda: tc.cross_entropy(y, p),
+        "calibration test of U, confidence, 999 draws / sort": lambda: tc.calibration_test(y, p, error="confidence"),
+    }
+    for name, call in others.items():
+        guarded(name, lambda name=name, call=call: print_once(name, call, sort))  # type: ignore[misc]
+
+
+def floors(p: torch.Tensor) -> tuple[float | None, float | None]:
+    """What the arithmetic cannot do without: the sort of all columns, and a copy of the array."""
+    ready, copy = p.T.contiguous(), torch.empty_like(p)
+    sort = row("torch.sort of the ready (k, n) array", lambda: torch.sort(ready, dim=1))
+    return sort, row("device copy of the array", lambda: copy.copy_(p))
+
+
+def print_once(what: str, call: Call, floor: float | None) -> None:
+    """A line for a long call, which is timed five times."""
+    call()
+    times = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    ms = statistics.median(times)
+    print(f"{what:<58} {'' if floor is None else f'{ms / floor:.2f}':>7} {'':>7} {ms:>9.3f}", flush=True)
+
+
+def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
+    k: Any = p.shape[1]
+
+    def peer() -> object:
+        from torchmetrics.functional.classification import multiclass_calibration_error
+
+        return multiclass_calibration_error(p, y, k, n_bins=15)
+
+    theirs = row("torchmetrics, usual ECE", peer)
+    for name, options in {"corrected, quantile": {}, "usual ECE": {"norm": "l1"}}.items():
+
+        def ours(options: Any = options) -> object:
+            return tc.confidence_error(y, p, **options)
+
+        row(f"torchmetrics / ours ({name})", ours, theirs, ">= 1", upside=True)
+        guarded("kernels", lambda name=name, ours=ours: print_kernels(name, ours))  # type: ignore[misc]
+
+
+def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
+    """The passes over all predictions with tiles of other shapes, in µs of their kernels."""
+    fused = kernels.kernels_for(p)
+    tiles = [(256, 512, 2), (256, 1024, 4), (128, 512, 2), (128, 256, 1), (256, 256, 1), (512, 512, 2)]
+    checks = [(*tile, stages) for tile in tiles for stages in (1, 2, 4)]
+    tiles = [(64, 4, 32, 1), (128, 4, 32, 1), (64, 8, 32, 1), (64, 2, 64, 1), (128, 2, 64, 1)]
+    walks = [(*tile, stages) for tile in tiles for stages in (1, 2, 3, 5)]
+    for name, table, every, call in (
+        ("check", fused.CHECK, checks, lambda: tc.confidence_error(y, p, norm="l1")),
+        ("walk", fused.WALK, walks, lambda: tc.classwise_error(y, p, strategy="uniform")),
+    ):
+        usual, found = dict(table), {}
+        for shape in every:
+            table.update(zip(table, shape, strict=True))
+            found[shape] = guarded(f"{name} {shape}", lambda name=name, call=call: fastest(name, call))  # type: ignore[misc]
+        print(f"{name}, µs by {', '.join(table)}: {found}", flush=True)
+        best = min((us, shape) for shape, us in found.items() if us)[1]
+        table.update(zip(table, best, strict=True))
+        row(f"the whole call with {best}", call)
+        table.update(usual)
+
+
+def host_times(y: torch.Tensor, p: torch.Tensor) -> None:
+    """Where the host is after each step of a call, in µs since its beginning, and other ways to wait for the device."""
+    calls: dict[str, Call] = {
+        "classwise equal-width": lambda: tc.classwise_error(y, p, strategy="uniform"),
+        "confidence, corrected": lambda: tc.confidence_error(y, p),
+        "confidence, usual ECE": lambda: tc.confidence_error(y, p, norm="l1"),
+    }
+    fused = kernels.kernels_for(p)
+    steps = [(quick, "plain_rows"), (torch, "zeros"), (quick, "fetched")]
+    steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish", "quantile_bins")]
+    for name, call in calls.items():
+        guarded(name, lambda name=name, call=call: print_steps(name, call, steps))  # type: ignore[misc]
+    usual = quick.fetched
+    for way, fetch in {"cpu()": usual, "pinned, synchronize": pinned, "pinned, query": polled}.items():
+        quick.fetched = fetch
+        for name, call in calls.items():
+            row(f"{name}, {way}", call)
+    quick.fetched = usual
+
+
+def pinned(x: torch.Tensor) -> Any:
+    there = x.to("cpu", non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    return there.numpy()
+
+
+def polled(x: torch.Tensor) -> Any:
+    there = x.to("cpu", non_blocking=True)
+    done = torch.cuda.Event()
+    done.record()
+    while not done.query():
+        pass
+    return there.numpy()
+
+
+def print_steps(name: str, call: Call, steps: list[tuple[Any, str]]) -> None:
+    """Medians of when each step began and ended."""
+    marks: dict[str, list[float]] = defaultdict(list)
+    begun = 0.0
+
+    def watched(title: str, function: Any) -> Any:
+        def step(*arguments: Any, **options: Any) -> Any:
+            marks[f"{title} from"].append(time.perf_counter() - begun)
+            found = function(*arguments, **options)
+            marks[f"{title} to"].append(time.perf_counter() - begun)
+            return found
+
+        return step
+
+    kept = [(module, title, getattr(module, title)) for module, title in steps]
+    for module, title, function in kept:
+        setattr(module, title, watched(title, function))
+    try:
+        for _ in range(60):
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            call()
+            marks["all"].append(time.perf_counter() - begun)
+    finally:
+        for module, title, function in kept:
+            setattr(module, title, function)
+    parts = sorted((1e6 * statistics.median(times), title) for title, times in marks.items())
+    print(f"    {name}, host µs: " + "; ".join(f"{title} {us:.0f}" for us, title in parts), flush=True)
+
+
+def fastest(name: str, call: Call) -> float:
+    """The least µs of a kernel in a few calls."""
+    call()
+    each = [sum(ms for kernel, ms in profiled(call).items() if name in kernel) for _ in range(4)]
+    return round(1e3 * min(each), 1)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    family: str
+    what: str
+    metric: Any
+    y: torch.Tensor
+    p: torch.Tensor
+    weight: torch.Tensor | None
+
+
+def rules(vector: bool) -> list[Any]:
+    """Every rule and treatment of ties."""
+    if vector:
+        return [
+            *(tc.ArgmaxQuantile(3, ties=ties) for ties in ("auto", "together", "row")),
+            tc.ArgmaxQuantile((1, 4)),
+            tc.KdTree(8),
+            tc.KMeans(6),
+            tc.Exact(),
+            tc.Halfspaces(4),
+        ]
+    return [
+        tc.Quantile(15),
+        tc.EqualWidth(15),
+        tc.Quantile(15, ties="together"),
+        tc.Quantile(15, ties="row"),
+        tc.TwoBin(),
+        tc.Poisson(0.1),
+        tc.Exact(),
+        tc.Edges([0, 0.01, 0.2, 0.5, 1]),
+        tc.Quantile((2, 15, 400)),
+        tc.EqualWidth((3, 200)),
+    ]
+
+
+def properties(k: int) -> dict[str, Any]:
+    values = np.linspace(0, 1, k)
+    return {
+        "classwise": tc.Classwise(),
+        "confidence": tc.Confidence(),
+        "full": tc.Full(),
+        "binary": tc.Binary(),
+        "top label": tc.TopLabel(),
+        "linear": tc.Outcomes((0.0, 1.0)),
+        "linear(phi)": tc.Linear(values),
+    }
+
+
+def samples(n: int, k: int) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Predictions without and with many equal ones."""
+    y, p = softmax_sample(n, k, seed=1)
+    yield "distinct", y, p
+    drawn = torch.multinomial(p, 8, replacement=True)
+    yield "tied", y, torch.nn.functional.one_hot(drawn, k).float().mean(1)
+
+
+def cases(n: int = 1500, k: int = 7) -> Iterator[Case]:
+    """Every error, rule, norm and treatment of ties in float32, with weights too; then the other precisions."""
+    weight = torch.rand(n, device=DEVICE, dtype=torch.float64) + 0.1
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        for (title, y, p), (name, property) in itertools.product(samples(n, k), properties(k).items()):
+            flat = name in ("binary", "top label", "linear")
+            outcome, reports = ((y == 0), p[:, 0]) if flat else (y, p)
+            if name == "linear":
+                outcome = outcome.double()
+            every = rules(property.vector)
+            for rule, norm in itertools.product(every if dtype == torch.float32 else every[:3], ("l2", "l1")):
+                metric = composed(property, rule, norm)
+                if metric is None:
+                    continue
+                for w in (None, weight) if dtype == torch.float32 else (None,):
+                    weights = "" if w is None else ", weights"
+                    what = f"{rule}, {norm}, {title}{weights}"
+                    family = name if dtype == torch.float32 else f"{name}, {dtype}".replace("torch.", "")
+                    yield Case(family, what, metric, outcome, reports.to(dtype), w)
+
+
+def composed(property: Any, rule: Any, norm: str) -> Any:
+    try:
+        return tc.CalibrationError(property, rule, norm)
+    except ValueError:  # no such error: an average over cuts has no absolute form
+        return None
+
+
+def apart(case: Case) -> float:
+    """The largest relative difference from numpy of the error, and of its parts (U beside the loss)."""
+    host = None if case.weight is None else case.weight.cpu()
+    there: dict[str, Any] = {"sample_weight": case.weight}
+    here: dict[str, Any] = {"sample_weight": host}
+    y, p = case.y.cpu(), case.p.cpu()
+    ours, theirs = (np.atleast_1d(x) for x in (case.metric(case.y, case.p, **there), case.metric(y, p, **here)))
+    worst = float(np.max(np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-12)))
+    if case.metric.norm == "l1":
+        return worst
+    device, cpu = case.metric.decompose(case.y, case.p, **there), case.metric.decompose(y, p, **here)
+    pairs = [(device.loss, cpu.loss, cpu.loss), (device.score, cpu.score, cpu.score), (device.U, cpu.U, cpu.loss)]
+    for a, b, scale in pairs:
+        worst = max(worst, float(np.max(np.abs(np.subtract(a, b)) / np.maximum(np.abs(scale), 1e-12))))
+    return worst
+
+
+def against_the_cpu(seconds: float) -> None:
+    """The worst of each family, which should be 1e-6 or less."""
+    worst: dict[str, tuple[float, str]] = defaultdict(lambda: (-1.0, ""))
+    count, skipped, failures = 0, 0, 0
+    for case in cases():
+        if time.perf_counter() - BEGUN > seconds:
+            skipped += 1
+            continue
+        try:
+            worst[case.family] = max(worst[case.family], (apart(case), case.what))
+            count += 1
+        except Exception as problem:  # the other cases are worth having
+            failures += 1
+            if failures <= 12:
+                about = f"{type(problem).__name__}: {str(problem)[:200]}"
+                print(f"  FAILED {case.family}, {case.what}: {about}", flush=True)
+    print(f"relative differences from numpy, {count} cases, {failures} failed, {skipped} left out for want of time:")
+    for family, (value, what) in worst.items():
+        print(
+            f"  {family:<24} {value:.1e}  {'' if value <= 1e-6 else 'TOO LARGE, '}{what if value else ''}", flush=True
+        )
+
+
+class Handed:
+    """An array of another library: it hands over its memory through DLPack and knows nothing else."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self.shape, self.ndim = tensor.shape, tensor.ndim
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
+
+
+def other_numbers(y: torch.Tensor, p: torch.Tensor) -> None:
+    """What is no error: DLPack, losses, the test's draws, the temperature."""
+    y, p = y[:5000], p[:5000, :100].clone()
+    p /= p.sum(1, keepdim=True)
+    y = y % 100
+    host = y.cpu(), p.cpu()
+
+    def relative(a: float, b: float) -> str:
+        return f"{abs(a / b - 1):.1e}"
+
+    def dlpack() -> None:
+        print("DLPack:", relative(tc.classwise_error(Handed(y), Handed(p)), tc.classwise_error(*host)), flush=True)
+
+    def losses() -> None:
+        apart = {name: relative(loss(y, p), loss(*host)) for name, loss in tc.LOSSES.items()}
+        print("losses:", apart, flush=True)
+
+    def draws() -> None:
+        for error in ("classwise", "confidence"):
+            ours = tc.calibration_test(y, p, error=error).details[0]
+            theirs = tc.calibration_test(*host, error=error).details[0]
+            print(
+                f"test of U, {error}: U {relative(ours.U, theirs.U)}; other draws of one law: null sd ratio "
+                f"{ours.null_sd / theirs.null_sd:.3f}, p {ours.pvalue:.3f} and {theirs.pvalue:.3f}",
+                flush=True,
+            )
+
+    def temperature() -> None:
+        logits = 1.5 * p.log()
+        ours, theirs = (
+            tc.TemperatureScaling().fit(z, t).temperature_ for z, t in ((logits, y), (logits.cpu(), host[0]))
+        )
+        print("temperature:", relative(ours, theirs), flush=True)
+
+    def whole_models() -> None:
+        ours, theirs = (tc.evaluate(a[:1000], b[:1000]) for a, b in ((y, p), host))
+        print("evaluate takes tensors of the GPU:", repr(ours) == repr(theirs), flush=True)
+
+    for work in (dlpack, losses, draws, temperature, whole_models):
+        guarded(work.__name__, work)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=130)
+    parser.add_argument("--host", action="store_true", help="also print where the host's time goes")
+    parser.add_argument("--shapes", action="store_true", help="also time the kernels with tiles of other shapes")
     options = parser.parse_args()
     y, p = softmax_sample(options.rows, options.classes)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, n={len(p):,} k={p.shape[1]:,} float32")
-    print(f"{'':<70} {'ratio':>8} {'wanted':>8} {'ms':>9}")
-    against_floors(y, p)
-    against_torchmetrics(y, p)
-    against_the_cpu(y, p)
-
-
-def against_floors(y: torch.Tensor, p: torch.Tensor) -> None:
-    columns, copy = p.T.contiguous(), torch.empty_like(p)
-    sort, copied = milliseconds(lambda: torch.sort(columns, dim=1)), milliseconds(lambda: copy.copy_(p))
-    row("torch.sort of the ready (k, n) array", 1.0, "", sort)
-    row("device copy of the array", 1.0, "", copied)
-    one = milliseconds(lambda: tc.classwise_error(y, p))
-    row("classwise quantile, 15 bins / sort", one / sort, "<= 1.6", one)
-    many = milliseconds(lambda: tc.classwise_error(y, p, n_bins=range(2, 52)))
-    row("50 bin counts / one", many / one, "<= 1.3", many)
-    uniform = milliseconds(lambda: tc.classwise_error(y, p, strategy="uniform"))
-    row("classwise equal-width, 15 bins / copy", uniform / copied, "<= 4", uniform)
-    for name, call in {
-        "classwise two-bin / sort": lambda: tc.classwise_error(y, p, strategy="two_bin"),
-        "classwise decompose / sort": lambda: tc.decompose(y, p),
-        "score (confidence) / sort": lambda: tc.score(y, p),
-        "full, argmax cells / sort": lambda: tc.full_error(y, p),
-    }.items():
-        ms = milliseconds(call, 5)
-        row(name, ms / sort, "", ms)
-
-
-def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
-    from torchmetrics.functional.classification import multiclass_calibration_error
-
-    k: Any = p.shape[1]
-    peer = milliseconds(lambda: multiclass_calibration_error(p, y, k, n_bins=15))
-    ours = milliseconds(lambda: tc.confidence_error(y, p))
-    usual = milliseconds(lambda: tc.confidence_error(y, p, norm="l1"))
-    row("torchmetrics (usual ECE) / ours (corrected, quantile)", peer / ours, ">= 1", ours)
-    row("torchmetrics (usual ECE) / ours (usual ECE)", peer / usual, ">= 1", usual)
-
-
-def against_the_cpu(y: torch.Tensor, p: torch.Tensor) -> None:
-    """The largest relative difference from numpy on the same float32 predictions."""
-    calls: dict[str, Callable[[Any, Any], float]] = {
-        "classwise": tc.classwise_error,
-        "classwise, equal width": lambda y, p: tc.classwise_error(y, p, strategy="uniform"),
-        "confidence": tc.confidence_error,
-        "usual ECE": lambda y, p: tc.confidence_error(y, p, norm="l1"),
-        "score": tc.score,
-    }
-    y_here, p_here = y.cpu(), p.cpu()
-    apart = {name: call(y, p) / call(y_here, p_here) - 1 for name, call in calls.items()}
-    print("relative difference from the CPU (wanted: 1e-6):", {name: f"{x:.1e}" for name, x in apart.items()})
+    print("kernels in Triton:", "used" if kernels.kernels_for(p) else "none", flush=True)
+    targets(y, p)
+    other_numbers(y, p)
+    if options.host:
+        guarded("host", lambda: host_times(y, p))
+    if options.shapes:
+        guarded("shapes", lambda: shapes(y, p))
+    against_the_cpu(options.seconds)
+    print("kernels that could not be compiled:", sorted(map(str, kernels.failed)) or "none")
+    print(f"{time.perf_counter() - BEGUN:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,12 @@
-"""What all tests share: settings of hypothesis, a seeded generator, and the skipping of what is not installed."""
+"""What all tests share: one thread a process, hypothesis, a seeded generator, and skipping what is not installed."""
 
 from __future__ import annotations
+
+import os
+
+# Before numpy is loaded, and for every process started from here. The matrices of the tests are too small to gain from
+# threads, and threads that wait for a core which another worker holds burn the other one meanwhile.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import re
 from collections.abc import Generator

@@ -23,8 +23,11 @@ MODULES = [
     if info.name not in ("truecal.lab.cifar_models", "truecal.lab.__main__")  # need a network's library; run on import
     and info.name != "truecal.backends.fused"  # needs Triton
 ]
-TRAINING = "adapters-torchmetrics.md"  # imports Lightning, which takes seconds
-SLOW = (TRAINING, "tutorial-sklearn.md")
+NEEDED = {"adapters-torchmetrics.md": "lightning", "tutorial-torch.md": "torchmetrics"}
+"""Pages that train, and what they need for it."""
+SLOW = (*NEEDED, "plots.md", "tutorial-sklearn.md")
+SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""A block that begins with the name of a file is that file, beside the examples of its page."""
 
 
 @pytest.mark.parametrize(
@@ -33,9 +36,11 @@ SLOW = (TRAINING, "tutorial-sklearn.md")
     ids=lambda page: page.name,
 )
 def test_examples_of_a_page(page, tmp_path, monkeypatch):
-    if page.name == TRAINING:
-        pytest.importorskip("lightning", reason="the page trains with Lightning")
+    if page.name in NEEDED:
+        pytest.importorskip(NEEDED[page.name], reason=f"the page trains with {NEEDED[page.name]}")
     monkeypatch.chdir(tmp_path)
+    for name, text in SCRIPT.findall(page.read_text()):
+        Path(name).write_text(text)
     results = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS, encoding="utf-8")
     assert results.failed == 0
 

@@ -18,9 +18,19 @@ import truecal as tc
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "truecal"
 ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
-EXTRAS = {"altair", "jinja2", "matplotlib", "pandas", "polars", "pyarrow", "rich", "safetensors", "sklearn", "torch"}
-EXTRAS |= {"typer", "vl_convert", "evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NAMES = {"scikit-learn": "sklearn", "vl-convert-python": "vl_convert"}
+"""Libraries whose module has another name."""
+
+
+def modules_of_extras() -> set[str]:
+    """The modules of every library that some extra brings."""
+    lines = (line for lines in PROJECT["optional-dependencies"].values() for line in lines)
+    libraries = {re.split(r"[^\w-]", line)[0] for line in lines} - {"truecal"}
+    return {NAMES.get(library, library.replace("-", "_")) for library in libraries}
+
+
+EXTRAS = modules_of_extras()
 
 
 def first_sentence(room: Path) -> str:
@@ -36,6 +46,10 @@ def imported(statement: str) -> set[str]:
     code = f"{statement}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
+
+
+def test_the_extras_are_known_by_their_modules():
+    assert {"sklearn", "torch", "torchmetrics", "dask", "mlflow", "pandas", "polars", "vl_convert"} <= EXTRAS
 
 
 def test_import_loads_neither_an_extra_nor_scipy():

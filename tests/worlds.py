@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -50,8 +51,11 @@ def kind(metric: tc.CalibrationError) -> tuple:
     return type(metric.property).__name__, metric.norm, metric.corrected
 
 
-def variants() -> list:
-    """(id, metric) for every kind of composed error, and for Linear(phi), under every rule that applies to it."""
+def variants(classes: int = 4) -> list:
+    """(id, metric) for every kind of composed error, and for Linear(phi), under every rule that applies to it.
+
+    ``classes`` is how many values phi has, the one thing here that fixes a number of classes.
+    """
     out = {}
     for metric in COMPOSED.values():
         for rule_name, rule in rules_for(metric).items():
@@ -62,9 +66,9 @@ def variants() -> list:
         for norm in ("l2", "l1"):
             if rule_name != "edges" and (norm == "l2" or rule_name not in AVERAGED):
                 name = f"{'LinCE' if norm == 'l2' else 'LinECE'}_φ[Linear]-{rule_name}"
-                out[name] = tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4, 0.7]), rule, norm)
+                out[name] = tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4, 0.7][:classes]), rule, norm)
     for rule_name in ("kd", "kmeans", "exact"):
-        phi = [[0.0, 1.0], [1.0, 0.3], [0.5, 0.5], [0.2, 0.9]]
+        phi = [[0.0, 1.0], [1.0, 0.3], [0.5, 0.5], [0.2, 0.9]][:classes]
         out[f"LinCE_φ[Linear vector]-{rule_name}"] = tc.CalibrationError(tc.Linear(phi), VECTOR_RULES[rule_name])
     return list(out.items())
 
@@ -84,12 +88,25 @@ def expected(metric, truth, reports) -> float:
     """E over independent y_i ~ truth_i of the metric; truth is (n, k), or (n,) for one probability per row."""
     truth = np.asarray(truth, dtype=float)
     two = np.stack([1 - truth, truth], axis=1) if truth.ndim == 1 else truth
+    reports = np.ascontiguousarray(reports)
+    values = _values(metric, reports.tobytes(), (two.shape[1],) * len(two))
     total = 0.0
     for outcome in product(range(two.shape[1]), repeat=len(two)):
         chance = np.prod(two[np.arange(len(two)), outcome])
         if chance > 0:
-            total += chance * metric(np.array(outcome), reports)
+            if np.isnan(values[outcome]):
+                values[outcome] = metric(np.array(outcome), reports)
+            total += chance * values[outcome]
     return float(total)
+
+
+@lru_cache(maxsize=20_000)
+def _values(metric, reports: bytes, outcomes: tuple[int, ...]) -> np.ndarray:
+    """What the metric gives for these predictions, per outcome, to be filled in.
+
+    No value depends on the chances, and the same predictions come up in many worlds and laws.
+    """
+    return np.full(outcomes, np.nan)
 
 
 def classes_of(metric) -> int:

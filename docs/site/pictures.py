@@ -29,7 +29,8 @@ def plots(picture: Path) -> None:
     """What the example of docs/plots.md draws."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        doctest.testfile(str(DOCS / "plots.md"), module_relative=False, encoding="utf-8", raise_on_error=True)
+        page, flags = str(DOCS / "plots.md"), doctest.NORMALIZE_WHITESPACE
+        doctest.testfile(page, module_relative=False, optionflags=flags, encoding="utf-8", raise_on_error=True)
         shutil.copy("comparison.png", picture)
         os.chdir(ROOT)
 
@@ -39,6 +40,14 @@ def growth(picture: Path) -> None:
     from benchmarks.core import growth as draw
 
     draw(picture)
+
+
+def peers(picture: Path) -> None:
+    """Time and memory beside other libraries, of the run that benchmarks/peers/results.json holds."""
+    from benchmarks.peers import page, running
+    from benchmarks.peers.picture import draw
+
+    draw(page.stored(), running.FULL, picture)
 
 
 def noise(picture: Path) -> None:
@@ -59,6 +68,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "report": report,
     "plots": plots,
     "growth": growth,
+    "peers": peers,
     "why-truthful-noise": noise,
     "why-truthful-pair": pair,
 }

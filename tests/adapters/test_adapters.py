@@ -252,13 +252,15 @@ def test_a_comparison_logged_to_mlflow(monkeypatch, comparison):
     mlflow = stand_in(monkeypatch, "mlflow")
     run = Run(mlflow, "log_metrics", "log_table", "log_text")
     comparison.log_to(mlflow)
-    (_, (values,), options), (_, (table, table_name), _), page, whole = run.calls
+    (_, (values,), options), (_, (table, table_name), _), rows, page, whole = run.calls
     assert options == {"step": None, "run_id": None}
     board = {row["model"]: row for row in comparison.leaderboard()}
     assert values["truecal/honest/score"] == board["honest"]["score"]
     assert {values["truecal/a_b/gap"], values["truecal/a_b_2/gap"]} == {board["a/b"]["gap"], board["a:b"]["gap"]}
     assert all(isinstance(value, float) for value in values.values())
     assert table_name == "truecal/table.json" and set(table["model"]) == {"honest", "a/b", "a:b"}
+    assert rows[1][1] == table_name  # once more, in the place of what an earlier call may have left
+    assert json.loads(rows[1][0])["columns"] == list(table) and len(json.loads(rows[1][0])["data"]) == 3
     assert page[1][1] == "truecal/report.html" and page[1][0].startswith("<!doctype html>")
     assert whole[1][1] == "truecal/result.json" and json.loads(whole[1][0]) == comparison.to_dict()
 
@@ -273,15 +275,16 @@ def test_an_evaluation_logged_to_a_run_of_mlflow_at_a_step(monkeypatch, evaluati
     assert values["val/b/gap"] == evaluation.subgroups["b"].gap.points
     assert values["val/_x/ece"] == evaluation.subgroups["../x"].ece
     assert calls[0][2] == {"step": 7, "run_id": "r1"}
-    assert [call[1][1] for call in calls[1:]] == ["val/7/table.json", "val/7/report.html", "val/7/result.json"]
+    assert [call[1][1] for call in calls[2:]] == ["val/7/table.json", "val/7/report.html", "val/7/result.json"]
     assert calls[1][1][0]["error"] == [row.error for row in evaluation.errors]
 
 
 def test_runs_of_nothing_known_are_refused_before_the_work(evaluation):
     with pytest.raises(TypeError, match="run must be mlflow, wandb, or a run of one of them, got"):
         evaluation.log_to({"run": 1})
-    with pytest.raises(TypeError, match="run must be mlflow"):
-        evaluation.log_to(json)
+    for other in (json, type("MlflowClient", (), {"__module__": "mlflow.tracking.client"})()):
+        with pytest.raises(TypeError, match="run must be mlflow"):
+            evaluation.log_to(other)
 
 
 def test_wandb_without_a_run(monkeypatch, evaluation):

@@ -219,10 +219,13 @@ def test_runs_of_mlflow(results, tmp_path):
     one, two = results
     with mlflow.start_run() as run:
         one.log_to(mlflow)
-    two.log_to(run, prefix="models", step=3)  # a run that has ended, by itself
+    for _ in range(2):  # a run that has ended, by itself; what is logged again takes the place of what was there
+        two.log_to(run, prefix="models", step=3)
     names: dict[str, Any] = {}
     exec(example("MLflow"), names)
     client = mlflow.MlflowClient()
+    with pytest.raises(TypeError, match="run must be mlflow"):
+        one.log_to(client)
     assert "rivals/a/score" in client.get_run(names["run"].info.run_id).data.metrics
     logged = client.get_run(run.info.run_id).data.metrics
     assert logged["truecal/score"] == pytest.approx(one.score)
@@ -249,6 +252,8 @@ def test_runs_of_wandb(results, tmp_path, monkeypatch):
     names: dict[str, Any] = {}
     exec(example("Weights & Biases"), names)
     assert pages_in(tmp_path)
+    with pytest.raises(TypeError, match="run must be mlflow, wandb"):
+        one.log_to(wandb.Settings())
     with pytest.raises(ValueError, match="expected a run of wandb under way"):
         one.log_to(wandb)
     run = wandb.init(project="truecal", mode="offline", dir=str(tmp_path))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ import truecal
 from truecal.adapters.torchmetrics import CalibrationMetric
 
 tc: Any = truecal
+PATIENCE = timedelta(minutes=10)  # with a process that never comes
 
 
 def batches(n: int = 90, k: int = 4, parts: int = 3, seed: int = 0) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -208,20 +213,26 @@ def test_another_number_of_classes():
         CalibrationMetric("classwise", num_classes=3).update(*batches()[0])
 
 
-def one_process(rank: int, folder: str) -> None:
+def one_process(rank: int, folder: Path) -> None:
     """The second of two processes sees no data at all."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    metrics = [CalibrationMetric(), CalibrationMetric("classwise", num_classes=4, n_bins=7)]
-    for metric in metrics:
-        if rank == 0:
-            fed(metric, batches())
-        Path(folder, f"{rank}-{metric.error.symbol}").write_text(repr(metric.compute().item()))
-    torch.distributed.destroy_process_group()
+    meet = f"file://{folder}/meet"
+    torch.distributed.init_process_group("gloo", init_method=meet, rank=rank, world_size=2, timeout=PATIENCE)
+    try:
+        for metric in (CalibrationMetric(), CalibrationMetric("classwise", num_classes=4, n_bins=7)):
+            if rank == 0:
+                fed(metric, batches())
+            (folder / f"{rank}-{metric.error.symbol}").write_text(repr(metric.compute().item()))
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.slow
 def test_real_processes_one_of_them_empty(tmp_path):
-    torch.multiprocessing.spawn(one_process, (str(tmp_path),), nprocs=2)
+    code = f"import test_torchmetrics as here; here.one_process(1, here.Path({str(tmp_path)!r}))"
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": paths}) as other:
+        one_process(0, tmp_path)  # this process is the first
+    assert other.returncode == 0
     for metric in (CalibrationMetric(), CalibrationMetric("classwise", num_classes=4, n_bins=7)):
         value = fed(metric, batches()).compute().item()
         for rank in (0, 1):

@@ -10,14 +10,16 @@ import pytest
 import torch
 
 import truecal
+from on_device import OnDevice
 from truecal.backends import torch as backend
 from truecal.backends.numpy import DISPATCH, Dispatch
+from truecal.backends.torch import kernels, quick, reading
 from truecal.core.table import Totals
 
 tc: Any = truecal
 os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton", reason="Triton comes with torch for GPUs")
-fused = pytest.importorskip("truecal.backends.fused")
+fused = pytest.importorskip("truecal.backends.torch.fused")
 
 
 def matrix(n: int, k: int, *, ties: bool, seed: int = 0):
@@ -65,15 +67,94 @@ def test_what_has_no_short_way():
 @pytest.mark.parametrize("k", [2, 5, 40])
 def test_one_pass_checks_the_rows_and_finds_the_top(k):
     y, p = matrix(70, k, ties=True)
-    status, top, right = fused.check(p, y, 1e-3, 1e-6)
-    assert fused.verdict(status) == (True, int(right.sum()))
+    numbers = torch.zeros(fused.HEAD, dtype=torch.float64)
+    top, right = fused.check(p, y, 1e-3, 1e-6, numbers)
+    assert numbers[0] == 0 and numbers.sum() == right.sum()
     assert top.tolist() == p.max(1).values.tolist()
     assert right.tolist() == (torch.as_tensor(p.numpy().argmax(1)) == y).tolist()
-    for place, value in [((69, 1), float("nan")), ((3, 0), 1.5), ((3, 0), -0.5), ((3, 0), float("inf"))]:
-        q = p.clone()
-        q[place] = value
-        assert not fused.verdict(fused.check(q, y, 1e-3, 1e-6)[0])[0]
-    for wrong in (-1, k):
-        z = y.clone()
-        z[69] = wrong
-        assert not fused.verdict(fused.check(p, z, 1e-3, 1e-6)[0])[0]
+
+
+METRICS = {
+    "classwise": lambda y, p: tc.classwise_error(y, p, n_bins=4),
+    "classwise, equal width": lambda y, p: tc.classwise_error(y, p, strategy="uniform", n_bins=(3, 4)),
+    "classwise, one interval": lambda y, p: tc.classwise_error(y, p, strategy="uniform", n_bins=1),
+    "confidence": lambda y, p: tc.confidence_error(y, p, n_bins=(2, 5), scale="loss"),
+    "usual ECE": lambda y, p: tc.confidence_error(y, p, norm="l1", n_bins=(3, 4)),
+    "many intervals": lambda y, p: tc.confidence_error(y, p, strategy="uniform", n_bins=300, scale="bins"),
+}
+
+
+class Transfers:
+    """Public calls go the way of a GPU with Triton, and what they read from it is counted."""
+
+    def __init__(self, monkeypatch):
+        self.count = 0
+        monkeypatch.setattr(kernels, "failed", set())
+        for module in (quick, reading):
+            monkeypatch.setattr(module, "kernels_for", lambda x: None if x.device in kernels.failed else fused)
+        read = quick._Work._read
+
+        def counted(work, numbers):
+            self.count += 1
+            return read(work, numbers)
+
+        monkeypatch.setattr(quick._Work, "_read", counted)
+
+
+@pytest.fixture
+def transfers(monkeypatch):
+    return Transfers(monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", METRICS)
+def test_public_calls_read_the_device_once(name, dtype, transfers):
+    y, p = matrix(90, 5, ties=False)
+    call, p = METRICS[name], p.to(dtype)
+    found = call(OnDevice(y), OnDevice(p))
+    assert transfers.count == 1
+    np.testing.assert_allclose(found, call(y, p), rtol=1e-9)
+    np.testing.assert_allclose(call(OnDevice(y.int()), OnDevice(p)), call(y, p), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("what", ["nan", "inf", "above", "below", "sum", "label -1", "label k"])
+def test_what_is_wrong_is_said_in_the_words_of_the_cpu(name, what, transfers):
+    y, p = matrix(70, 40, ties=True)
+    row = p[69]
+    changes = {"nan": torch.nan, "inf": torch.inf, "above": 1.5, "below": -0.5, "sum": float(row[1]) + 0.01}
+    if what in changes:
+        row[1] = changes[what]
+    if what in ("above", "below"):  # the row sums to 1 all the same
+        row[0] += 1 - row.sum()
+    y[69] = {"label -1": -1, "label k": 40}.get(what, int(y[69]))
+    with pytest.raises(ValueError, match=r"row|column") as here:
+        METRICS[name](y, p)
+    with pytest.raises(ValueError, match=r"row|column") as there:
+        METRICS[name](OnDevice(y), OnDevice(p))
+    assert str(there.value) == str(here.value)
+
+
+def test_a_row_that_only_a_quick_sum_refuses_is_measured(transfers):
+    """Rows at the limit of what is allowed go to the checks of the CPU, which have the last word."""
+    y, p = matrix(50, 5, ties=False)
+    p = p.double()
+    p[3] *= 1 + 1.0005e-3
+    with pytest.raises(ValueError, match="row 3"):
+        tc.classwise_error(OnDevice(y), OnDevice(p))
+    p[3] /= 1 + 1e-6
+    assert tc.classwise_error(OnDevice(y), OnDevice(p)) == pytest.approx(tc.classwise_error(y, p), rel=1e-9)
+
+
+def test_a_kernel_that_fails_leaves_torch_to_do_it(monkeypatch, transfers):
+    def fails(*arguments, **options):
+        raise fused.TritonError
+
+    monkeypatch.setattr(fused, "quantile_bins", fails)
+    y, p = matrix(50, 5, ties=False)
+    assert tc.classwise_error(OnDevice(y), OnDevice(p)) == pytest.approx(tc.classwise_error(y, p), rel=1e-9)
+    assert kernels.failed == {p.device}
+    kernels.failed.clear()
+    z = OnDevice((y == 0).int())
+    assert tc.binary_error(z, OnDevice(p[:, 0])) == pytest.approx(tc.binary_error(y == 0, p[:, 0]), rel=1e-9)
+    assert kernels.failed == {p.device}

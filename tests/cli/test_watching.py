@@ -110,3 +110,54 @@ def test_a_picture_for_the_wall(truecal: Run, rng: np.random.Generator) -> None:
     write("a.csv", 200, rng)
     assert truecal("monitor", "a.csv", *STATE, "--plot", "a.png")[0] == 0
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", ["prob", "logit", "classes"])
+def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, monkeypatch, kind: str) -> None:
+    from truecal.inference.monitoring import Monitor
+    from truecal.io import dataset
+
+    z = rng.normal(size=(1000, 3))
+    proba = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    columns: dict[str, object] = {f"prob_{name}": proba[:, j] for j, name in enumerate("abc")}
+    if kind != "classes":
+        columns = {kind: z[:, 0] if kind == "logit" else proba[:, 0]}
+    label = np.array(list("abc"))[(proba.cumsum(axis=1) < rng.random((1000, 1))).sum(axis=1)]
+    frame = pd.DataFrame({"label": label if kind == "classes" else (label == "a").astype(int), **columns})
+    sizes: list[int] = []
+    count = Monitor.count
+
+    def noted(batch):
+        sizes.append(batch.n_samples)
+        return batch
+
+    def counted(self, batches, time=None):
+        return count(self, map(noted, batches), time)
+
+    monkeypatch.setattr(Monitor, "count", counted)
+    monkeypatch.setattr(dataset, "BATCH_ROWS", 100)
+    for name, rows in (("early", frame[:450]), ("log", frame)):
+        rows.to_parquet(f"{name}.parquet", row_group_size=170)
+        rows.to_csv(f"{name}.csv", index=False)
+    for suffix in ("parquet", "csv"):  # a file that grows: its first rows are counted once
+        Path(f"early.{suffix}").rename(f"now.{suffix}")
+        truecal("monitor", f"now.{suffix}", "--state", f"{suffix}.npz")
+        Path(f"log.{suffix}").rename(f"now.{suffix}")
+        code, out, err = truecal("monitor", f"now.{suffix}", "--state", f"{suffix}.npz", "--json", f"{suffix}.json")
+        assert code in (0, 3) and f"now.{suffix}: 550 new rows, 450 counted before" in out, err
+    batches, whole = (json.loads(Path(f"{suffix}.json").read_text()) for suffix in ("parquet", "csv"))
+    assert max(sizes[:-2]) <= 100 and sum(sizes) == 2000 and sizes[-2:] == [450, 550]
+    assert batches["n_samples"] == whole["n_samples"] == 1000 and batches["new"] == whole["new"] == 550
+    for mine, theirs in zip(batches["processes"], whole["processes"], strict=True):
+        assert mine["evalue"] == pytest.approx(theirs["evalue"], rel=1e-8)
+    changed = frame.copy()
+    changed.loc[449, "label"] = frame["label"][frame["label"] != frame["label"][449]].iloc[0]
+    changed.to_parquet("now.parquet", row_group_size=170)
+    before = Path("parquet.npz").read_bytes()
+    code, _, err = truecal("monitor", "now.parquet", "--state", "parquet.npz")
+    assert code == 1 and "expected its first 1000 rows to be those counted before" in err
+    frame[:300].to_parquet("now.parquet")
+    assert truecal("monitor", "now.parquet", "--state", "parquet.npz")[0] == 1
+    assert Path("parquet.npz").read_bytes() == before
+    code, out, _ = truecal("monitor", "now.parquet", "--state", "parquet.npz", "--replaced")
+    assert "now.parquet: 300 new rows" in out and "1300 rows" in out

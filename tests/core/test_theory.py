@@ -14,7 +14,7 @@ from worlds import SCALAR_RULES, bounded, expected, is_multiclass, variants, wor
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
-TRUTHFUL = [(name, bounded(metric)) for name, metric in variants() if metric.truthful]
+TRUTHFUL = [(name, bounded(metric)) for name, metric in variants(classes=3) if metric.truthful]
 TRUTHFUL_BASELINES = [
     *((name, metric) for name, metric in BASELINES.items() if metric.truthful),
     ("skce-fixed", BASELINES["skce"].with_options(bandwidth=0.3)),

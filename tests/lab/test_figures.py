@@ -101,7 +101,7 @@ class TestFigures:
                 )
 
     def test_files(self, tmp_path: Path) -> None:
-        written = figures.draw_all(made_up_table(traces=3, epochs=3), "within", tmp_path / "figures", ("png",))
+        written = figures.draw_all(made_up_table(3, 3, models=3), "cross", tmp_path / "figures", ("png",))
         assert sorted(path.name for path in tmp_path.glob("figures/*")) == sorted(path.name for path in written)
         assert len(written) == 4
         assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)

@@ -48,19 +48,29 @@ def score_logits(validation: Any, y_validation: Any, test: Any, y: Any, recalibr
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One uninterrupted run with everything it writes."""
-    out = tmp_path_factory.mktemp("whole")
-    outcome = reproduce("tiny", out=out, keep_logits=True)
+    """One uninterrupted run with everything it writes; what compares models is drawn in test_figures.py alone."""
+    from truecal.lab import figures
+
+    out, draw_all = tmp_path_factory.mktemp("whole"), figures.draw_all
+    drawn: list[str] = []
+
+    def draw_within(table: pd.DataFrame, experiment: str, folder: Path) -> list[Path]:
+        drawn.append(experiment)
+        return draw_all(table, experiment, folder) if experiment == "within" else []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw_all", draw_within)
+        outcome = reproduce("tiny", out=out, keep_logits=True)
+    assert drawn == ["within", "cross"]
     assert outcome.complete and outcome.traces == 7 and outcome.checkpoints == 21
     return out
 
 
 class TestEndToEnd:
     def test_files(self, whole: Path) -> None:
-        for experiment in ("within", "cross"):
-            for figure in ("figure1", "assumption", "dominance", "trends"):
-                assert (whole / "figures" / f"{experiment}_{figure}.png").read_bytes().startswith(b"\x89PNG")
-                assert (whole / "figures" / f"{experiment}_{figure}.pdf").read_bytes().startswith(b"%PDF")
+        for figure in ("within_figure1", "within_assumption", "within_dominance", "within_trends", "along_traces"):
+            assert (whole / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+            assert (whole / "figures" / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
         for name in ("spearman.csv", "spearman.md", "spearman.tex", "combinations.csv", "thresholds.csv"):
             assert (whole / "tables" / name).stat().st_size > 0
         assert (whole / "RESULTS.md").read_text(encoding="utf-8").startswith("# Toy run")
@@ -373,16 +383,16 @@ class TestCommand:
     def test_pieces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         def in_pieces(*, seed: int = 42, quick: bool = False) -> Preset:
             preset = tiny()
-            later = tuple(replace(trace, piece=1) for trace in preset.experiments["cross"])
-            return replace(preset, experiments={**preset.experiments, "cross": later})
+            first = {name: traces[:1] for name, traces in preset.experiments.items()}
+            return replace(preset, experiments=first | {"cross": (replace(first["cross"][0], piece=1),)})
 
         monkeypatch.setitem(PRESETS, "tiny", in_pieces)
         arguments = ["tiny", "--no-summary", "--quiet", "--out", str(tmp_path)]
         assert main([*arguments, "--pieces", "1"]) == 0
-        assert "12 checkpoints of 4 traces, complete" in capsys.readouterr().out
+        assert "3 checkpoints of 1 traces, complete" in capsys.readouterr().out
         assert not (tmp_path / "within").exists()
         assert main(arguments) == 0
-        assert "21 checkpoints of 7 traces, complete" in capsys.readouterr().out
+        assert "6 checkpoints of 2 traces, complete" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -24,6 +24,7 @@ FOLDERS = {
     "CIFAR-100, across models": "cifar100/cross",
     "CIFAR-100, long, learning rate 0.001": "cifar100-long/within-lr0.001",
     "CIFAR-100, long, learning rate 0.02": "cifar100-long/within-lr0.02",
+    "CIFAR-100, long, across models": "cifar100-long/cross",
 }
 
 
@@ -66,20 +67,36 @@ def listed(values: list[float]) -> str:
     return " / ".join(f"{value:.2f}" for value in values)
 
 
-def test_readme_has_the_papers_own_numbers() -> None:
-    table = paper_table().query("item1 == 'classification_error'").groupby("error", sort=False)["within_r"].agg(list)
+@pytest.mark.parametrize(("part", "name"), [("within_r", "one other network"), ("cross_r", "across nine networks")])
+def test_readme_has_the_papers_own_numbers(part: str, name: str) -> None:
+    table = paper_table().query("item1 == 'classification_error'").groupby("error", sort=False)[part].agg(list)
     cells = [listed(table[error]) for error in ("ConfECE", "ConfCE_corr", "LinCE_cw")]
-    assert f"| paper, another network | {' | '.join(cells)} | – | – |" in README
+    assert f"| paper, {name} | {' | '.join(cells)} | – | – |" in README
 
 
-@pytest.mark.parametrize("rate", ["0.001", "0.02"])
-def test_readme_has_the_correlations_of_the_long_run(rate: str) -> None:
-    kept = arm(rate)
-    assert kept["trace"].nunique() == 10 and "on ten fractions of the same data" in README
+@pytest.mark.parametrize(
+    ("experiment", "row", "told"),
+    [
+        ("within-lr0.001", "learning rate 0.001", "at learning rate 0.001"),
+        ("within-lr0.02", "learning rate 0.02", "at learning rate 0.02"),
+        ("cross", "across our eight", "across models"),
+    ],
+)
+def test_readme_has_the_correlations_of_the_long_run(experiment: str, row: str, told: str) -> None:
+    kept = after_warm_up(LONG, experiment)
     r = [[spearman(kept["classification_error"], kept[f"{error}_{bins}"]) for bins in MANY_TO_FEW] for error in ERRORS]
-    assert f"| learning rate {rate} | {' | '.join(map(listed, r))} |" in README
+    assert f"| {row} | {' | '.join(map(listed, r))} |" in README
     first_lines = (ROOT / "results" / LONG / "RESULTS.md").read_text().partition("\n## ")[0]
-    assert f"{listed(r[0])} at learning rate {rate}" in first_lines
+    assert f"{listed(r[0])} {told}" in first_lines
+
+
+def test_readme_counts_fractions_and_networks_as_they_were_trained() -> None:
+    assert [arm(rate)["fraction"].nunique() for rate in ("0.001", "0.02")] == [12, 12]
+    cross = after_warm_up(LONG, "cross")
+    assert (cross["model"].nunique(), cross["fraction"].nunique()) == (8, 5)
+    assert cross["model"].str.split("@", expand=True).nunique().tolist() == [4, 2]
+    text = " ".join(README.split())
+    assert "on twelve fractions of the same data, and four networks at two image sizes on five fractions" in text
 
 
 def test_readme_tells_the_gap_and_its_repair_as_measured() -> None:
@@ -89,12 +106,12 @@ def test_readme_tells_the_gap_and_its_repair_as_measured() -> None:
     assert f"to {gap['0.02']:.1f} points in the median trace ({gap['0.001']:.1f} at the low rate)" in text
     repaired = arm("0.02").dropna(subset="top_ConfECE_fix_5")
     left = repaired.groupby("trace")["top_gap_ConfCE_corr_qua_auto"].last()
-    assert len(left) == 8 and f"leaves {left.median():.1f} points of it" in text
+    assert len(left) == 10 and f"leaves {left.median():.1f} points of it" in text
     before, after = (
         spearman(repaired["classification_error"], repaired[column])
         for column in ("ConfECE_fix_5", "top_ConfECE_fix_5")
     )
-    assert f"takes ECE at 5 bins from {before:.2f} to {after:.2f} on the eight traces" in text
+    assert f"takes ECE at 5 bins from {before:.2f} to {after:.2f} on the ten traces" in text
 
 
 def test_both_arms_have_the_same_traces() -> None:

@@ -19,12 +19,14 @@ pytest.importorskip("datasketches")
 pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pd = pytest.importorskip("pandas")
+import dask  # noqa: E402  # after importorskip
 import dask.array as da  # noqa: E402  # after importorskip
 import dask.dataframe as dd  # noqa: E402  # after importorskip
 from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
 from truecal.scale import cluster as module  # noqa: E402  # after importorskip
+from truecal.scale.local import WORKER_SETTINGS, local_client  # noqa: E402  # after importorskip
 
 cluster: Any = module  # what a test hands in need not be of the right type
 K = 3
@@ -167,6 +169,24 @@ def test_the_tree_keeps_the_blocks_of_one_stream():
     assert_same(many, one_stream(y, p, n_bins=4, edges="uniform").result())
 
 
+def test_a_partition_is_read_by_one_thread(tmp_path, monkeypatch):
+    """Others are read at the same time."""
+    folder = written(tmp_path / "preds", frame(*world()), (300, 600))
+    monkeypatch.setattr("truecal.io.dataset.ThreadPoolExecutor", None)
+    threads: list[bool] = []
+    read = parquet.ParquetFile.iter_batches
+
+    def noted(self: Any, **options: Any) -> Any:
+        threads.append(options["use_threads"])
+        return read(self, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noted)
+    dataset = open_dataset(folder)
+    threads.clear()
+    cluster.evaluate(dataset, n_bins=4, edges="uniform", part_rows=100)
+    assert threads and not any(threads)
+
+
 def test_edges_are_stored_before_a_label_is_counted(tmp_path):
     y, p = world()
     wrong = y.copy()
@@ -184,6 +204,11 @@ def test_edges_are_stored_before_a_label_is_counted(tmp_path):
     assert again.row("classwise") == found.row("classwise")
     with pytest.raises(ValueError, match="errors and n_bins cannot apply"):
         cluster.evaluate(*arrays(y, p), edges=state, n_bins=3)
+    with pytest.raises(ValueError, match="'classwise' cannot apply to binary predictions"):
+        cluster.evaluate(*arrays(y == 0, p[:, 0]), edges=state)
+    unread = da.from_delayed(dask.delayed(pytest.fail)("rows were read"), (900, K), float)
+    with pytest.raises(FileError, match=r"nowhere, which does not exist"):
+        cluster.evaluate(arrays(y)[0], unread, n_bins=6, out=tmp_path / "nowhere" / "state.npz")
     cluster.compare(arrays(y)[0], {"a": arrays(p)[0], "b": arrays(p)[0]}, n_bins=6, out=tmp_path / "two")
     both = cluster.compare(arrays(y)[0], {"a": arrays(p)[0], "b": arrays(p)[0]}, edges=tmp_path / "two")
     assert_same(both.evaluations["b"], found)
@@ -245,6 +270,8 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
         (lambda: cluster.evaluate(labels, proba, blocks=2), ValueError, "blocks must be 0"),
         (lambda: cluster.evaluate(labels, proba, errors=["binary"]), ValueError, "cannot apply to multiclass"),
         (lambda: cluster.evaluate(table[table.label > 5]), ValueError, "at least one row"),
+        (lambda: cluster.evaluate(labels[:0], proba[:0]), ValueError, "at least one row, the arrays have none"),
+        (lambda: cluster.evaluate(tmp_path / "none"), FileError, "a file, a folder or a glob, there is none"),
         (lambda: cluster.compare(table), TypeError, "compare expects names"),
         (lambda: cluster.compare({"a": table, "b": table.repartition(npartitions=1)}), ValueError, "same partitions"),
     ):
@@ -260,9 +287,22 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def client():
-    sizes: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**sizes, silence_logs=50) as local, distributed.Client(local) as found:
+    with local_client(2) as found:
         yield found
+
+
+def settings_of_worker() -> list[Any]:
+    from truecal.backends.numpy import THREADS
+
+    return [THREADS, *(os.environ.get(name) for name in WORKER_SETTINGS)]
+
+
+@pytest.mark.slow
+def test_workers_are_set_up_for_counting(client):
+    wanted = [1, *map(str, WORKER_SETTINGS.values())]
+    assert list(client.run(settings_of_worker).values()) == [wanted, wanted]
+    with pytest.raises(ValueError, match="workers must be at least 1"), local_client(0):
+        pass
 
 
 def dying(i: int, folder: str, kill: bool) -> Any:
@@ -304,7 +344,8 @@ def test_a_killed_worker_changes_nothing(tmp_path, client):
 def test_processes_equal_threads_and_name_what_is_missing(tmp_path, client):
     y, p = world()
     folder = written(tmp_path / "preds", frame(y, p), (300, 600), group=100)
-    found = cluster.evaluate(folder, n_bins=5, part_rows=100)  # the current client
+    with client.as_current():
+        found = cluster.evaluate(folder, n_bins=5, part_rows=100)
     assert any("by a Dask cluster" in note for note in found.notes)
     assert_same(found, one_stream(y, p, n_bins=5).result())
     dataset = open_dataset(folder)

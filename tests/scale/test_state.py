@@ -70,7 +70,7 @@ def test_no_pickle_inside(tmp_path):
     stream.save(tmp_path / "state.npz")
     with np.load(tmp_path / "state.npz", allow_pickle=False) as found:
         about = json.loads(found["about"].tobytes())
-        assert about["truecal"] == "stream" and about["version"] == 1
+        assert about["truecal"] == "stream" and about["version"] == 2
         assert all(found[name].dtype != object for name in found.files)
 
 
@@ -80,22 +80,22 @@ def test_refused_in_words(tmp_path):
     stream.update(y, p)
     path = tmp_path / "state.npz"
     stream.save(path)
-    about, found = read_state(path, "stream", 1)
+    about, found = read_state(path, "stream", 2)
 
     def refused(words: str) -> None:
         with pytest.raises(FileError, match=words):
             tc.Stream.load(path)
 
-    write_state(path, "stream", 2, about, found)
-    refused("expected version 1 of the state of a stream, got version 2")
+    write_state(path, "stream", 1, about, found)
+    refused("expected version 2 of the state of a stream, got version 1")
     write_state(path, "monitor", 1, about, found)
     refused("expected the state of a stream, it is that of a 'monitor'")
-    for name in ("0.count", "0.blocks.residual"):
-        write_state(path, "stream", 1, about, {**found, name: found[name][..., :-1]})
+    for name in ("0.count", "0.blocks.residual", "losses"):
+        write_state(path, "stream", 2, about, {**found, name: found[name][..., :-1]})
         refused("damaged")
-        write_state(path, "stream", 1, about, {key: x for key, x in found.items() if key != name})
+        write_state(path, "stream", 2, about, {key: x for key, x in found.items() if key != name})
         refused("the state of a stream")
-    write_state(path, "stream", 1, {**about, "rows": 5}, found)
+    write_state(path, "stream", 2, {**about, "rows": 5}, found)
     refused("damaged")
     np.savez(path, probs=p)
     refused("found other arrays")

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, final
 
 from ..core.data import shown
@@ -34,13 +35,19 @@ class Record:
     def columns(self) -> list[str]:
         return list(self.rows[0])
 
+    @property
+    def data(self) -> list[list[Any]]:
+        """The table without its heads."""
+        return [[row[column] for column in self.columns] for row in self.rows]
+
 
 def log_result(result: Evaluation | Comparison, run: Any, *, prefix: str, step: int | None) -> None:
     """Log to the framework that `run` belongs to: its module, with a run under way, or one of its runs."""
     framework = str(getattr(run, "__name__", type(run).__module__)).partition(".")[0]
-    if framework not in _FRAMEWORKS:
+    log, has = _FRAMEWORKS.get(framework, (None, ""))
+    if log is None or not (isinstance(run, ModuleType) or hasattr(run, has)):
         raise TypeError(f"run must be mlflow, wandb, or a run of one of them, got {shown(run)}")
-    _FRAMEWORKS[framework](result, run, prefix, step)
+    log(result, run, prefix, step)
 
 
 def record_of(result: Evaluation | Comparison) -> Record:
@@ -80,10 +87,11 @@ def _mlflow(result: Evaluation | Comparison, run: Any, prefix: str, step: int | 
     record = record_of(result)
     run_id = None if run is mlflow else run.info.run_id  # None: the run under way, or a new one, as in all of MLflow
     folder = prefix if step is None else f"{prefix}/{step}"
-    table = {column: [row[column] for row in record.rows] for column in record.columns}
     mlflow.log_metrics({f"{prefix}/{name}": value for name, value in record.values.items()}, step=step, run_id=run_id)
-    mlflow.log_table(table, f"{folder}/table.json", run_id=run_id)
-    for name, text in record.files.items():
+    columns = {column: [row[column] for row in record.rows] for column in record.columns}
+    mlflow.log_table(columns, f"{folder}/table.json", run_id=run_id)  # adds to what an earlier call left there
+    whole = json.dumps({"columns": record.columns, "data": record.data})
+    for name, text in ({"table.json": whole} | record.files).items():
         mlflow.log_text(text, f"{folder}/{name}", run_id=run_id)
 
 
@@ -93,9 +101,8 @@ def _wandb(result: Evaluation | Comparison, run: Any, prefix: str, step: int | N
     if run is None:
         raise ValueError("expected a run of wandb under way: begin one with wandb.init()")
     record = record_of(result)
-    data = [[row[column] for column in record.columns] for row in record.rows]
     shown_in_run = {
-        "table": wandb.Table(columns=record.columns, data=data, allow_mixed_types=True),
+        "table": wandb.Table(columns=record.columns, data=record.data, allow_mixed_types=True),
         "report": wandb.Html(record.files["report.html"], inject=False),
     }
     run.log({f"{prefix}/{name}": value for name, value in (record.values | shown_in_run).items()}, step=step)
@@ -106,7 +113,8 @@ def _wandb(result: Evaluation | Comparison, run: Any, prefix: str, step: int | N
     run.log_artifact(artifact)
 
 
-_FRAMEWORKS: dict[str, Callable[[Evaluation | Comparison, Any, str, int | None], None]] = {
-    "mlflow": _mlflow,
-    "wandb": _wandb,
+_FRAMEWORKS: dict[str, tuple[Callable[[Evaluation | Comparison, Any, str, int | None], None], str]] = {
+    "mlflow": (_mlflow, "info"),
+    "wandb": (_wandb, "log"),
 }
+"""How to log to each, and what a run of it has that clients and other objects have not."""

@@ -17,7 +17,8 @@ import numpy as np
 
 from ..core.types import Array
 
-THREADS = min(8, os.cpu_count() or 1)
+_OWN_THREADS = os.environ.get("OMP_NUM_THREADS", "")  # how other libraries are told; a Dask worker is told 1
+THREADS = min(8, int(_OWN_THREADS) if _OWN_THREADS.isdecimal() and int(_OWN_THREADS) else os.cpu_count() or 1)
 GRID = 1 << 16
 _SHARED_BLOCK = 1 << 22  # comparisons of marked rows with cuts at a time
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache

@@ -296,7 +296,7 @@ def run_monitor(
     if reading.labels is not None and len(files) > 1:
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
     watched = watching.opened(state, reference, alpha, reading, _read)
-    notes = [watching.count(watched, file, _read([file], reading), replaced) for file in files]
+    notes = [watching.count(watched, file, reading, _read, replaced) for file in files]
     result = watched.result()
     watched.save(state)
     render.monitoring(result, notes)

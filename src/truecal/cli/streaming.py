@@ -14,6 +14,7 @@ import typer
 from truecal.core.extras import require
 from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset, open_dataset
 from truecal.io.failures import failure
+from truecal.io.predictions import FileKind
 
 from .loading import split_kind
 from .options import Measuring, Reading, file_of, split
@@ -48,7 +49,7 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
         measuring.memory
     ):
         return None  # typed tables are packed, but hardly to less than a quarter
-    datasets = [_open(path, kind, reading, measuring) for path, kind in places]
+    datasets = [open_table(path, kind, reading, measuring.weights) for path, kind in places]
     needed = WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
     if not forced and needed <= budget(measuring.memory):
         return None
@@ -56,12 +57,13 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
     return datasets
 
 
-def _open(path: Path, kind: Any, reading: Reading, measuring: Measuring) -> Dataset:
+def open_table(path: Path, kind: FileKind | None, reading: Reading, weights: str | None = None) -> Dataset:
+    """A table to be read in batches, with the options of the command line."""
     options = {**reading.arguments, "kind": kind}
     options["logits"] = options["logits"] and kind is None
     for_csv = ("header", "length_normalized")
     options = {name: value for name, value in options.items() if name not in for_csv}
-    return open_dataset(path, weight=measuring.weights, **options)
+    return open_dataset(path, weight=weights, **options)
 
 
 def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
@@ -116,12 +118,13 @@ def _client(measuring: Measuring) -> Iterator[Any]:
         return
     if measuring.dask is not None and measuring.workers is not None:
         raise typer.BadParameter("cannot apply beside --dask, whose cluster has its workers", param_hint="--workers")
-    distributed = require("distributed", "scale")
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    if measuring.dask is not None:
-        with distributed.Client(measuring.dask) as client:
+    if measuring.workers is not None:
+        from truecal.scale.local import local_client
+
+        with local_client(measuring.workers) as client:
             yield client
         return
-    sizes = {"n_workers": measuring.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**sizes, silence_logs=logging.ERROR) as local, distributed.Client(local) as client:
+    distributed = require("distributed", "scale")
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with distributed.Client(measuring.dask) as client:
         yield client

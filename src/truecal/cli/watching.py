@@ -1,12 +1,13 @@
-"""A monitor over prediction files: opened from its state, and each row of each file counted once."""
+"""A monitor over prediction files: opened from its state, and each row of each file counted once, in batches."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import typer
@@ -14,10 +15,12 @@ import typer
 from truecal.core.extras import require
 from truecal.evaluation.inputs import Inputs, read_inputs
 from truecal.io import atomic_path
+from truecal.io.dataset import can_stream
 from truecal.io.failures import failure, path_text
 
 from .loading import Loaded, split_kind
 from .options import Reading, fraction
+from .streaming import open_table
 
 if TYPE_CHECKING:
     from truecal.inference.monitoring import Monitor
@@ -54,34 +57,88 @@ def _pair(loaded: Loaded) -> tuple[object, object]:
     return None, (top.y, top.reports)
 
 
-def count(watched: Monitor, file: Path, loaded: Loaded, replaced: bool) -> str:
+def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool) -> str:
     """Count the rows of a file that have not been counted; what was done, in words."""
     path, _ = split_kind(file)
-    if watched.columns is not None and loaded.classes is not None and watched.columns != loaded.classes:
-        expected, came = (", ".join(names[:8]) for names in (watched.columns, loaded.classes))
+    classes, batches = _rows(watched, file, reading, read)
+    if watched.columns is not None and classes is not None and watched.columns != classes:
+        expected, came = (", ".join(names[:8]) for names in (watched.columns, classes))
         raise failure(path, f"expected columns of the classes {expected} as before, got {came}")
-    inputs = watched.read(*_pair(loaded))
     place = os.path.realpath(path)
-    rows, digest = watched.files.get(place, (0, ""))
-    if rows and _digest(inputs, rows) != digest:
+    before, digest = watched.files.get(place, (0, ""))
+    try:
+        seen = _count_new(watched, batches(), path.name, before, digest)
+    except _ChangedError:
         if not replaced:
-            what = f"expected its first {rows} rows to be those counted before, they have changed"
-            raise failure(path, f"{what}; if it is a new file under an old name, say --replaced")
-        rows = 0
-    if rows < inputs.n_samples:
-        watched.count(inputs.take(np.arange(rows, inputs.n_samples)), path.name)
-        watched.files[place] = (inputs.n_samples, _digest(inputs, inputs.n_samples))
-        watched.columns = watched.columns or loaded.classes
-    before = f", {rows} counted before" if rows else ""
-    return f"{path_text(path)}: {inputs.n_samples - rows} new rows{before}"
+            what = f"expected its first {before} rows to be those counted before, they have changed"
+            raise failure(path, f"{what}; if it is a new file under an old name, say --replaced") from None
+        before = 0
+        seen = _count_new(watched, batches(), path.name, before, "")
+    if seen.rows > before:
+        watched.files[place] = (seen.rows, seen.digest)
+        watched.columns = watched.columns or classes
+    counted = f", {before} counted before" if before else ""
+    return f"{path_text(path)}: {seen.rows - before} new rows{counted}"
 
 
-def _digest(inputs: Inputs, rows: int) -> str:
-    """Of the first rows, labels and predictions; nothing of fewer rows."""
-    if rows > inputs.n_samples:
-        return ""
-    both = np.column_stack([inputs.y[:rows], inputs.reports[:rows]]).astype(np.float64)
-    return hashlib.blake2b(both.tobytes(), digest_size=16).hexdigest()
+def _rows(
+    watched: Monitor, file: Path, reading: Reading, read: Reader
+) -> tuple[tuple[str, ...] | None, Callable[[], Iterator[Inputs]]]:
+    """The classes of a file's columns, and its rows: of a table in batches, else all at once."""
+    path, kind = split_kind(file)
+    if can_stream(path) and reading.labels is None and not reading.temperature:
+        from truecal.scale.files import inputs_of
+
+        table = open_table(path, kind, reading)
+        return table.first().classes, lambda: (inputs_of(batch, None) for batch, _ in table.batches())
+    loaded = read([file], reading)
+    return loaded.classes, lambda: iter([watched.read(*_pair(loaded))])
+
+
+class _ChangedError(Exception):
+    """The rows that were counted before are not those of the file."""
+
+
+@final
+class _Seen:
+    """How many rows have gone by, and the digest of their labels and predictions."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, inputs: Inputs) -> None:
+        self._hash.update(np.column_stack([inputs.y, inputs.reports]).astype(np.float64).tobytes())
+        self.rows += inputs.n_samples
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _count_new(watched: Monitor, batches: Iterator[Inputs], time: str, before: int, digest: str) -> _Seen:
+    """Count the rows after the first `before`, whose digest is known; nothing at all if they have changed."""
+    seen = _Seen()
+    new = _new_rows(batches, seen, before, digest)
+    first = next(new, None)
+    if first is not None:
+        watched.count(chain([first], new), time)
+    return seen
+
+
+def _new_rows(batches: Iterator[Inputs], seen: _Seen, before: int, digest: str) -> Iterator[Inputs]:
+    for inputs in batches:
+        old = min(before - seen.rows, inputs.n_samples) if seen.rows < before else 0
+        if old:
+            seen.add(inputs.take(slice(0, old)))
+            if seen.rows == before and seen.digest != digest:
+                raise _ChangedError
+        if old < inputs.n_samples:
+            fresh = inputs.take(slice(old, None))
+            seen.add(fresh)
+            yield fresh
+    if seen.rows < before:
+        raise _ChangedError
 
 
 def draw(watched: Monitor, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import is_tensor
-from ..backends.numpy import over_rows
+from ..backends.numpy import DISPATCH, over_rows
 from .types import Array
 
 ROW_SUM_TOLERANCE = 1e-3
@@ -187,6 +187,11 @@ def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> 
     """Consecutive slices of rows of about `block_bytes` each."""
     step = max(1, min(n, block_bytes // max(1, row_bytes)))
     return (slice(start, min(n, start + step)) for start in range(0, n, step))
+
+
+def wide_blocks(array: Array, rows: int, width: int) -> Iterator[slice]:
+    """Consecutive slices of rows that are written out in float64 together: of a tensor as many as a GPU likes."""
+    return row_blocks(rows, 8 * width, 8 * DISPATCH.device_numbers if is_tensor(array) else _VALIDATION_BYTES)
 
 
 def both_classes(positive: Array) -> Array:

@@ -148,15 +148,28 @@ class CalibrationError:
             raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
         if scale == "bins" and not self.binning.has_counts:
             raise ValueError(f"scale='bins' cannot apply: {shown(self.binning)} has no requested bin count")
-        found: list[Moments] | None = None
-        if on_device(y_proba) and scale != "score":
-            sample, found = device_backend().read_and_measure(self, y_true, y_proba, sample_weight, labels)
-        else:
-            sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         if scale == "score":
+            sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
             return self.present(np.array([parts.score for parts in self.parts(sample)]))
-        factor = {"raw": 1.0, "loss": sample.size}.get(scale) or np.array(self.at(sample).binning.counts, dtype=float)
-        return self.present(self._raw(sample, found or self._moments(sample, False, None, DISPATCH)) * factor)
+        rule, totals, averaged, found = self._measured(y_true, y_proba, sample_weight, labels)
+        values = np.array([self._error(sums, totals, averaged) for sums in found])
+        if scale == "loss":
+            values *= totals.weight**2 / totals.weight_sq
+        if scale == "bins":
+            values *= np.array(rule.counts, dtype=float)
+        return self.present(values)
+
+    def _measured(
+        self, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any
+    ) -> tuple[BinningRule, Totals, int, list[Moments]]:
+        """The rule at its bin counts, the totals of a sample, how many views are averaged, and what its tables say."""
+        if on_device(y_proba):
+            quick = device_backend().measured(self, y_true, y_proba, sample_weight, labels)
+            if quick is not None:
+                return quick  # type: ignore[no-any-return]  # a module loaded by name
+        sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        found = self._moments(sample, False, None, DISPATCH)
+        return self.at(sample).binning, Totals.of(sample), sample.averaged, found
 
     @builtins.property
     def ties(self) -> str:
@@ -192,10 +205,9 @@ class CalibrationError:
         sample = measurable(sample, rule)
         if isinstance(rule, (AveragedRule, Halfspaces)):
             of_points = PointSums.moments if squares else PointSums.squared_moments
+            found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
             if is_tensor(sample.reports):
-                found = device_backend().as_numbers([device_backend().point_moments(sample, rule, dispatch)])[0]
-            else:
-                found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
+                found = device_backend().as_numbers([found])[0]
             return [Moments(*np.sum(found, axis=0).tolist())]
         plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
         reading = BinTable.moments if squares else plain

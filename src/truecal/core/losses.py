@@ -1,15 +1,17 @@
-"""Proper losses of probabilistic predictions: per example first, mean last."""
+"""Proper losses of probabilistic predictions: per example first, mean last; one formula for arrays and tensors."""
+
+# A formula returns what its arrays are, of numpy or torch, which mypy sees as Any.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..backends import device_backend, on_device
-from ..backends.numpy import top_class_and_value
-from .data import check_multiclass, check_pair, check_weights, row_blocks
+from ..backends import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
+from .data import check_multiclass, check_pair, check_weights, wide_blocks
 from .frames import refuse_reordered
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
@@ -63,7 +65,8 @@ class Loss:
         refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         if on_device(y_proba):
             sample = Classwise().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-            return _finish(device_backend().losses(self.name, sample), sample.weights, per_example)
+            assert sample.labels is not None and sample.distributions is not None
+            return _finish(self._formula(sample.labels, sample.distributions), sample.weights, per_example)
         y, proba = check_multiclass(y_true, y_proba, labels)
         weights = check_weights(sample_weight, len(y))
         return _finish(self._formula(y, proba), weights, per_example)
@@ -86,17 +89,20 @@ def weighted_mean(values: Array, weights: Array | None) -> float:
     return float((values[counted] * scaled[counted]).sum() / scaled[counted].sum())
 
 
+def _blocks(proba: Array) -> Iterator[slice]:
+    """Runs of rows that are written out in float64 together."""
+    return wide_blocks(proba, len(proba), proba.shape[1])
+
+
 def _own(y: Array, proba: Array) -> Array:
     """The probability of the label that came, in float64."""
-    if y.ndim == 2:
-        return np.asarray(np.einsum("ij,ij->i", y, proba, dtype=np.float64))
-    return np.asarray(proba[np.arange(len(y)), y], dtype=np.float64)
+    return row_products(y, proba) if y.ndim == 2 else doubled(at_columns(proba, y))
 
 
 def _top(y: Array, proba: Array) -> tuple[Array, Array]:
+    """The largest probability, and whether its class came (with soft labels, how much of it), in float64."""
     top, confidence = top_class_and_value(proba)
-    right = y == top if y.ndim == 1 else y[np.arange(len(y)), top]
-    return confidence.astype(np.float64), right
+    return doubled(confidence), doubled(y == top if y.ndim == 1 else at_columns(y, top))
 
 
 @Loss
@@ -107,7 +113,7 @@ def classification_error(y: Array, proba: Array) -> Array:
     >>> tc.classification_error([0, 1], [[.7, .3], [.6, .4]])
     0.5
     """
-    return np.asarray(1.0 - _top(y, proba)[1], dtype=np.float64)
+    return 1.0 - _top(y, proba)[1]
 
 
 @Loss
@@ -118,10 +124,12 @@ def cross_entropy(y: Array, proba: Array) -> Array:
     >>> round(tc.cross_entropy([0, 1], [[.5, .5], [.5, .5]]), 6)
     0.693147
     """
+    xp = namespace(proba)
     with np.errstate(divide="ignore", invalid="ignore"):
         if y.ndim == 2:
-            return np.asarray(-np.where(y > 0, y * np.log(proba.astype(np.float64)), 0.0).sum(axis=1)) + 0.0
-        return np.asarray(-np.log(_own(y, proba))) + 0.0
+            logs = (xp.where(y[rows] > 0, y[rows] * xp.log(doubled(proba[rows])), 0.0) for rows in _blocks(proba))
+            return -xp.concatenate([each.sum(axis=1) for each in logs]) + 0.0
+        return -xp.log(_own(y, proba)) + 0.0
 
 
 @Loss
@@ -143,11 +151,9 @@ def spherical(y: Array, proba: Array) -> Array:
     >>> round(tc.spherical([1], [[.6, .4]]), 6)
     0.4453
     """
-    squares = np.empty(len(y))
-    for rows in row_blocks(len(y), proba.shape[1] * 8):
-        block = proba[rows].astype(np.float64)
-        squares[rows] = np.einsum("ij,ij->i", block, block)
-    return np.asarray(1.0 - _own(y, proba) / np.sqrt(squares))
+    blocks = (doubled(proba[rows]) for rows in _blocks(proba))
+    squares = namespace(proba).concatenate([row_products(block, block) for block in blocks])
+    return 1.0 - _own(y, proba) / squares**0.5
 
 
 @Loss
@@ -159,7 +165,7 @@ def confidence_loss(y: Array, proba: Array) -> Array:
     0.84
     """
     confidence, correct = _top(y, proba)
-    return np.asarray((1.0 - correct) + np.square(confidence - correct))
+    return (1.0 - correct) + (confidence - correct) ** 2
 
 
 @overload

@@ -8,8 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import device_backend, is_tensor, namespace, on_device
-from ..backends.numpy import top_class_and_value
+from ..backends import at_columns, device_backend, is_tensor, on_device, top_class_and_value
 from .data import (
     as_array,
     check_binary_outcomes,
@@ -118,12 +117,9 @@ class Confidence(_OfClasses):
     kind = "confidence"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        if is_tensor(reports):
-            confidence, top = reports.max(1)
-        else:
-            top, confidence = top_class_and_value(reports)
+        top, confidence = top_class_and_value(reports)
         if y.ndim == 2:
-            right = namespace(y).take_along_dim(y, top[:, None], 1)[:, 0] if is_tensor(y) else y[np.arange(len(y)), top]
+            right = at_columns(y, top)
             soft: dict[str, Any] = {"values": right, "wrong": 1 - right, "distributions": reports, "labels": y}
             return Sample(self.kind, confidence, **soft, **unit_weights(weights))
         correct = y == top if is_tensor(y) else y.astype(top.dtype, copy=False) == top  # indices of one width: faster

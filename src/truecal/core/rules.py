@@ -20,8 +20,17 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..backends import device_backend, is_tensor, namespace
-from ..backends.numpy import interval_index, top_class_and_value
+from ..backends import (
+    beside,
+    device_backend,
+    is_tensor,
+    median,
+    namespace,
+    on_cpu,
+    row_products,
+    top_class_and_value,
+)
+from ..backends.numpy import interval_index
 from .data import as_array, check_positive_int, check_seed, shown, working_dtype
 from .sample import Bounds
 from .types import Array
@@ -192,12 +201,12 @@ class AveragedRule(BinningRule):
         return np.asarray(reports, dtype=np.float64)
 
     @abstractmethod
-    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
-        """The form of so many views before its first point."""
+    def running(self, bounds: Bounds | None) -> RunningForm:
+        """The form before its first point."""
 
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
         """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
-        running = self.running(len(sums), bounds)
+        running = self.running(bounds)
         for start in range(0, len(points), FORM_BLOCK):
             block = slice(start, start + FORM_BLOCK)
             running.add(points[block], sums[:, block])
@@ -205,7 +214,10 @@ class AveragedRule(BinningRule):
 
 
 class RunningForm(ABC):
-    """A quadratic form of sums at sorted points, added up block by block: no more than a block of them is held."""
+    """A quadratic form of sums at sorted points, added up block by block: no more than a block of them is held.
+
+    Points and sums are arrays of numpy or tensors of torch; views share their points, or each has a row of its own.
+    """
 
     @abstractmethod
     def add(self, points: Array, sums: Array) -> None:
@@ -227,7 +239,7 @@ class VectorRule(BinningRule):
 
 @dataclass(frozen=True)
 class Partition:
-    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]].
+    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]]; arrays or tensors.
 
     `tied[i]` says that sorted row i has the same key as the row before it, so that a cut between them is arbitrary.
     """
@@ -239,9 +251,15 @@ class Partition:
     @staticmethod
     def from_cells(cell: Array) -> Partition:
         """Cells given as one label per row."""
-        order = np.argsort(cell, kind="stable")
+        order = _stable_order(cell)
         ordered = cell[order]
-        return Partition(order, (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,))
+        places = namespace(cell).arange(1, len(cell), device=cell.device)
+        return Partition(order, (places[ordered[1:] != ordered[:-1]],))
+
+
+def _stable_order(keys: Array) -> Array:
+    order: Array = namespace(keys).argsort(keys, stable=True)
+    return order
 
 
 def quantile_cuts(n: int, m: int) -> Array:
@@ -400,7 +418,9 @@ class Exact(RankRule, VectorRule):
         return (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,)
 
     def partition(self, reports: Array) -> Partition:
-        return Partition.from_cells(np.unique(reports, axis=0, return_inverse=True)[1].reshape(-1))
+        along: dict[str, Any] = {"dim" if is_tensor(reports) else "axis": 0}
+        cell: Array = namespace(reports).unique(reports, return_inverse=True, **along)[1]
+        return Partition.from_cells(cell.reshape(-1))
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (float(rows),)  # how many values there will be is not known in advance, but no more than rows
@@ -414,10 +434,10 @@ class TwoBin(AveragedRule):
     With prefix sums L_j of the sorted residuals and gaps w_j, n²·error = Σ_j w_j (L_j² + (T − L_j)²).
     """
 
-    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
+    def running(self, bounds: Bounds | None) -> RunningForm:
         if bounds is None:
             raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
-        return _RunningTwoBin(bounds, np.zeros(views))
+        return _RunningTwoBin(bounds)
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return (2.0,)
@@ -430,22 +450,24 @@ class _RunningTwoBin(RunningForm):
     No digits are lost: Σ w L² is at most the value itself, and |T Σ w L| at most √2 times it.
     """
 
-    def __init__(self, bounds: Bounds, zero: Array) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         self._low, self._high = bounds
-        self._last = self._low
-        self._prefix, self._first, self._second = zero, zero, zero
+        self._last: Any = self._low
+        self._prefix: Any = 0.0  # this and the next, once there are points: (views, 1)
+        self._first: Any = 0.0
+        self._second: Any = 0.0
 
     def add(self, points: Array, sums: Array) -> None:
-        gaps = np.diff(points, prepend=self._last) / (self._high - self._low)
-        prefix = np.cumsum(sums, axis=1)  # after each point
-        prefix += self._prefix[:, None]
-        self._add_gap(gaps[0])
-        before = prefix[:, :-1] * gaps[1:]
-        self._first = self._first + before.sum(axis=1)
-        self._second = self._second + np.einsum("vj,vj->v", prefix[:, :-1], before)
-        self._prefix, self._last = prefix[:, -1].copy(), float(points[-1])
+        gaps = _steps(points, self._last) / (self._high - self._low)
+        prefix = sums.cumsum(1)  # after each point
+        prefix += self._prefix
+        self._add_gap(gaps[..., :1])
+        before = prefix[:, :-1] * gaps[..., 1:]
+        self._first = self._first + before.sum(1)[:, None]
+        self._second = self._second + row_products(prefix[:, :-1], before)[:, None]
+        self._prefix, self._last = prefix[:, -1:] + 0.0, points[..., -1:]
 
-    def _add_gap(self, gap: float) -> None:
+    def _add_gap(self, gap: Any) -> None:
         """The gap after the last point so far."""
         self._first = self._first + gap * self._prefix
         self._second = self._second + gap * self._prefix**2
@@ -453,7 +475,16 @@ class _RunningTwoBin(RunningForm):
     @property
     def value(self) -> Array:
         gap, total = (self._high - self._last) / (self._high - self._low), self._prefix
-        return np.asarray(2 * (self._second + gap * total**2) - 2 * total * (self._first + gap * total) + total**2)
+        value: Array = 2 * (self._second + gap * total**2) - 2 * total * (self._first + gap * total) + total**2
+        return value[:, 0]
+
+
+def _steps(points: Array, last: Any) -> Array:
+    """The distance of each point from the one before it, of the first from `last`."""
+    steps: Array = namespace(points).empty_like(points)
+    steps[..., :1] = points[..., :1] - last
+    steps[..., 1:] = points[..., 1:] - points[..., :-1]
+    return steps
 
 
 @final
@@ -470,8 +501,8 @@ class Poisson(AveragedRule):
             raise ValueError(f"theta must be a positive number, got {shown(self.theta)}")
         object.__setattr__(self, "theta", float(self.theta))
 
-    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
-        return _RunningPoisson(self.theta, np.zeros(views))
+    def running(self, bounds: Bounds | None) -> RunningForm:
+        return _RunningPoisson(self.theta)
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         if bounds is None:
@@ -483,21 +514,28 @@ class Poisson(AveragedRule):
 class _RunningPoisson(RunningForm):
     """Σ_j S_j (S_j + 2A_j), A_j = (A_{j−1} + S_{j−1}) exp(−(u_j − u_{j−1})/θ)."""
 
-    def __init__(self, theta: float, zero: Array) -> None:
-        self._theta, self._last = theta, 0.0
-        self._carried, self._value = zero, zero  # A + S at the last point
+    def __init__(self, theta: float) -> None:
+        self._theta = theta
+        self._last: Any = None  # this and the next, once there are points: (views, 1)
+        self._carried: Any = None  # A + S at the last point
+        self._value: Any = 0.0
 
     def add(self, points: Array, sums: Array) -> None:
+        carried = decayed_prefix(self._decay(_steps(points, points[..., :1])), sums)
+        if self._carried is not None:
+            carried = carried + self._carried * self._decay(points - self._last)
+        self._value = self._value + row_products(sums, sums + 2 * carried)
+        self._carried, self._last = carried[:, -1:] + sums[:, -1:], points[..., -1:]
+
+    def _decay(self, distance: Array) -> Array:
         with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
-            decay = np.exp(-np.diff(points, prepend=points[0]) / self._theta)
-            since = np.exp(-(points - self._last) / self._theta) if self._carried.any() else np.zeros(len(points))
-        carried = decayed_prefix(decay, sums) + self._carried[:, None] * since
-        self._value = self._value + np.einsum("vj,vj->v", sums, sums + 2 * carried)
-        self._carried, self._last = carried[:, -1] + sums[:, -1], float(points[-1])
+            decay: Array = namespace(distance).exp(-distance / self._theta)
+        return decay
 
     @property
     def value(self) -> Array:
-        return self._value
+        value: Array = self._value
+        return value
 
 
 def decayed_prefix(decay: Array, sums: Array) -> Array:
@@ -545,8 +583,8 @@ class OnGrid(AveragedRule):
     def places(self, reports: Array, bounds: Bounds | None) -> Array:
         return np.asarray(self.midpoints(bounds)[interval_index(reports, self.edges(bounds, reports.dtype))])
 
-    def running(self, views: int, bounds: Bounds | None) -> RunningForm:
-        return self.rule.running(views, bounds)
+    def running(self, bounds: Bounds | None) -> RunningForm:
+        return self.rule.running(bounds)
 
     def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
         return self.rule.sizes(rows, views, bounds)
@@ -560,14 +598,16 @@ class ArgmaxQuantile(CountedRule, VectorRule):
     ties: Ties = "auto"
 
     def partition(self, reports: Array) -> Partition:
-        top = reports.argmax(axis=1)
-        confidence = reports[np.arange(len(reports)), top]
-        order = np.lexsort((confidence, top))
-        sizes = np.bincount(top, minlength=reports.shape[1])
+        top, confidence = top_class_and_value(reports)
+        order = _stable_order(confidence)
+        order = order[_stable_order(top[order])]
+        sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        cuts = tuple(_cuts_within(starts, sizes, m) for m in self.counts or ())
-        same = (confidence[order][1:] == confidence[order][:-1]) & (top[order][1:] == top[order][:-1])
-        return Partition(order, cuts, np.concatenate([[False], same]))
+        cuts = tuple(beside(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
+        value, group = confidence[order], top[order]
+        tied: Array = group != group
+        tied[1:] = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
+        return Partition(order, cuts, tied)
 
     def auto(self, rows: int, views: int) -> int:
         return max(1, round(auto_bins(rows, views) / views))
@@ -646,18 +686,19 @@ class KdTree(CountedRule, VectorRule):
 
 def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
     """Row order of the deepest tree, and the cuts at every depth: deeper trees refine shallower ones."""
-    runs = [np.arange(len(reports))]
-    levels = [np.empty(0, dtype=np.int64)]
+    xp = namespace(reports)
+    runs = [xp.arange(len(reports), device=reports.device)]
+    levels = [runs[0][:0]]
     for _ in range(depth):
         runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
-        levels.append(np.cumsum([len(run) for run in runs])[:-1])
-    return np.concatenate(runs), levels
+        levels.append(beside(np.cumsum([len(run) for run in runs])[:-1], reports))
+    return xp.concatenate(runs), levels
 
 
 def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
-    here = reports[rows]
-    column = here[:, int(np.argmax(here.max(axis=0) - here.min(axis=0)))]
-    left = column <= np.median(column)
+    xp, here = namespace(reports), reports[rows]
+    column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
+    left = column <= median(column)
     return rows[left], rows[~left]
 
 
@@ -675,6 +716,8 @@ class KMeans(CountedRule, VectorRule):
         check_seed(self.seed)
 
     def partition(self, reports: Array) -> Partition:
+        if is_tensor(reports):  # scipy's iteration, which takes no tensors, is done again there
+            return Partition.from_cells(device_backend().k_means(self, reports))
         from scipy.cluster.vq import kmeans, vq
 
         points = np.asarray(reports, dtype=np.float64)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import device_backend, is_tensor
+from ..backends import doubled, is_tensor, namespace, row_products
+from .data import wide_blocks
 from .types import Array
 
 Bounds = tuple[float, float]
@@ -120,14 +121,8 @@ class Sample:
     @cached_property
     def residual_sq(self) -> Array:
         """Per row, |u − φ(y)|², summed over the views."""
-        if is_tensor(self.reports):
-            return device_backend().residual_sq(self)  # type: ignore[no-any-return]  # a module loaded by name
-        total = np.zeros(self.rows)
-        width = max(1, (1 << 18) // max(1, self.views))
-        for start in range(0, self.rows, width):
-            rows = slice(start, start + width)
-            residual = self._residual_rows(rows)
-            total[rows] = np.einsum("ij,ij->i", residual, residual)
+        blocks = (self._residual_rows(rows) for rows in wide_blocks(self.reports, self.rows, self.views))
+        total: Array = namespace(self.reports).concatenate([row_products(block, block) for block in blocks])
         return total
 
     def loss(self, corrected: bool = True) -> Array:
@@ -139,15 +134,15 @@ class Sample:
         return total if self.wrong is None or not corrected else total + self.wrong
 
     def _residual_rows(self, rows: slice) -> Array:
-        reports = self.reports[rows].astype(np.float64).reshape(-1, self.views)
+        reports: Array = doubled(self.reports[rows], copy=True).reshape(-1, self.views)
         if self.values is not None:
-            return np.asarray(reports - self.values[rows].reshape(reports.shape))
+            return reports - self.values[rows].reshape(reports.shape)
         assert self.marks is not None
         marks = self.marks[rows]
         if self.reports.ndim == 1:
-            reports[:, 0] -= marks
+            reports[:, 0] -= doubled(marks)
         else:
-            reports[np.arange(len(reports)), marks] -= 1.0
+            reports[namespace(reports).arange(len(reports), device=marks.device), marks] -= 1.0
         return reports
 
     def take(self, rows: Array | slice) -> Sample:

@@ -265,7 +265,7 @@ class BinTable:
         points, found = rule.midpoints(self.bounds), []
         for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
             block = PointBlock(points, r[None], w[None], own.sum(keepdims=True), float(w_sq.sum()))
-            found.append(PointSums(rule, self.bounds, 1, partial(iter, [block])).moments())
+            found.append(PointSums(rule, self.bounds, partial(iter, [block])).moments())
         return Moments(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> Moments:
@@ -288,10 +288,10 @@ class PointBlock(NamedTuple):
     residual: Array
     """(views, points) Σ w·residual."""
     weight: Array
-    """(1, points) Σ w."""
+    """Σ w, (1, points), or (views, points) where each view has points of its own."""
     own: Array
     """(views,) Σ (w·residual)² over all rows of the block."""
-    weight_sq: float
+    weight_sq: Any
     """Σ w² over all rows of the block."""
 
 
@@ -302,31 +302,31 @@ class PointSums:
 
     rule: AveragedRule
     bounds: Bounds | None
-    views: int
     blocks: Callable[[], Iterator[PointBlock]]
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
-        squared = self.rule.running(self.views, self.bounds)
+        squared = self.rule.running(self.bounds)
         for block in self.blocks():
             squared.add(block.points, block.residual)
-        return Moments(squared=float(squared.value.sum()))
+        return Moments(squared=_number(squared.value.sum()))
 
     def moments(self) -> Moments:
         """Everything numbers need; per view, gap² = Σ_{i≠j} G_ij r_i r_j / Σ_{i≠j} G_ij w_i w_j."""
-        squared, weight = self.rule.running(self.views, self.bounds), self.rule.running(1, self.bounds)
-        own, weight_sq = np.zeros(self.views), 0.0
+        squared, weight = self.rule.running(self.bounds), self.rule.running(self.bounds)
+        own: Any = 0.0
+        weight_sq: Any = 0.0
         for block in self.blocks():
             squared.add(block.points, block.residual)
             weight.add(block.points, block.weight)
-            own += block.own
-            weight_sq += block.weight_sq
+            own = own + block.own
+            weight_sq = weight_sq + block.weight_sq
         pairs = weight.value - weight_sq
         pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
-        pair_weight = np.broadcast_to(pairs, own.shape)
+        pair_weight = namespace(pairs).broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
         sums = (squared.value, own, gaps, pair_weight)
-        whole = dict(zip(("squared", "own", "gap_sq", "pair_weight"), (float(x.sum()) for x in sums), strict=True))
+        whole = dict(zip(("squared", "own", "gap_sq", "pair_weight"), (_number(x.sum()) for x in sums), strict=True))
         return Moments(**whole)
 
 

@@ -169,6 +169,8 @@ def map_points(
 ) -> list[Reduced]:
     """The same for averages over cuts: the sums of a few views at a time, read point by point."""
     refuse_misfit(sample, rule)
+    if is_tensor(sample.reports):
+        return [reduce(sums) for sums in device_backend().point_sums(sample, rule, dispatch)]
     if cells is not None:
         return [reduce(sums) for piece in cells for sums in _kernel_points(sample, piece)]
     if isinstance(rule, AveragedRule) and not needs_cells(sample, ""):
@@ -331,9 +333,7 @@ class _Builder:
         reports = self._own_reports(columns)
         reports.sort(axis=1)
         for row, (own, complement) in zip(reports, marked, strict=True):
-            yield PointSums(
-                self.rule, self.sample.bounds, 1, partial(_point_blocks, row, own, complement, self._places)
-            )
+            yield PointSums(self.rule, self.sample.bounds, partial(_point_blocks, row, own, complement, self._places))
 
     def _places(self, values: Array) -> Array:
         """Where reports sit on the line."""
@@ -511,7 +511,7 @@ def _kernel_points(sample: Sample, piece: Piece) -> Iterator[PointSums]:
     assert isinstance(cells, KernelCells)
     for tile in piece.tiles(sample.rows, 1 << 20):
         residual = sample.residuals(tile)
-        yield PointSums(cells.rule, cells.bounds, len(residual), partial(_row_blocks, cells, residual, sample.weights))
+        yield PointSums(cells.rule, cells.bounds, partial(_row_blocks, cells, residual, sample.weights))
 
 
 def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> Iterator[PointBlock]:

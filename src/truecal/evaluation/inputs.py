@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..backends import on_cpu
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
@@ -119,7 +120,7 @@ class Inputs:
         assert right is not None
         return Inputs("top_label", right, sample.reports, self.weights)
 
-    def take(self, rows: Array) -> Inputs:
+    def take(self, rows: Array | slice) -> Inputs:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights)
@@ -158,13 +159,18 @@ def _distinct(values: Array) -> int:
 def read_inputs(
     y_true: Any, y_proba: Any, *, labels: Any = None, pos_label: Any = 1, sample_weight: Any = None
 ) -> Inputs:
-    """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions."""
+    """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
+
+    Arrays in the memory of a GPU are copied to the CPU here, once: what is told of a model is computed there.
+    """
+    sample_weight = on_cpu(sample_weight)
     if isinstance(y_proba, TopPredictions):
         return _read_top(y_proba, sample_weight)
     if y_true is None:
         if isinstance(y_proba, tuple) and len(y_proba) == 2:
             return _read_top(TopPredictions(*y_proba), sample_weight)
         raise TypeError("y_true is None: then y_proba must be TopPredictions(correct, confidence), or that pair")
+    y_true, y_proba = on_cpu(y_true), on_cpu(y_proba)
     refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     labels = column_classes(y_true, y_proba, labels)
     y, array = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
@@ -176,7 +182,7 @@ def read_inputs(
 
 
 def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
-    correct, confidence = TopLabel().check(top.correct, top.confidence)
+    correct, confidence = TopLabel().check(on_cpu(top.correct), on_cpu(top.confidence))
     return Inputs("top_label", correct, confidence, check_weights(sample_weight, len(confidence)))
 
 
@@ -207,7 +213,7 @@ def several_bins(n_samples: int) -> tuple[int, ...]:
 
 def check_by(values: Any, n: int, name: str) -> Array:
     """One group per row, as an array of numbers or strings."""
-    array = as_array(values, name)
+    array = as_array(on_cpu(values), name)
     if array.shape != (n,):
         raise ValueError(f"{name} must give one group per row, shape ({n},), got shape {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():

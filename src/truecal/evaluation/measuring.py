@@ -146,8 +146,8 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
-    block_losses: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error."""
+    block_losses: dict[str, tuple[Array, Array, str]] = field(default_factory=dict)
+    """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error, and why not to trust them."""
 
     def loss_part(
         self, error: str, other: Measured, level: float, groups: Groups | None, comparisons: int = 1
@@ -156,8 +156,8 @@ class Measured:
         from ..inference.paired import block_loss_part, loss_part
 
         if error in self.block_losses:
-            (mine, weight), (theirs, _) = self.block_losses[error], other.block_losses[error]
-            return block_loss_part(mine - theirs, weight, level, comparisons)
+            (mine, weight, few), (theirs, _, fewer) = self.block_losses[error], other.block_losses[error]
+            return block_loss_part(mine - theirs, weight, level, comparisons, few or fewer)
         if error not in self.frozen:
             return None
         return loss_part(self.frozen[error], other.frozen[error], level, groups, comparisons)
@@ -411,6 +411,11 @@ def _reliability(name: str, frozen: Frozen, settings: Settings, clustered: bool,
     return Reliability(name, m, table, bands_of(frozen, place, settings.level, draws, settings.seed))
 
 
+def infinite_text(name: str, rows: int) -> str:
+    """Why a loss has no number."""
+    return f"{name} is infinite: the label that came had probability 0 in {rows} rows"
+
+
 def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measured) -> tuple[LossValue, ...]:
     from ..inference.mean_losses import INFINITE, mean_interval
 
@@ -419,7 +424,7 @@ def _losses(inputs: Inputs, level: float, clusters: Groups | None, found: Measur
         mean = mean_interval(losses, inputs.weights, clusters, level)
         if mean.note == INFINITE:
             number = sum(int(np.count_nonzero(np.isinf(values.value))) for _, values in losses)
-            found.note(f"{name} is infinite: the label that came had probability 0 in {number} rows")
+            found.note(infinite_text(name, number))
         ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
         values.append(LossValue(name, mean.estimate, *ends))
     return tuple(values)

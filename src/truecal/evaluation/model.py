@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends import on_cpu
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.frames import refuse_reordered
@@ -359,7 +360,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> Array:
     groups = check_by(by, inputs.n_samples, "by")
     outcomes = [inputs.y]
     if inputs.kind == "top_label" and y_true is not None:
-        outcomes.append(as_array(y_true, "y_true"))  # the labels too, where only the top class is measured
+        outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
     if any(_one_to_one(groups, outcome) for outcome in outcomes):
         raise ValueError(
             "by gives each outcome a subgroup of its own: given the outcome, every model looks miscalibrated, even the "

@@ -10,7 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..backends.torch import Cut, like, search_rows, steps_of, tie_variance, views_of
+from ..backends.torch.bins import Cut, steps_of, tie_variance
+from ..backends.torch.quantiles import search_rows
+from ..backends.torch.rows import views_of
+from ..backends.torch.tensors import like
 from ..core.errors import CalibrationError
 from ..core.rules import Quantile
 from ..core.sample import Sample
@@ -23,7 +26,7 @@ _NUMBERS = 1 << 24  # held at once per array of a block of draws
 class QuantileDraws:
     """Quantile bins of 0/1 outcomes or class labels without weights, frozen at the predictions.
 
-    As in `backends.torch._quantile_tables`, an outcome of 1 is counted by its own prediction, so that a draw costs a
+    As in `backends.torch.quantiles`, an outcome of 1 is counted by its own prediction, so that a draw costs a
     search and a count for each row, whatever the number of classes.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
@@ -233,19 +233,21 @@ class Monitor:
                 "sample_weight cannot apply: a weighted likelihood is no bet whose fair price is known; "
                 "leave out rows that do not count"
             )
-        return self.count(self.read(y_true, y_proba), time)
+        return self.count([self.read(y_true, y_proba)], time)
 
-    def count(self, inputs: Inputs, time: Any = None) -> MonitorUpdate:
-        """`update` of predictions that have been read."""
-        setup = self._fits(inputs)
-        state = self._state or _State.fresh(setup.processes, None)
-        start = state.rows
-        for part in row_blocks(inputs.n_samples, 8 * (setup.n_classes + 400)):
-            rows = setup.rows(inputs.take(np.arange(part.start, part.stop)))
-            state = _after(state, setup.processes, rows, self.alpha)
-        if time is not None and state.since is not None and state.since >= start:
-            state = replace(state, since_time=str(time))
-        self._setup, self._state = setup, replace(state, new=state.rows - start)
+    def count(self, batches: Iterable[Inputs], time: Any = None) -> MonitorUpdate:
+        """`update` of predictions that have been read, one batch after the other."""
+        setup, state = self._setup, self._state
+        start = 0 if state is None else state.rows
+        for inputs in batches:
+            setup = self._fits(inputs, setup)
+            state = state or _State.fresh(setup.processes, None)
+            for part in row_blocks(inputs.n_samples, 8 * (setup.n_classes + 400)):
+                state = _after(state, setup.processes, setup.rows(inputs.take(part)), self.alpha)
+        if state is not None:
+            if time is not None and state.since is not None and state.since >= start:
+                state = replace(state, since_time=str(time))
+            self._setup, self._state = setup, replace(state, new=state.rows - start)
         return self.result()
 
     def result(self) -> MonitorUpdate:
@@ -292,14 +294,13 @@ class Monitor:
         """Validated predictions, as `count` takes them."""
         return read_inputs(y_true, y_proba, labels=self._labels, pos_label=self._pos_label)
 
-    def _fits(self, inputs: Inputs) -> _Setup:
+    def _fits(self, inputs: Inputs, before: _Setup | None) -> _Setup:
         """The setup of these predictions, which are to be of the kind of those before."""
         if inputs.soft:
             raise ValueError(f"y_true has a column per class; a monitor needs {_LABELS}")
         classes = inputs.n_classes or 2
-        if self._setup is None:
+        if before is None:
             return _Setup(inputs.kind, classes, EDGES)
-        before = self._setup
         if (inputs.kind, classes) != (before.kind, before.n_classes):
             expected = _kind_text(before.kind, before.n_classes)
             raise ValueError(f"expected {expected} as before, got {_kind_text(inputs.kind, classes)}")
@@ -317,7 +318,7 @@ class Monitor:
             raise type(error)(f"reference: {error}") from error
         if inputs.n_samples < FEWEST_ROWS:
             raise ValueError(f"reference must have at least {FEWEST_ROWS} rows, got {inputs.n_samples}")
-        setup = self._fits(inputs)
+        setup = self._fits(inputs, None)
         rows = setup.rows(inputs)
         if rows.impossible.any():
             row = int(np.argmax(rows.impossible))

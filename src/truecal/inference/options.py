@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import on_cpu
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, get_error
 from ..core.frames import refuse_reordered
@@ -85,7 +86,7 @@ def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Gro
     if groups is None:
         return None
     refuse_reordered(y_true=y_true, groups=groups)
-    array = np.asarray(as_array(groups, "groups"))
+    array = np.asarray(as_array(on_cpu(groups), "groups"))
     if array.shape != (n,):
         raise ValueError(f"groups must give each of the {n} rows its cluster, got shape {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():

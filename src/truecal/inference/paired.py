@@ -143,15 +143,18 @@ def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None
     return mean_interval(values, first.sample.weights, groups, level, comparisons)
 
 
-def block_loss_part(difference: Array, weight: Array, level: float, comparisons: int = 1) -> Part:
-    """The same where the rows are gone, from the sums of blocks of rows; joint over so many comparisons."""
+def block_loss_part(difference: Array, weight: Array, level: float, comparisons: int = 1, note: str = "") -> Part:
+    """The same where the rows are gone, from the sums of blocks of rows; joint over so many comparisons.
+
+    `note` says why the blocks are not to be trusted.
+    """
     estimate, se, freedom = block_se(difference, weight)
     if not se > 0:
-        note = "the difference is the same in every block" if se == 0 else "fewer than three blocks of rows"
-        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, note)
+        why = "the difference is the same in every block" if se == 0 else "fewer than three blocks of rows"
+        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, why)
     half = float(stdtrit(freedom, 1 - (1 - level) / comparisons / 2)) * se
     pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
-    return Part(estimate, estimate - half, estimate + half, se, pvalue)
+    return Part(estimate, estimate - half, estimate + half, se, pvalue, note)
 
 
 def spread_part(a: Spread, b: Spread, level: float) -> Part:

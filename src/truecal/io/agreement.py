@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.failures import failure, listing, path_text, quote, readable
+from truecal.io.failures import NoRowsError, failure, listing, path_text, quote, readable
 from truecal.io.predictions import Predictions
 
 Get = Callable[[Predictions], Array | None]
@@ -69,7 +69,8 @@ def _rows_of_all(predictions: Sequence[Predictions]) -> Sequence[Predictions]:
         return predictions
     common = reduce(np.intersect1d, kept)
     if len(common) == 0:
-        raise failure(predictions[0].path, "expected rows for which every file has a prediction, there is none")
+        words = "expected rows for which every file has a prediction, there is none"
+        raise NoRowsError(failure(predictions[0].path, words))
     result = []
     for p in predictions:
         if p.n > len(common):

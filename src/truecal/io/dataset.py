@@ -6,6 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from glob import escape, glob, has_magic
@@ -17,10 +18,10 @@ import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.columnar import Table, open_table, table_types
-from truecal.io.columns import Request, find_label, find_layout
-from truecal.io.failures import FileError, failure, need, parsing, quote, readable
+from truecal.io.columns import Request, find_label, find_layout, label_family
+from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, quote, readable
 from truecal.io.predictions import Predictions
-from truecal.io.reading import FORMATS, file_format, judge
+from truecal.io.reading import FORMATS, file_format, is_known, judge
 from truecal.io.source import extract
 from truecal.io.streams import arrow_file, split_suffix
 
@@ -45,6 +46,8 @@ class Dataset:
     _columns: tuple[str, ...]
     _head: Any
     weight: str | None = None
+    left_out: tuple[str, ...] = ()
+    """Prediction files of other formats beside those of the table."""
     skip: int = 0
     """Rows of the first file that belong to another part of the table."""
     file_rows: tuple[int, ...] | None = None
@@ -59,8 +62,12 @@ class Dataset:
         return next(self._checked(64))
 
     def first(self) -> Predictions:
-        """The first rows, which say what kind of predictions these are."""
-        return self.judged(self._head)[0]
+        """The first rows with predictions, which say what kind they are."""
+        with suppress(NoRowsError):
+            return self.judged(self._head)[0]
+        for read, _ in self.batches():
+            return read
+        raise failure(self.path, f"expected predictions, each of {self.n_rows} rows lacks one")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,42 +105,40 @@ class Dataset:
         mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - begin, "n_rows": stop - start}
         return replace(self, **mine, _dataset=None, _head=None)
 
-    def batches(
-        self, rows: int | None = None, every: int = 1, first: int = 0
-    ) -> Iterator[tuple[Predictions, Array | None]]:
-        """Checked predictions and weights of some rows after the other; `rows` asks for exactly so many at a time, so
-        that several datasets go in step. `every` leaves all but every so many-th row aside, where the first row is
-        number `first`."""
-        size = rows or self.batch_rows
+    def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
+        """Checked predictions and weights of some rows after the other, at most `rows` at a time."""
         start = 0
-        for batch in _of_size(self._record_batches(size), size) if rows else self._record_batches(size):
-            chosen = range(-(first + start) % every, len(batch), every)
-            try:
-                if chosen:
-                    yield self.judged(batch) if every == 1 else self._judged_some(batch, chosen)
-            except FileError as error:
-                if not start:
-                    raise
-                raise FileError(f"{error} (rows are counted from row {start})") from error
+        for batch in self.record_batches(rows):
+            with counted_from(start), suppress(NoRowsError):
+                yield self.judged(batch)
             start += len(batch)
-        if start != self.n_rows:
-            raise failure(self.path, f"expected {self.n_rows} rows, found {start}")
 
-    def _judged_some(self, batch: Any, chosen: range) -> tuple[Predictions, Array | None]:
-        try:
-            places = need("pyarrow", "cli", "tables").array(np.arange(chosen.start, chosen.stop, chosen.step))
-            return self.judged(batch.take(places))
-        except FileError:
-            self.judged(batch)  # what is wrong is said of a row of the table
-            raise
+    def record_batches(self, rows: int | None = None) -> Iterator[Any]:
+        """The rows as they are stored; `rows` asks for exactly so many at a time, so that several datasets go in
+        step."""
+        size = rows or self.batch_rows
+        found = 0
+        for batch in _of_size(self._read_ahead(size), size) if rows else self._read_ahead(size):
+            yield batch
+            found += len(batch)
+        if found != self.n_rows:
+            raise failure(self.path, f"expected {self.n_rows} rows, found {found}")
 
     @property
     def batch_rows(self) -> int:
         return max(64, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
 
-    def _record_batches(self, size: int) -> Iterator[Any]:
-        """Rows as they are stored, one batch read while the last one is measured."""
+    @property
+    def _is_part(self) -> bool:
+        """Whether other parts are read at the same time, so that one thread is enough for this one."""
+        return self.file_rows is not None
+
+    def _read_ahead(self, size: int) -> Iterator[Any]:
+        """Of a whole table one batch is read while the last one is measured."""
         batches = self._checked(size)
+        if self._is_part:
+            yield from batches
+            return
         with ThreadPoolExecutor(1) as reader:
             waiting = reader.submit(next, batches, None)
             while (batch := waiting.result()) is not None:
@@ -164,14 +169,21 @@ class Dataset:
         for i, path in enumerate(self.files):
             with parsing(path, "a parquet file"):
                 file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 20)
+                present = file.schema_arrow.names
                 rows = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+            for name in columns:
+                if name not in present:
+                    raise failure(
+                        path, f"expected a column {quote(name)} as in the first file, found {listing(present)}"
+                    )
             if self.file_rows is None:
                 left = sum(rows)  # all there are: `batches` counts them
             elif sum(rows) != self.file_rows[i]:
                 raise failure(path, f"expected {self.file_rows[i]} rows as before, found {sum(rows)}")
             with parsing(path, "a parquet file"):
                 groups, before = _overlapping(rows, skip, left)
-                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=True)
+                threads = not self._is_part
+                found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=threads)
             taken = min(sum(rows) - skip, left)
             yield path, _trimmed(found, skip - before, taken)
             skip, left = 0, left - taken
@@ -221,7 +233,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     (6, [[0.25, 0.5, 0.25, 0.5], [0.25, 0.5]])
     """
     place = os.fsdecode(path)
-    files = _files(place)
+    files, left_out = _files(place)
     form = file_format(files[0])
     for other in files[1:]:
         if file_format(other) != form:
@@ -233,9 +245,9 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         types = table_types(place, dataset.schema)
     if not n_rows:
         raise failure(place, "expected at least one row, the table has none")
-    name = readable(Path(place).stem if is_dataset(place) else split_suffix(place)[0])
+    name = readable(_folder_name(place) if is_dataset(place) else split_suffix(place)[0])
     opened = _opened(Request(place, **options), name, types, weight)
-    opened = replace(opened, n_rows=n_rows, files=files, _dataset=dataset)
+    opened = replace(opened, n_rows=n_rows, files=files, left_out=left_out, _dataset=dataset)
     head = opened.head()
     return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
 
@@ -250,25 +262,36 @@ def _opened(request: Request, name: str, types: dict[str, Any], weight: str | No
     source = open_table(Table(request.path, types, lambda columns, as_text: iter(())))
     label, _ = find_label(request, source.forms, "column")
     layout = find_layout(request, source.forms, label, "column")
-    found = (label, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
+    shares = label_family(source.forms, layout.classes) if label is None else ()
+    found = (label, *shares, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
     columns = tuple(dict.fromkeys(name for name in (*found, weight) if name is not None))
     if weight is not None and weight not in types:
         raise failure(request.path, f"expected a column of weights named {quote(weight)}, found none")
     return Dataset(request, name, 0, 1, (), None, types, columns, None, weight)
 
 
-def _files(place: str) -> tuple[str, ...]:
-    """The files of a table: itself, those of a folder, or those that a glob matches, in the order of their names."""
+def _files(place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of a table: itself, those of a folder, or those that a glob matches, in the order of their names; and
+    prediction files of other formats that are not among them."""
     if not is_dataset(place):
-        return (place,)
+        if not os.path.lexists(place):
+            raise failure(place, "expected a file, a folder or a glob, there is none")
+        return (place,), ()
     pattern = os.path.join(escape(place), "**", "*") if os.path.isdir(place) else place
     found = [name for name in glob(pattern, recursive=True) if os.path.isfile(name)]
-    hidden = (name for name in found if os.path.basename(name).startswith((".", "_")))
-    known = sorted({*found} - {*hidden})
+    known = sorted({name for name in found if not os.path.basename(name).startswith((".", "_")) and is_known(name)})
     files = tuple(name for name in known if FORMATS.get(split_suffix(name)[1]) in STREAMED)
+    others = tuple(os.path.basename(name) for name in known if name not in files)
     if not files:
-        raise failure(place, "expected parquet or arrow files, found none")
-    return files
+        came = f"{listing(others)}: such files are read one by one" if others else "none"
+        raise failure(place, f"expected parquet or arrow files, found {came}")
+    return files, others
+
+
+def _folder_name(place: str) -> str:
+    """What to call a table in several files: its folder, or the last one of a glob that is no pattern."""
+    plain = [part for part in Path(place).parts if not has_magic(part)]
+    return Path(plain[-1]).stem if plain else "predictions"
 
 
 def _overlapping(sizes: Sequence[int], skip: int, rows: int) -> tuple[list[int], int]:

@@ -36,6 +36,23 @@ class FileError(ValueError):
     """
 
 
+class NoRowsError(FileError):
+    """Rows of which none has a prediction, where those without one are to be left out."""
+
+
+@contextmanager
+def counted_from(start: int) -> Iterator[None]:
+    """Say of a FileError about some rows of a table from which row on it counts them."""
+    try:
+        yield
+    except NoRowsError:
+        raise
+    except FileError as error:
+        if not start:
+            raise
+        raise FileError(f"{error} (rows are counted from row {start})") from error
+
+
 def one_line(text: object, longest: int) -> str:
     """`text` without line breaks and control characters, cut to `longest` characters."""
     flat = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in str(text)))

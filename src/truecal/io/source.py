@@ -27,7 +27,7 @@ from truecal.io.columns import (
     label_family,
     unnamed_layout,
 )
-from truecal.io.failures import failure, listing, quote
+from truecal.io.failures import NoRowsError, failure, listing, quote
 from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Floats, Indices
 
@@ -121,7 +121,7 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     if not gone.any():
         return parts
     if gone.all():
-        raise request.refuse(f"expected predictions, each of {len(gone)} rows lacks one")
+        raise NoRowsError(request.refuse(f"expected predictions, each of {len(gone)} rows lacks one"))
     kept = np.flatnonzero(~gone)
     each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct")}
     left = {name: part[kept] for name, part in each.items() if part is not None and len(part) == len(gone)}

@@ -23,7 +23,8 @@ def write_state(
     """Write the state of a `kind` of run: what JSON can hold, and arrays. The file appears whole or not at all."""
     words = json.dumps({"truecal": kind, "version": version, **about}).encode()
     with atomic_path(path) as temporary, open(temporary, "r+b") as file:
-        np.savez(file, allow_pickle=False, **{ABOUT: np.frombuffer(words, dtype=np.uint8)}, **dict(arrays))
+        named = {ABOUT: np.frombuffer(words, dtype=np.uint8), **arrays}
+        np.savez(file, **named)  # type: ignore[arg-type]  # numpy 2.0 would take allow_pickle for one more array
         file.flush()
         os.fsync(file.fileno())
 

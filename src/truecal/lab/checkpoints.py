@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = (5, 20, 2000)
-COUNTS: Any = (*BINS, "auto")  # of gap and score; auto is from the numbers of rows and classes
+COUNTS: Any = (BINS, "auto")  # of gap and score, a pass each; auto is from the numbers of rows and classes
 PAPER_BINNING = {"ConfECE": "fix", "ConfCE": "qua", "ConfCE_corr": "qua", "LinCE_cw": "qua"}  # as in the paper's table
 BINNINGS = {"fix": tc.EqualWidth, "qua": tc.Quantile}
 LOSSES = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
@@ -201,9 +201,10 @@ def _gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
 
 def _gap_and_score(family: str, measured: Any, y: Any, reports: NDArray[Any]) -> Row:
     row: Row = {}
-    for count in COUNTS:
-        parts = tc.CalibrationError(measured, tc.Quantile(count)).decompose(y, reports)
-        row[score_column(family, count)], row[gap_column(family, count)] = parts.score, parts.gap
+    for counts in COUNTS:
+        parts = tc.CalibrationError(measured, tc.Quantile(counts)).decompose(y, reports)
+        for count, value, gap in zip(np.ravel(counts), np.ravel(parts.score), np.ravel(parts.gap), strict=True):
+            row[score_column(family, count)], row[gap_column(family, count)] = float(value), float(gap)
     return row
 
 

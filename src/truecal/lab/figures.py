@@ -76,12 +76,13 @@ def _save(draw: Callable[[], Figure], path: Path, formats: Sequence[str]) -> lis
     with as_file(files("truecal.lab") / "data/figures.mplstyle") as style, matplotlib.style.context(style):
         figure = draw()
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once, for all formats alike
+        figure.set_layout_engine("none")  # laid out and measured once, for all formats alike
+        box = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
         for file, suffix in zip(written, formats, strict=True):
             # No date in the file: the same table gives the same bytes.
             undated = {"CreationDate": None} if suffix == "pdf" else None
             with atomic_path(file) as temporary:
-                figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(suffix, 200), bbox_inches="tight")
+                figure.savefig(temporary, metadata=undated, dpi=RESOLUTION.get(suffix, 200), bbox_inches=box)
     return written
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from truecal.io.failures import failure, parsing
+from truecal.lab.datasets import Split
 from truecal.lab.datasets import cifar100 as read_cifar100
 from truecal.lab.datasets import letter as read_letter
 from truecal.lab.folder import read_json
@@ -27,6 +28,7 @@ FORTIETHS = tuple(i / 40 for i in range(1, 41))
 FIFTHS = (0.2, 0.4, 0.6, 0.8, 1.0)
 # Warm-up ends where a checkpoint gets at least half of the validation set right: fixed for every preset, unseen.
 WARM_UP = 0.5
+TINY_HELD_OUT = 2500  # rows of validation and of test that a toy run measures on: more than the most bins
 
 LETTER_MODELS = (
     *("mlp-16", "mlp-32", "mlp-64", "mlp-128", "mlp-256"),
@@ -153,8 +155,9 @@ def tiny(*, seed: int = 42, quick: bool = False) -> Preset:
     """The whole pipeline in seconds: a few short traces of small perceptrons, for trying things out."""
     models: Any = {"models": ("mlp-8", "mlp-32"), "within_model": "mlp-16"}
     small = letter(seed=seed, epochs=3, fractions=(0.1, 0.4, 1.0), cross_fractions=(0.2, 1.0), **models)
-    title = "Toy run on Letter Recognition"
-    return replace(small, name="tiny", title=title, notes=_notes("tiny"), warm_up=0.9, processes=1)
+    settings, opened = {**small.settings, "held_out": TINY_HELD_OUT}, partial(_open_letter, seed, TINY_HELD_OUT)
+    small = replace(small, name="tiny", title="Toy run on Letter Recognition", settings=settings, open=opened)
+    return replace(small, notes=_notes("tiny"), warm_up=0.9, processes=1)
 
 
 def cifar100(
@@ -285,8 +288,11 @@ def _traces(
     return tuple(Trace(model, fraction, epochs, cost=cost(model, fraction)) for model, fraction in pairs)
 
 
-def _open_letter(seed: int) -> MLPTrainer:
-    return MLPTrainer(read_letter(), seed)
+def _open_letter(seed: int, held_out: int | None = None) -> MLPTrainer:
+    """The perceptrons on Letter Recognition, measured on all held-out rows or on the first so many of each part."""
+    data = read_letter()
+    validation, test = (Split(part.X[:held_out], part.y[:held_out]) for part in (data.validation, data.test))
+    return MLPTrainer(replace(data, validation=validation, test=test), seed)
 
 
 def _open_cifar(data: str | Path, settings: CifarSettings) -> Trainer:

@@ -227,7 +227,7 @@ def _short_repaired(names: Sequence[str], kept: Mapping[str, pd.DataFrame], mech
 
 def _gap_left(rows: pd.DataFrame, table: pd.DataFrame) -> str:
     """The gap a recalibration leaves, where it is known, and of how many traces where some lack it."""
-    gap, traces, of = rows["gap_last"].median(), len(rows), table["trace"].nunique()
+    gap, traces, of = rows["gap_last"].dropna().median(), len(rows), table["trace"].nunique()
     parts = [] if math.isnan(gap) else [f"{gap:.1f} points"]
     parts += [f"{traces} of {of} traces"] if traces < of else []
     return f" ({', '.join(parts)})" if parts else ""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from truecal.backends import device_backend, is_tensor, namespace, on_device
+from truecal.backends import is_tensor, namespace, on_cpu, on_device
 from truecal.backends.numpy import softmax
 from truecal.core.data import (
     as_array,
@@ -76,11 +76,6 @@ def blocks(n: int, k: int) -> list[slice]:
 def device_logits() -> Any:
     """The module for logits on a GPU, which needs torch."""
     return importlib.import_module("truecal.recalibration.device")
-
-
-def on_cpu(x: Any) -> Any:
-    """Labels and weights where numpy reads them."""
-    return device_backend().on_cpu(x) if on_device(x) else x
 
 
 def read_logits(values: Floats) -> Logits:

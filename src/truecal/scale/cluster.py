@@ -26,7 +26,8 @@ from ..evaluation.model import Evaluation
 from ..io.columns import Request
 from ..io.dataset import Dataset
 from ..io.failures import one_line
-from .files import SKETCHED_NOTE, new_stream, sketch_step
+from ..io.writing import check_writable
+from .files import SKETCHED_NOTE, check_applies, left_out_rows, new_stream, sketch_step
 from .partitions import PART_ROWS, PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
 from .stream import BLOCKS, Stream, empty_stream
@@ -127,6 +128,8 @@ def _run(
     """Both passes: the rows, their streams, and notes on how they were read."""
     own = {name: options.pop(name) for name in Settings.__dataclass_fields__ if name in options}
     settings = Settings(**own)
+    for path in states or ():
+        check_writable(path)  # not after hours of work
     scheduler = _Scheduler(client if client is not None else _current_client())
     work = _work(y_true, models, settings, scheduler, options)
     streams = [_blank(head, i, len(work.heads), work, settings) for i, head in enumerate(work.heads)]
@@ -143,7 +146,8 @@ def _run(
     said = (
         f"counted in {parts} partition{'s' * (parts > 1)} by {threads}, {'two passes' if passes == 2 else 'one pass'}"
     )
-    return work, streams, [said, *([SKETCHED_NOTE] if passes == 2 else [])]
+    sketched = [SKETCHED_NOTE] if passes == 2 else []
+    return work, streams, [said, *sketched, *work.notes, *left_out_rows(work.n_rows, streams[0].rows)]
 
 
 def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
@@ -187,6 +191,7 @@ def _blank(head: Any, i: int, models: int, work: Work, settings: Settings) -> St
         if errors is not None or n_bins != "auto":
             raise ValueError("errors and n_bins cannot apply: edges= gives a state, with its errors and bins")
         entries = edges.entries
+        check_applies([entry.name for entry in entries], head)
     else:
         fixed = edges is not None and not isinstance(edges, str)
         known = getattr(edges, "reliability", edges)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -18,9 +19,9 @@ from ..evaluation.inputs import PROPERTIES, Inputs, Kind
 from ..evaluation.model import Evaluation
 from ..io.agreement import check_same_samples, distinct_names
 from ..io.dataset import Dataset
-from ..io.failures import FileError, failure
+from ..io.failures import FileError, NoRowsError, counted_from, failure, listing, path_text
 from ..io.predictions import Predictions
-from .plan import UNIFORM, at_rows, read_plan
+from .plan import UNIFORM, at_rows, read_plan, refuse_baseline
 from .reading import compare_streams
 from .stream import BLOCKS, Stream
 
@@ -78,7 +79,7 @@ def run_streams(
         for stream in streams:
             stream.freeze(run.n_rows)
     count_rows(streams, run.counted(passes - 1, passes))
-    return streams, run.notes(passes)
+    return streams, run.notes(passes, streams[0].rows)
 
 
 def sketch_step(n_rows: int) -> int:
@@ -89,20 +90,24 @@ def sketch_step(n_rows: int) -> int:
 def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], step: int = 1, first: int = 0) -> None:
     """The first pass: every so many-th row, labels unseen; the first is row number `first` of the table."""
     for start, batch in rows:
-        for stream, (read, weights) in zip(streams, batch, strict=True):
-            chosen = slice(-(first + start) % step, None, step)
-            if len(reports := np.ascontiguousarray(inputs_of(read, weights).reports[chosen])):
-                stream.look_at(reports)
+        with counted_from(start):
+            for stream, (read, weights) in zip(streams, batch, strict=True):
+                chosen = slice(-(first + start) % step, None, step)
+                if len(reports := np.ascontiguousarray(inputs_of(read, weights).reports[chosen])):
+                    stream.look_at(reports)
 
 
 def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
     """The second pass, over frozen edges."""
     for start, batch in rows:
-        try:
+        with counted_from(start):
             for stream, (read, weights) in zip(streams, batch, strict=True):
-                stream.count(inputs_of(read, weights))
-        except (ValueError, TypeError) as error:
-            raise FileError(f"{error} (rows are counted from row {start})" if start else str(error)) from error
+                try:
+                    stream.count(inputs_of(read, weights))
+                except FileError:
+                    raise
+                except (ValueError, TypeError) as error:
+                    raise failure(read.path, str(error)) from error
 
 
 def new_stream(
@@ -111,10 +116,7 @@ def new_stream(
     """A stream for predictions of one kind, its automatic numbers of bins those for so many rows, where that is
     known. `edges` are those of `stream`."""
     names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
-    for name in names:
-        if name not in inputs.error_names():
-            kind = inputs.kind.replace("_", "-")
-            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
+    check_applies(names, inputs)
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
         automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"
@@ -125,10 +127,22 @@ def new_stream(
     return Stream(at_rows(entries, n_rows, views), blocks, None, 1).expect(n_rows)
 
 
+def check_applies(names: Sequence[str], inputs: Inputs) -> None:
+    """Refuse errors that cannot be measured on predictions of this kind, or not in batches."""
+    for name in names:
+        refuse_baseline(name)
+        if name not in inputs.error_names():
+            kind = inputs.kind.replace("_", "-")
+            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
+
+
 def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
     """Checked predictions as measures take them."""
     nothing = weights is not None and not weights.any()  # a batch in which no row counts is a batch all the same
-    checked = weights if nothing else check_weights(weights, read.n)
+    try:
+        checked = weights if nothing else check_weights(weights, read.n)
+    except ValueError as error:
+        raise failure(read.path, str(error)) from error
     if read.kind == "top_label":
         if read.correct is None:
             raise failure(read.path, "expected labels, or whether each top class was right")
@@ -136,8 +150,9 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         return Inputs("top_label", read.correct, read.confidence, checked)
     if read.y_true is None:
         raise failure(read.path, "expected labels in the table, found none: name their column with --label-column")
-    if read.one_number and read.proba is not None and read.y_true.ndim == 1:
-        return Inputs("binary", read.y_true == 1, read.proba, checked)
+    if read.one_number and read.y_true.ndim == 1:
+        positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
+        return Inputs("binary", read.y_true == 1, positive, checked)
     return Inputs("multiclass", read.y_true, read.probabilities(), checked)
 
 
@@ -162,35 +177,35 @@ class Run:
     def n_rows(self) -> int:
         return self.datasets[0].n_rows
 
-    def batches(self) -> Iterator[Batch]:
-        """Batches of all tables, held against each other where there are several."""
-        if len(self.datasets) == 1:
-            yield from ((one,) for one in self.datasets[0].batches(None, self.every, self.first))
-            return
-        size = min(dataset.batch_rows for dataset in self.datasets)
-        for batch in zip(*(dataset.batches(size, self.every, self.first) for dataset in self.datasets), strict=True):
-            yield agreeing(batch)
-
     def counted(self, done: int, passes: int) -> Iterator[tuple[int, Batch]]:
-        """The first row of each batch beside it, and progress after it; `done` of the passes lie behind."""
+        """Batches of all tables, held against each other where there are several; the first row of each beside it, and
+        progress after it. `done` of the passes lie behind."""
+        size = min(dataset.batch_rows for dataset in self.datasets) if len(self.datasets) > 1 else None
         start = 0
-        batches = self.batches()
-        while True:
-            try:
-                batch = next(batches, None)
-            except FileError as error:
-                if not start or "counted from row" in str(error):
-                    raise
-                raise FileError(f"{error} (rows are counted from row {start})") from error
-            if batch is None:
-                return
-            yield start, batch
-            read = batch[0][0]
-            start += self.every * (read.n_rows or read.n)
+        for stored in zip(*(dataset.record_batches(size) for dataset in self.datasets), strict=True):
+            chosen = np.arange(-(self.first + start) % self.every, len(stored[0]), self.every)
+            with counted_from(start), suppress(NoRowsError):
+                if len(chosen):
+                    yield start, self._judged(stored) if self.every == 1 else self._judged_some(stored, chosen)
+            start += len(stored[0])
             if self.progress is not None:
-                self.progress((done + min(1.0, start / self.n_rows)) / passes)
+                self.progress((done + start / self.n_rows) / passes)
 
-    def notes(self, passes: int) -> tuple[str, ...]:
+    def _judged(self, stored: Sequence[Any]) -> Batch:
+        batch = tuple(dataset.judged(rows) for dataset, rows in zip(self.datasets, stored, strict=True))
+        return agreeing(batch) if len(batch) > 1 else batch
+
+    def _judged_some(self, stored: Sequence[Any], chosen: Array) -> Batch:
+        try:
+            return self._judged([rows.take(chosen) for rows in stored])
+        except NoRowsError:
+            raise
+        except FileError:
+            self._judged(stored)  # what is wrong is said of a row of the table
+            raise
+
+    def notes(self, passes: int, measured: int) -> tuple[str, ...]:
+        """How the tables were read, and what of them was not measured."""
         seconds = time.perf_counter() - self.began
         files = sum(len(dataset.files) for dataset in self.datasets)
         speed = self.n_rows * len(self.datasets) / max(seconds, 1e-9)
@@ -198,4 +213,15 @@ class Run:
         notes = [f"{what}, {speed:,.0f} rows a second"]
         if passes == 2:
             notes.append(SKETCHED_NOTE)
-        return tuple(notes)
+        return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, measured))
+
+
+def left_out_files(datasets: Sequence[Dataset]) -> list[str]:
+    """Notes on files in the folders of tables that are not read."""
+    return [f"{path_text(d.path)}: of another format, not read: {listing(d.left_out)}" for d in datasets if d.left_out]
+
+
+def left_out_rows(n_rows: int | None, measured: int) -> list[str]:
+    """A note on rows that were not measured, where there are any."""
+    missing = 0 if n_rows is None else n_rows - measured
+    return [f"{missing} of {n_rows} rows dropped, which have no prediction"] if missing else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,8 +17,8 @@ from ..core.types import Array
 from ..evaluation.inputs import Inputs
 from ..io.agreement import distinct_names
 from ..io.dataset import Dataset, open_dataset, table_of
-from ..io.failures import FileError, failure, one_line, parsing, path_text
-from .files import Batch, Run, agreeing, count_rows, inputs_of, observe_rows
+from ..io.failures import FileError, NoRowsError, failure, one_line, parsing, path_text
+from .files import Batch, Run, agreeing, count_rows, inputs_of, left_out_files, observe_rows
 from .stream import Stream
 
 PART_ROWS = 1 << 20
@@ -61,6 +62,7 @@ class Work:
     """observe(streams, step, start, *data): every `step`-th row, without labels."""
     count: Callable[..., None]
     """count(streams, *data)."""
+    notes: tuple[str, ...] = ()
 
 
 # -- parquet --------------------------------------------------------------------------------------------------------
@@ -88,6 +90,7 @@ def file_work(sources: Sequence[Any], names: Sequence[str] | None, part_rows: in
         partitions=tuple(parts),
         observe=_observe_files,
         count=_count_files,
+        notes=tuple(left_out_files(datasets)),
     )
 
 
@@ -160,7 +163,8 @@ class FrameReader:
 
     def _rows(self, frames: Sequence[Any]) -> Iterator[tuple[int, Batch]]:
         if any(len(frame) for frame in frames):  # filters leave partitions without rows
-            yield 0, self._batch(frames)
+            with suppress(NoRowsError):
+                yield 0, self._batch(frames)
 
     def _batch(self, frames: Sequence[Any]) -> Batch:
         arrow = require("pyarrow", "scale")
@@ -183,6 +187,8 @@ def array_work(y_true: Any, models: Mapping[str, Any], weights: Any) -> Work:
     others += [] if weights is None else [_by_rows(weights, "sample_weight", first)]
     sizes = first.chunks[0]
     known = not np.isnan(sizes).any()
+    if known and not sum(sizes):
+        raise ValueError("expected at least one row, the arrays have none")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int) if known else np.zeros(len(sizes), dtype=int)
     parts = []
     for start, size, y, *p in zip(starts, sizes, zip(*others, strict=True), *reports, strict=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..baselines import BASELINES, Baseline
 from ..core.data import shown
 from ..core.errors import COMPOSED, CalibrationError, get_error
 from ..core.properties import Linear, Outcomes, Property
@@ -75,14 +76,23 @@ class Entry:
 
 def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[Entry, ...]:
     """The entries behind the arguments of `stream`; a bin count may still be "auto"."""
-    given = [errors] if isinstance(errors, (str, CalibrationError)) else errors
+    given = [errors] if isinstance(errors, (str, CalibrationError, Baseline)) else errors
     if not isinstance(given, Sequence) or not given:
         raise TypeError(f"errors must be names such as ('classwise', 'confidence'), got {shown(errors)}")
     entries = [entry for error in given for entry in _entries(error, n_bins, edges)]
     return tuple(dict.fromkeys(entries))
 
 
+def refuse_baseline(error: Any) -> None:
+    """Measures that no table holds are for rows in memory."""
+    name = error.name if isinstance(error, Baseline) else error
+    if isinstance(name, str) and name in BASELINES:
+        hint = "; the usual ECE is 'confidence_l1' here" if name == "ece" else ""
+        raise ValueError(f"{name!r} cannot be streamed: it needs all rows in memory, where evaluate measures it{hint}")
+
+
 def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
+    refuse_baseline(error)
     metric = get_error(error)
     name = error if isinstance(error, str) else _name_of(metric)
     if isinstance(metric.property, (Linear, Outcomes)):

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import COMPOSED, Parts, signed_root
+from ..core.losses import LOSSES
 from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
-from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, spread_ends
+from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, infinite_text, spread_ends
 from ..evaluation.model import Evaluation
-from ..inference.blocks import block_mean, block_spread
+from ..inference.blocks import block_spread
 from ..inference.direction import MeanGap, mean_gap_of_table
 from ..inference.gaps import Gap, gap_from
 from ..inference.options import check_level
 from ..inference.spread import Spread
+from .losses import SCARCE, SUMMED, is_scarce, with_interval
 from .plan import Entry
 from .tally import Tally
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
-NO_BLOCKS = "no interval: the stream keeps no blocks of rows (blocks=0)"
+BRIER_TABLES = {"classwise": 1.0, "full": 1.0, "binary": 2.0}
+"""Kinds of tables whose Σ w|r|² is that of the Brier score, but for a factor."""
+NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
 
 
 def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
@@ -46,6 +50,10 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
                 notes.append(f"the interval of the {entry.name} gap is {gaps[entry.name].note}")
+    if stream.settings["blocks"] and is_scarce(_any_tally(stream, "top_label").table.totals):
+        notes.append(f"losses have no intervals: {SCARCE}")
+    if stream.losses is not None and stream.losses.infinite:
+        notes.append(infinite_text("cross_entropy", stream.losses.infinite))
     return Evaluation(
         name=str(name),
         kind=stream.kind,
@@ -119,27 +127,28 @@ def _any_tally(stream: Stream, name: str) -> Tally:
 
 
 def _losses(stream: Stream, level: float) -> Iterator[LossValue]:
-    """The losses whose sums the tables hold."""
-    counted = {key[0] for key in stream.tallies}
+    """Every loss that is defined here: those whose sums the tables hold, and those that were added up beside them."""
     top = _any_tally(stream, "top_label")  # confidence, whatever its source
-    yield _loss("classification_error", top, 1.0, 0.0, level)
-    brier = next(
-        ((kind, factor) for kind, factor in (("classwise", 1), ("full", 1), ("binary", 2)) if kind in counted), None
-    )
-    if brier is not None:
-        yield _loss("brier", _any_tally(stream, brier[0]), 0.0, float(brier[1]), level)
-    yield _loss("confidence_loss", top, 1.0, 1.0, level)
+    sure = None if top.blocks is None or is_scarce(top.table.totals) else level
+    held = {"classification_error": (top, 1.0, 0.0), "confidence_loss": (top, 1.0, 1.0)}
+    for (kind, _), tally in stream.tallies.items():
+        if kind in BRIER_TABLES:
+            held.setdefault("brier", (tally, 0.0, BRIER_TABLES[kind]))
+    for name in LOSSES:
+        if name in held:
+            yield _loss(name, *held[name], sure)
+        elif stream.losses is not None and name in SUMMED:
+            yield stream.losses.value(name, sure)
 
 
-def _loss(name: str, tally: Tally, wrong: float, squares: float, level: float) -> LossValue:
+def _loss(name: str, tally: Tally, wrong: float, squares: float, level: float | None) -> LossValue:
     """Σ w(a·(1 − z) + b·|r|²)/Σ w, with its interval from the blocks of rows."""
     table = tally.whole()
     value = (wrong * table.totals.wrong + squares * table.loss_total) / table.totals.weight
     if tally.blocks is None:
         return LossValue(name, value, None, None)
     parts = wrong * tally.blocks.of("wrong") + squares * tally.blocks.of("loss")
-    _, low, high = block_mean(parts, tally.blocks.of("weight"), level)
-    return LossValue(name, value, low, high) if np.isfinite(low) else LossValue(name, value, None, None)
+    return with_interval(name, value, parts, tally.blocks.of("weight"), level)
 
 
 def compare_streams(streams: Mapping[str, Stream], level: float = 0.95) -> Comparison:
@@ -157,6 +166,7 @@ def compare_streams(streams: Mapping[str, Stream], level: float = 0.95) -> Compa
 def _measured(stream: Stream) -> Measured:
     """What pairs of models are compared by: spreads and losses of blocks of rows."""
     found = Measured()
+    note = SCARCE if is_scarce(_any_tally(stream, "top_label").table.totals) else ""
     for entry in stream.entries:
         tally = stream.tally_of(entry)
         if entry.name not in NOTIONS or tally.blocks is None:
@@ -167,5 +177,5 @@ def _measured(stream: Stream) -> Measured:
             found.spreads.setdefault(entry.name, {})[entry.n_bins] = spread
         loss = tally.blocks.of("loss") / (1 if table.joint else table.views)
         loss = loss + (tally.blocks.of("wrong") if entry.error.corrected else 0.0)
-        found.block_losses[entry.name] = (loss, tally.blocks.of("weight"))
+        found.block_losses[entry.name] = (loss, tally.blocks.of("weight"), note)
     return found

@@ -25,12 +25,14 @@ from ..core.table import BinTable, Totals
 from ..core.types import Array
 from ..io.failures import failure, parsing
 from ..io.state import read_state, write_state
+from .losses import LossSums
 from .plan import Entry
 from .sketch import Sketch
 from .stream import Stream
 from .tally import SUMS, Blocks, Tally, edges_of
 
-VERSION = 1
+VERSION = 2
+_DAMAGED = "expected sums of one shape in the state of a stream, it is damaged"
 _RULES: dict[str, Any] = {
     r.__name__: r for r in (ArgmaxEdges, ArgmaxQuantile, Edges, EqualWidth, OnGrid, Poisson, Quantile, TwoBin)
 }
@@ -51,7 +53,11 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
         parts = sketch.to_bytes()
         sketches.append([*key, len(parts)])
         arrays |= {f"sketch.{i}.{j}": np.frombuffer(part, dtype=np.uint8) for j, part in enumerate(parts)}
+    losses = stream.losses
+    if losses is not None:
+        arrays["losses"] = losses.sums
     about = {
+        "losses": None if losses is None else [losses.infinite, losses.bounded],
         "entries": [[entry.name, _rule_words(entry.rule), entry.n_bins] for entry in stream.entries],
         "tallies": totals,
         "sketches": sketches,
@@ -65,7 +71,7 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     about, arrays = read_state(path, "stream", VERSION)
     with parsing(path, "the state of a stream"):
         entries = tuple(Entry(name, _rule(words), n_bins) for name, words, n_bins in about["entries"])
-        stream = Stream.restored(entries, about)
+        stream = Stream.restored(entries, about, _losses(about["losses"], arrays))
         for i, (first, second, views) in enumerate(about["sketches"]):
             stream.sketches[first, second] = Sketch.of_bytes(arrays[f"sketch.{i}.{j}"].tobytes() for j in range(views))
         counted = stream.counted() if about["tallies"] else {}
@@ -76,9 +82,18 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         }
     for tally in tallies.values():
         if tally.table.rows != stream.rows or not _is_whole(tally, stream):
-            raise failure(path, "expected sums of one shape in the state of a stream, it is damaged")
+            raise failure(path, _DAMAGED)
+    if stream.losses is not None and not stream.losses.is_whole(stream.settings["blocks"]):
+        raise failure(path, _DAMAGED)
     stream.tallies.update(tallies)
     return stream
+
+
+def _losses(about: Any, arrays: dict[str, Array]) -> LossSums | None:
+    if about is None:
+        return None
+    infinite, bounded = about
+    return LossSums(arrays["losses"], int(infinite), bool(bounded))
 
 
 def _tally(i: int, name: str, rule: BinningRule, totals: Totals, stream: Stream, arrays: dict[str, Array]) -> Tally:

@@ -27,6 +27,7 @@ from ..core.table import BinTable
 from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
+from .losses import LossSums
 from .plan import Entry, at_rows, read_plan, sketched
 from .sketch import Sketch
 from .tally import Tally, check_cells, tally
@@ -97,6 +98,7 @@ class Stream:
         """Classes (None: one number per row) and dtype of the predictions."""
         self._sketches: dict[Key, Sketch] = {}
         self._tallies: dict[Key, Tally] = {}
+        self._losses: LossSums | None = None
 
     # -- the first pass: predictions alone --------------------------------------------------------------------------
 
@@ -194,6 +196,7 @@ class Stream:
             wanted = [(key, inputs.sample(name), rule) for key, (name, rule) in self.counted().items()]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
+            losses = LossSums.of(inputs, self._blocks, self._rows)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = shape
             raise
@@ -202,6 +205,7 @@ class Stream:
         for key, sample, rule in wanted:
             before = self._tallies.get(key)
             self._tallies[key] = tally(sample, rule, self._blocks, self._rows, before=before, compiled=compiled)
+        self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
@@ -229,6 +233,11 @@ class Stream:
                 wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
         return wanted
 
+    @property
+    def losses(self) -> LossSums | None:
+        """The sums of the losses that no table holds, so far."""
+        return self._losses
+
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
         self._refuse_other(other)
@@ -237,6 +246,10 @@ class Stream:
         both._shape = self._shape or other._shape
         both._sketches = _joined(self._sketches, other._sketches)
         both._tallies = _joined(self._tallies, other._tallies)
+        both._losses = self._losses
+        if other._losses is not None:
+            after = other._losses.turned(self._rows)
+            both._losses = after if self._losses is None else self._losses.plus(after)
         for key in self._tallies.keys() ^ other._tallies.keys():  # update writes into blocks: they are not shared
             one = both._tallies[key]
             both._tallies[key] = replace(one, blocks=None if one.blocks is None else one.blocks.copied())
@@ -313,14 +326,15 @@ class Stream:
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @staticmethod
-    def restored(entries: tuple[Entry, ...], settings: dict[str, Any]) -> Stream:
-        """A stream without sums, in the state that `settings` describe."""
+    def restored(entries: tuple[Entry, ...], settings: dict[str, Any], losses: LossSums | None) -> Stream:
+        """A stream without tables, in the state that `settings` describe."""
         labels = settings["labels"]
         stream = Stream(
             entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
         )
         stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
+        stream._losses = losses
         return stream
 
     @property

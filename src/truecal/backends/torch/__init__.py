@@ -1,0 +1,31 @@
+"""Cell sums with torch, where the tensors lie: samples are validated, ordered and summed there, and numbers return.
+
+The same tables as numpy's, made of tensors: `core.table` reads both. This is the door: what the rest of the house asks
+of tensors is here by name, and each family has a file of its own.
+"""
+
+from __future__ import annotations
+
+from .averages import point_sums
+from .quick import measured, raw_moments
+from .reading import read
+from .rows import times
+from .tables import as_numbers, has, on_host, tables
+from .tensors import like, on_cpu, tensor
+from .vectors import k_means
+
+__all__ = [
+    "as_numbers",
+    "has",
+    "k_means",
+    "like",
+    "measured",
+    "on_cpu",
+    "on_host",
+    "point_sums",
+    "raw_moments",
+    "read",
+    "tables",
+    "tensor",
+    "times",
+]

@@ -1,0 +1,100 @@
+"""Bins between cuts of ordered rows: their sums, and what the orders of equal reports leave open.
+
+Vocabulary as in `backends.numpy`: a *view* is one scalar report per row, a *cut* a position between two neighbours of
+the sorted reports; the *block* of a cut holds the reports that equal the one just before it. Sums over runs are
+differences of cumulative sums in float64.
+"""
+
+# A sample's arrays are typed for numpy: where they are tensors mypy sees Any.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.table import BinTable
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where bins end, (views or 1, bins) positions, and the block at each end: first, last (both the end: no block)."""
+
+    end: Tensor
+    first: Tensor
+    last: Tensor
+
+    @property
+    def share(self) -> Tensor:
+        """The share of the block that lies before the end; of an empty block, none."""
+        return (self.end - self.first).double() / (self.last - self.first).clamp(min=1)
+
+    @staticmethod
+    def plain(end: Tensor) -> Cut:
+        """Ends that divide no block, or whose rows keep their order."""
+        return Cut(end, end, end)
+
+
+def table_between(build: Any, c: int, rows: Sequence[Tensor], cut: Cut) -> BinTable:
+    """The bins between the ends, from cumulative sums of the rows in order, (views, n + 1) each."""
+    views = len(rows[0])
+    end, first, last = (x.expand(views, -1) for x in (cut.end, cut.first, cut.last))
+    blocks = [(x.gather(1, first), x.gather(1, last)) for x in rows]
+    upto = [low + (high - low) * cut.share for low, high in blocks]
+    sums = [steps_of(x) for x in upto]
+    outcome, residual, own, *weight = sums
+    count = weight[0] if weight else steps_of(end.double())
+    if cut.first is cut.last:
+        return build.table(c, (count, outcome, residual, own), zeros_like(count), **weight_sq(weight))
+    parts = [high - low for low, high in blocks]
+    variance = tie_variance(end, first, last, parts[1], parts[2])
+    of_weight = tie_variance(end, first, last, parts[3], parts[4]) if weight else None
+    more = weight_sq(weight) | {"weight_variance": of_weight}
+    return build.table(c, (count, outcome, residual, own), variance, **more)
+
+
+def weight_sq(weight: Sequence[Tensor]) -> dict[str, Any]:
+    return {"weight_sq": weight[1] if weight else None}
+
+
+def zeros_like(other: Tensor) -> Tensor:
+    return other.new_zeros(()).expand_as(other)
+
+
+def steps_of(x: Tensor) -> Tensor:
+    """Differences of neighbours along the last axis, the first from 0."""
+    return torch.diff(x, prepend=x.new_zeros(()).expand(*x.shape[:-1], 1))
+
+
+def summed(rows: Sequence[Tensor], order: Tensor) -> list[Tensor]:
+    """Cumulative sums of the rows in an order, from 0: (views, n + 1)."""
+    return [torch.nn.functional.pad(x.gather(1, order.expand_as(x)).cumsum(1), (1, 0)) for x in rows]
+
+
+def tie_variance(end: Tensor, first: Tensor, last: Tensor, total: Tensor, squares: Tensor) -> Tensor:
+    """Variance of each bin's sum over the orders of the blocks at its two ends.
+
+    A block of t rows with sum R and sum of squares Q that gives s rows to the bin adds s(t − s)/(t²(t − 1))·(tQ − R²);
+    a block that covers the whole bin counts once.
+    """
+    size = (last - first).double()
+    spread = (size * squares - total.square()).clamp(min=0) / (size.square() * (size - 1)).clamp(min=1)
+    start, (old_first, old_last, old_size, old_spread) = (
+        _before(end),
+        (_before(x) for x in (first, last, size, spread)),
+    )
+    from_left = torch.minimum(old_last, end) - start
+    from_right = end - torch.maximum(first, start)
+    same = (old_first == first) & (old_last > start)
+    left = from_left * (old_size - from_left) * old_spread
+    right = from_right * (size - from_right) * spread
+    return left + right.masked_fill(same, 0.0)
+
+
+def _before(x: Tensor) -> Tensor:
+    """What the bin before has, 0 for the first."""
+    return torch.nn.functional.pad(x[..., :-1], (1, 0))

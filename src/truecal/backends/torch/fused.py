@@ -1,0 +1,515 @@
+"""Whole steps of a raw error in one pass each, in Triton: what torch would do in dozens of small ones.
+
+Kernels leave what they find in one array of float64, `numbers`, that begins as zeros: whether a row is wrong, how often
+the top class came (in lanes), and from `HEAD` on the numbers of an error. Nothing here waits for the device.
+"""
+
+# Triton has no types, and compiles what it decorates: annotations there would be read as its own.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton import TritonError as TritonError
+
+HEAD = 64
+"""Where the numbers of an error begin: 0 says whether a row is wrong, 1 to LANES how often the top class came."""
+LANES = 32
+"""Copies of the sums of a single view, so that few additions meet in one place."""
+CHECK = {"columns": 256, "numbers": 512, "num_warps": 2, "stages": 1}
+WALK = {"rows_each": 64, "tile_rows": 2, "tile_columns": 64, "num_warps": 1, "stages": 3}
+"""Shapes of the two passes over all predictions; `benchmarks.gpu --shapes` times others."""
+_FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for each run
+
+
+@triton.jit
+def _interval(u, upper, m, mask, steps: tl.constexpr):
+    """The first interval whose upper end is at least u."""
+    left = tl.zeros_like(u).to(tl.int32)
+    right = left + (m - 1)
+    for _ in range(steps):
+        middle = (left + right) // 2
+        beyond = u > tl.load(upper + middle, mask=mask, other=0.0)
+        left, right = tl.where(beyond, middle + 1, left), tl.where(beyond, right, middle)
+    return left
+
+
+@triton.jit
+def _check(
+    matrix,
+    labels,
+    numbers,
+    top,
+    right,
+    upper,
+    n,
+    k,
+    m,
+    row_stride,
+    column_stride,
+    tolerance,
+    slack,
+    work: tl.constexpr,
+    lanes: tl.constexpr,
+    head: tl.constexpr,
+    steps: tl.constexpr,
+    tile_rows: tl.constexpr,
+    tile_columns: tl.constexpr,
+    stages: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
+    inside = row < n
+    total = tl.zeros((tile_rows, tile_columns), work)
+    least, best = total, total - 1
+    place = tl.zeros((tile_rows, tile_columns), tl.int32)
+    for start in tl.range(0, k, tile_columns, num_stages=stages):
+        column = start + tl.arange(0, tile_columns)
+        here = inside[:, None] & (column[None, :] < k)
+        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=here, other=0.0)
+        u = u.to(work)
+        total += u
+        least = tl.minimum(least, u)
+        place = tl.where(u > best, column[None, :], place)
+        best = tl.maximum(best, u)
+    most = tl.max(best, 1)
+    y = tl.load(labels + row, mask=inside, other=0)
+    fine = (tl.abs(tl.sum(total, 1) - 1) <= tolerance) & (tl.min(least, 1) >= -slack) & (most - 1 <= slack)
+    fine = fine & (y >= 0) & (y < k)
+    tl.store(numbers, 1.0, mask=tl.sum((inside & (fine == 0)).to(tl.int32), 0) > 0)
+    first = tl.min(tl.where(best == most[:, None], place, k), 1)
+    hit = inside & (first == y)
+    lane = tl.program_id(0) % lanes
+    tl.atomic_add(numbers + 1 + lane, tl.sum(hit.to(tl.int32), 0).to(tl.float64), sem="relaxed")
+    if steps < 0:
+        tl.store(top + row, most, mask=inside)
+        tl.store(right + row, hit.to(tl.uint8), mask=inside)
+    else:
+        cell = _interval(most, upper, m, inside, steps)
+        residual = most.to(tl.float64) - hit.to(tl.float64)
+        tl.atomic_add(numbers + head + lane * m + cell, residual, mask=inside, sem="relaxed")
+
+
+def check(matrix: Tensor, labels: Tensor, tolerance: float, slack: float, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """One pass over distributions and class indices: the top probabilities, and whether their class came."""
+    n = len(matrix)
+    top = torch.empty(n, dtype=torch.promote_types(matrix.dtype, torch.float32), device=matrix.device)
+    right = torch.empty(n, dtype=torch.bool, device=matrix.device)
+    _launch_check(matrix, labels, tolerance, slack, numbers, (top, right.view(torch.uint8), numbers, 1), -1)
+    return top, right
+
+
+def check_and_count(
+    matrix: Tensor, labels: Tensor, tolerance: float, slack: float, numbers: Tensor, upper: Tensor
+) -> None:
+    """The same pass, and Σ (top probability − whether its class came) over intervals: (LANES, m) from HEAD on."""
+    m = len(upper)
+    _launch_check(matrix, labels, tolerance, slack, numbers, (numbers, numbers, upper, m), (m - 1).bit_length())
+
+
+def _launch_check(
+    matrix: Tensor, labels: Tensor, tolerance: float, slack: float, numbers: Tensor, about: Any, steps: int
+) -> None:
+    n, k = matrix.shape
+    columns = min(CHECK["columns"], max(16, triton.next_power_of_2(k)))
+    rows = max(1, CHECK["numbers"] // columns)
+    top, right, upper, m = about
+    sizes = (n, k, m, *matrix.stride(), tolerance, slack)
+    tile: dict[str, Any] = {"tile_rows": rows, "tile_columns": columns, "stages": CHECK["stages"]}
+    constants = {"work": _work(matrix), "lanes": LANES, "head": HEAD, "steps": steps, **tile}
+    grid = (triton.cdiv(n, rows),)
+    _check[grid](matrix, labels, numbers, top, right, upper, *sizes, **constants, num_warps=CHECK["num_warps"])
+
+
+def _work(x: Tensor) -> Any:
+    """The precision in which probabilities are compared: half as float32."""
+    return tl.float64 if x.dtype == torch.float64 else tl.float32
+
+
+@triton.jit
+def _walk(
+    matrix,
+    labels,
+    upper,
+    residual,
+    sums,
+    numbers,
+    n,
+    k,
+    m,
+    row_stride,
+    column_stride,
+    slack,
+    work: tl.constexpr,
+    checked: tl.constexpr,
+    steps: tl.constexpr,
+    rows_each: tl.constexpr,
+    tile_rows: tl.constexpr,
+    tile_columns: tl.constexpr,
+    stages: tl.constexpr,
+):
+    column = tl.program_id(1) * tile_columns + tl.arange(0, tile_columns)
+    first = tl.load(upper)
+    low = tl.zeros((tile_rows, tile_columns), tl.float64)
+    odd = tl.zeros((tile_rows, tile_columns), tl.int32)
+    for offset in tl.range(0, rows_each, tile_rows, num_stages=stages):
+        row = tl.program_id(0).to(tl.int64) * rows_each + offset + tl.arange(0, tile_rows)
+        inside = (row[:, None] < n) & (column[None, :] < k)
+        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=inside, other=0.0)
+        u = u.to(work)
+        y = tl.load(labels + row, mask=row < n, other=0)
+        if checked:
+            odd = odd | ((u < -slack) | (u - 1 > slack) | (y[:, None] < 0) | (y[:, None] >= k)).to(tl.int32)
+            tl.atomic_add(sums + row, tl.sum(u, 1).to(tl.float64), mask=row < n, sem="relaxed")
+        wide = u.to(tl.float64)
+        r = tl.where((column[None, :] == y[:, None]) & inside, wide - 1.0, wide)
+        high = inside & (u > first)
+        low += tl.where(high, 0.0, r)
+        if tl.max(tl.max(high.to(tl.int32), 1), 0) > 0:
+            cell = _interval(u, upper, m, high, steps)
+            tl.atomic_add(residual + column[None, :] * m + cell, r, mask=high, sem="relaxed")
+    tl.atomic_add(residual + column * m, tl.sum(low, 0), mask=column < k, sem="relaxed")
+    if checked:
+        tl.store(numbers, 1.0, mask=tl.max(tl.max(odd, 1), 0) > 0)
+
+
+def interval_residuals(
+    matrix: Tensor,
+    labels: Tensor,
+    upper: Tensor,
+    residual: Tensor,
+    sums: Tensor | None,
+    slack: float,
+    numbers: Tensor,
+) -> None:
+    """Adds Σ (u − outcome) of every column of (n, k) probabilities over intervals with these upper ends to (k, m).
+
+    Few entries of a row exceed the first end: those find their interval and are added there; all others stay in
+    registers, as a sum for each column. With `sums` the rows are checked: entries and labels in the same pass, and the
+    sums of the rows are added to `sums` for `finish` to look at.
+    """
+    (n, k), m = matrix.shape, len(upper)
+    grid = (triton.cdiv(n, WALK["rows_each"]), triton.cdiv(k, WALK["tile_columns"]))
+    arrays = (matrix, labels, upper, residual, numbers if sums is None else sums, numbers)
+    how: dict[str, Any] = {"work": _work(matrix), "checked": sums is not None, "steps": (m - 1).bit_length()}
+    _walk[grid](*arrays, n, k, m, *matrix.stride(), slack, **how, **WALK)
+
+
+@triton.jit
+def _finish(
+    residual,
+    low,
+    high,
+    sums,
+    numbers,
+    bins,
+    views,
+    m,
+    rows,
+    tolerance,
+    head: tl.constexpr,
+    absolute: tl.constexpr,
+    block: tl.constexpr,
+):
+    j = tl.program_id(0)
+    if j < bins:
+        begin, end = tl.load(low + j), tl.load(high + j)
+        total = tl.zeros((block,), tl.float64)
+        for start in range(0, views, block):
+            view = start + tl.arange(0, block)
+            r = tl.zeros((block,), tl.float64)
+            for place in range(begin, end):
+                r += tl.load(residual + view.to(tl.int64) * m + place, mask=view < views, other=0.0)
+            total += tl.abs(r) if absolute else r * r
+        tl.store(numbers + head + j, tl.sum(total, 0))
+    else:
+        row = (j - bins).to(tl.int64) * block + tl.arange(0, block)
+        each = tl.load(sums + row, mask=row < rows, other=1.0)
+        fine = tl.abs(each - 1) <= tolerance
+        tl.store(numbers, 1.0, mask=tl.sum((fine == 0).to(tl.int32), 0) > 0)
+
+
+def finish(
+    residual: Tensor,
+    views: int,
+    m: int,
+    low: Tensor,
+    high: Tensor,
+    sums: Tensor | None,
+    tolerance: float,
+    numbers: Tensor,
+    *,
+    absolute: bool,
+) -> None:
+    """Per bin, between places `low` and `high` of the intervals, the squares or sizes of (views, m) sums, summed over
+    views, from HEAD on; and whether the sums of rows are 1."""
+    bins = len(low)
+    rows = 0 if sums is None else len(sums)
+    grid = (bins + triton.cdiv(rows, 1024),)
+    about = (residual, low, high, numbers if sums is None else sums, numbers, bins, views, m, rows, tolerance)
+    _finish[grid](*about, head=HEAD, absolute=absolute, block=1024)
+
+
+@triton.jit
+def _cells(
+    reports,
+    marks,
+    upper,
+    numbers,
+    n,
+    m,
+    stride,
+    lanes: tl.constexpr,
+    head: tl.constexpr,
+    steps: tl.constexpr,
+    block: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = row < n
+    u = tl.load(reports + row * stride, mask=inside, other=0.0)
+    r = u.to(tl.float64) - tl.load(marks + row, mask=inside, other=0).to(tl.float64)
+    cell = _interval(u, upper, m, inside, steps)
+    tl.atomic_add(numbers + head + row % lanes * m + cell, r, mask=inside, sem="relaxed")
+
+
+def view_residuals(reports: Tensor, marks: Tensor, upper: Tensor, numbers: Tensor) -> None:
+    """Σ (u − outcome) of one view over intervals with these upper ends: (LANES, m) from HEAD on."""
+    n, m = len(reports), len(upper)
+    about = (reports, marks.view(torch.uint8), upper, numbers, n, m, *reports.stride())
+    _cells[(triton.cdiv(n, 256),)](*about, lanes=LANES, head=HEAD, steps=(m - 1).bit_length(), block=256)
+
+
+@triton.jit
+def _run(ordered, ends, cut, n, views, cuts, search, view, j, block: tl.constexpr):
+    """One cut of one view: the report before it, the first and last place of its equals, and the sum of its run."""
+    row = ordered + view * n
+    begin = tl.load(ends + j - 1, mask=j > 0, other=0)
+    end = tl.load(ends + j)
+    sums = tl.zeros((block,), tl.float64)
+    for start in range(begin, end, block):
+        place = start + tl.arange(0, block)
+        sums += tl.load(row + place, mask=place < end, other=0.0).to(tl.float64)
+    value = tl.load(row + end - 1)
+    low, high = end * 0, end - 1
+    past_low, past_high = end, end * 0 + n
+    for _ in range(search):
+        middle = (low + high) // 2
+        below = tl.load(row + middle) < value
+        low, high = tl.where(below, tl.minimum(middle + 1, high), low), tl.where(below, high, middle)
+        middle = (past_low + past_high) // 2
+        equal = (past_low < past_high) & (tl.load(row + tl.minimum(middle, n - 1)) <= value)
+        past_low, past_high = tl.where(equal, middle + 1, past_low), tl.where(equal, past_high, middle)
+    here, plane = cut + view * cuts + j, (view * 0 + views) * cuts
+    tl.store(here, value.to(tl.float64))
+    tl.store(here + plane, low.to(tl.float64))
+    tl.store(here + 2 * plane, past_low.to(tl.float64))
+    tl.store(here + 3 * plane, tl.sum(sums, 0))
+
+
+@triton.jit
+def _count(
+    ordered,
+    ends,
+    cut,
+    reports,
+    marks,
+    counts,
+    n,
+    views,
+    cuts,
+    runs,
+    search,
+    first_view,
+    row_stride,
+    column_stride,
+    steps: tl.constexpr,
+    matrix: tl.constexpr,
+    lanes: tl.constexpr,
+    run_block: tl.constexpr,
+    block: tl.constexpr,
+):
+    """The first `runs` programs look at a cut each; all others count rows with outcome 1, by their own report."""
+    program = tl.program_id(0).to(tl.int64)
+    if program < runs:
+        _run(ordered, ends, cut, n, views, cuts, search, program // cuts, program % cuts, run_block)
+    else:
+        row = (program - runs) * block + tl.arange(0, block)
+        mark = tl.load(marks + row, mask=row < n, other=-1).to(tl.int64)
+        if matrix:
+            view = mark - first_view
+            hit = (row < n) & (view >= 0) & (view < views)
+            own = tl.load(reports + row * row_stride + mark * column_stride, mask=hit, other=0.0)
+        else:
+            view = mark * 0
+            hit = (row < n) & (mark == 1)
+            own = tl.load(reports + row * row_stride, mask=hit, other=0.0)
+        low = tl.zeros((block,), tl.int32)
+        high = low + cuts
+        past_low, past_high = low, high
+        for _ in range(steps):
+            middle = (low + high) // 2
+            there = hit & (low < high)
+            end = tl.load(ends + middle, mask=there, other=1)
+            right = there & (tl.load(ordered + view * n + end - 1, mask=there, other=0.0) < own)
+            low, high = tl.where(right, middle + 1, low), tl.where(right, high, middle)
+            middle = (past_low + past_high) // 2
+            there = hit & (past_low < past_high)
+            end = tl.load(ends + middle, mask=there, other=1)
+            right = there & (tl.load(ordered + view * n + end - 1, mask=there, other=0.0) <= own)
+            past_low, past_high = tl.where(right, middle + 1, past_low), tl.where(right, past_high, middle)
+        lane = program % lanes * 2  # how many lie below the value at a cut, and how many at most there
+        one = tl.full((block,), 1.0, tl.float64)
+        tl.atomic_add(counts + (lane * views + view) * (cuts + 1) + past_low, one, mask=hit, sem="relaxed")
+        tl.atomic_add(counts + ((lane + 1) * views + view) * (cuts + 1) + low, one, mask=hit, sem="relaxed")
+
+
+@triton.jit
+def _sum_of_lanes(counts, side, view, views, cuts, lanes: tl.constexpr, few: tl.constexpr):
+    """The counts of one view between few cuts: how many lie below each (side 0), or at most there (1)."""
+    lane, place = tl.arange(0, lanes), tl.arange(0, few)
+    rows = ((2 * lane + side) * views + view) * (cuts + 1)
+    return tl.sum(tl.load(counts + rows[:, None] + place[None, :], mask=place[None, :] < cuts, other=0.0), 0)
+
+
+@triton.jit
+def _upto(x, index, few: tl.constexpr):
+    """Sums of x[0..index]; with many cuts x points to them already."""
+    if few == 0:
+        found = tl.load(x + index, mask=index >= 0, other=0.0)
+    else:
+        place = tl.arange(0, few)
+        found = tl.sum(tl.where(place[None, :] <= index[:, None], x[None, :], 0.0), 1)
+    return found
+
+
+@triton.jit
+def _at_cut(
+    index, view, views, cuts, ends, cut, totals, below_each, at_most_each, together: tl.constexpr, few: tl.constexpr
+):
+    there = index >= 0
+    here, plane = cut + view * cuts, (view * 0 + views) * cuts
+    end = tl.load(ends + index, mask=there, other=0).to(tl.float64)
+    first = tl.load(here + plane + index, mask=there, other=0.0)
+    last = tl.load(here + 2 * plane + index, mask=there, other=0.0)
+    total = _upto(totals, index, few)
+    below, at_most = _upto(below_each, index, few), _upto(at_most_each, index, few)
+    size, marked = last - first, at_most - below
+    if together:
+        residual = total + (last - end) * tl.load(here + index, mask=there, other=0.0) - at_most
+        spread = total * 0
+    else:
+        residual = total - (below + marked * (end - first) / tl.maximum(size, 1.0))
+        spread = tl.maximum(size * marked - marked * marked, 0.0) / tl.maximum(size * size * (size - 1), 1.0)
+    return end, first, last, residual, spread
+
+
+@triton.jit
+def _bins(
+    upper,
+    lower,
+    ends,
+    cut,
+    counts,
+    out,
+    bins,
+    views,
+    cuts,
+    begin: tl.constexpr,
+    together: tl.constexpr,
+    absolute: tl.constexpr,
+    lanes: tl.constexpr,
+    few: tl.constexpr,
+    block: tl.constexpr,
+):
+    view = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * block + tl.arange(0, block)
+    here = tl.load(upper + j, mask=j < bins, other=0)
+    there = tl.load(lower + j, mask=j < bins, other=-1)
+    totals = cut + 3 * (view * 0 + views) * cuts + view * cuts
+    if few == 0:
+        below, at_most = counts + view * (cuts + 1), counts + (views + view) * (cuts + 1)
+    else:
+        below = _sum_of_lanes(counts, 0, view, views, cuts, lanes, few)
+        at_most = _sum_of_lanes(counts, 1, view, views, cuts, lanes, few)
+        place = tl.arange(0, few)
+        totals = tl.load(totals + place, mask=place < cuts, other=0.0)
+    end, f, t, upto, spread = _at_cut(here, view, views, cuts, ends, cut, totals, below, at_most, together, few)
+    start, f0, t0, before, spread0 = _at_cut(there, view, views, cuts, ends, cut, totals, below, at_most, together, few)
+    s = upto - before
+    if absolute:
+        found = tl.abs(s)
+    else:
+        from_left = tl.minimum(t0, end) - start
+        from_right = end - tl.maximum(f, start)
+        same = (f0 == f) & (t0 > start)
+        ties = from_left * (t0 - f0 - from_left) * spread0
+        found = s * s + ties + tl.where(same, 0.0, from_right * (t - f - from_right) * spread)
+    tl.store(out + begin + view * bins + j, found, mask=j < bins)
+
+
+def quantile_bins(
+    ordered: Tensor,
+    reports: Tensor,
+    marks: Tensor,
+    first_view: int,
+    places: tuple[Tensor, Tensor, Tensor],
+    counts: Tensor,
+    out: Tensor,
+    begin: int,
+    *,
+    together: bool,
+    absolute: bool,
+) -> None:
+    """Per view and bin, the expected square of its sum over the orders of equal reports, or its size: (views, bins)
+    from place `begin` of `out` on.
+
+    `ordered` are the sorted reports, (views, n) or those of one view; `places` are the ends of the cuts, and for each
+    bin the places `upper` and `lower` (−1: the beginning) of its ends among them; `counts` are zeros, as many as
+    `counts_size` says.
+    The mathematics is that of `quantiles.quantile_tables`.
+    """
+    ends, upper, lower = places
+    matrix, cuts, bins = reports.ndim == 2, len(ends), len(upper)
+    views, n = ordered.shape if matrix else (1, len(ordered))
+    lanes = 1 if matrix else LANES
+    few = triton.next_power_of_2(cuts) if cuts <= _FEW_CUTS else 0
+    if few:
+        cut, runs = torch.empty(4, views, cuts, dtype=torch.float64, device=ordered.device), views * cuts
+    else:
+        cut, runs = _cuts(ordered.view(views, n), ends), 0
+    arrays = (ordered, ends, cut, reports, marks if matrix else marks.view(torch.uint8), counts)
+    sizes = (
+        n,
+        views,
+        cuts,
+        runs,
+        n.bit_length(),
+        first_view,
+        *(reports.stride() if matrix else (*reports.stride(), 0)),
+    )
+    constants: dict[str, Any] = {"steps": cuts.bit_length(), "matrix": matrix, "run_block": 1024, "block": 256}
+    _count[(runs + triton.cdiv(n, 256),)](*arrays, *sizes, lanes=lanes, **constants)
+    if not few:
+        counts, lanes = counts.view(lanes, 2, views, cuts + 1).sum(0).cumsum(2), 1
+    block = 16 if few else 128
+    constants = {"begin": begin, "together": together, "absolute": absolute, "few": few, "block": block}
+    grid = (views, triton.cdiv(bins, block))
+    _bins[grid](upper, lower, ends, cut, counts, out, bins, views, cuts, lanes=lanes, **constants)
+
+
+def counts_size(views: int, cuts: int, *, matrix: bool = False) -> int:
+    """How many zeros `quantile_bins` counts in."""
+    return (1 if matrix else LANES) * 2 * views * (cuts + 1)
+
+
+def _cuts(ordered: Tensor, ends: Tensor) -> Tensor:
+    """For every cut: the report before it, the first and last place of its equals, and the sum of all reports before
+    it, (4, views, cuts) in float64."""
+    value = ordered[:, ends - 1]
+    first, last = torch.searchsorted(ordered, value), torch.searchsorted(ordered, value, right=True)
+    total = ordered.cumsum(1, dtype=torch.float64)[:, ends - 1]
+    return torch.stack([value.double(), first.double(), last.double(), total])
