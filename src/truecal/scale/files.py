@@ -183,9 +183,9 @@ class Run:
         size = min(dataset.batch_rows for dataset in self.datasets) if len(self.datasets) > 1 else None
         start = 0
         for stored in zip(*(dataset.record_batches(size) for dataset in self.datasets), strict=True):
-            chosen = np.arange(-(self.first + start) % self.every, len(stored[0]), self.every)
+            chosen = range(-(self.first + start) % self.every, len(stored[0]), self.every)
             with counted_from(start), suppress(NoRowsError):
-                if len(chosen):
+                if chosen:
                     yield start, self._judged(stored) if self.every == 1 else self._judged_some(stored, chosen)
             start += len(stored[0])
             if self.progress is not None:
@@ -195,9 +195,10 @@ class Run:
         batch = tuple(dataset.judged(rows) for dataset, rows in zip(self.datasets, stored, strict=True))
         return agreeing(batch) if len(batch) > 1 else batch
 
-    def _judged_some(self, stored: Sequence[Any], chosen: Array) -> Batch:
+    def _judged_some(self, stored: Sequence[Any], chosen: range) -> Batch:
+        places = np.arange(chosen.start, chosen.stop, chosen.step)
         try:
-            return self._judged([rows.take(chosen) for rows in stored])
+            return self._judged([rows.take(places) for rows in stored])
         except NoRowsError:
             raise
         except FileError:

@@ -175,8 +175,12 @@ def _add_compiled(module: Any, sample: Sample, rule: BinningRule, edges: Array, 
         return whole, loss
 
     threads = min(kernels.THREADS, sample.views) if columns.size >= _SHARED else 1
-    with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(add, kernels.row_shares(sample.views, threads)))
+    shares = kernels.row_shares(sample.views, threads)
+    if threads == 1:
+        found = [add(share) for share in shares]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(add, shares))
     kept.sums[BLOCK_SUMS.index("loss")] += sum(loss for _, loss in found)
     return np.concatenate([whole for whole, _ in found], axis=1)
 
