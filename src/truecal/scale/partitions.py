@@ -98,7 +98,7 @@ def file_work(
 
 
 def _observe_files(streams: Streams, step: int, start: int, *parts: Dataset) -> None:
-    observe_rows(streams, Run(parts).counted(0, 1), step, start)
+    observe_rows(streams, Run(parts, every=step, first=start).counted(0, 1))
 
 
 def _count_files(streams: Streams, *parts: Dataset) -> None:
