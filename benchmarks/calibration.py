@@ -138,6 +138,33 @@ def stream_coverage(kind: str, world: str, n: int, k: int, draws: int, each: int
     return float(shares[0]), float(shares[1]), float(shares[2])
 
 
+def stream_loss_table(samples: int) -> None:
+    print("### Coverage of 95% intervals of the losses of a stream, one calibrated probability a row\n")
+    names = ("classification_error", "cross_entropy", "brier", "spherical")
+    rows = []
+    for mean, sd in ((0.0, 2.0), (6.0, 2.0), (7.0, 0.5)):
+        for n in (700, 2000, 10_000):
+            rng = np.random.default_rng([11, n])
+            held: dict[str, list[bool]] = {name: [] for name in names}
+            misses = []
+            for _ in range(samples):
+                q = 1 / (1 + np.exp(-(mean + sd * rng.standard_normal(n))))
+                y = (rng.random(n) < q).astype(int)
+                misses.append(int(np.sum((q > 0.5) != y)))
+                stream = tc.stream("binary", n_bins=10, edges="uniform")
+                stream.update(y, q)
+                result, both = stream.result(), np.column_stack([1 - q, q])
+                for name in names:
+                    came = [tc.LOSSES[name](np.full(n, label), both, per_example=True) for label in (0, 1)]
+                    loss, truth = result.loss(name), float(np.mean((1 - q) * came[0] + q * came[1]))
+                    if loss.low is not None and loss.high is not None:
+                        held[name].append(loss.low <= truth <= loss.high)
+            given = len(held["brier"]) / samples
+            shares = [f"{np.mean(found):.3f}" if len(found) >= 20 else "" for found in held.values()]
+            rows.append([f"N({mean:g}, {sd:g}²)", f"{n:,}", f"{np.median(misses):.0f}", f"{given:.2f}", *shares])
+    table(("logits", "n", "misses", "given", *names), rows)
+
+
 def expected(kind: str, u: np.ndarray, q: np.ndarray, edges: np.ndarray) -> tuple[float, float]:
     """The gap² of the chances over frozen edges, and the mean loss, both given the predictions."""
     if kind == "confidence":
@@ -283,6 +310,7 @@ TABLES = {
     "coverage": coverage_table,
     "sharp": sharp_table,
     "blocks": blocks_table,
+    "stream-losses": stream_loss_table,
     "losses": loss_table,
     "power": power_table,
     "bins": bins_table,
