@@ -18,8 +18,8 @@ from ..evaluation.comparison import Comparison
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind
 from ..evaluation.model import Evaluation
 from ..io.agreement import check_same_samples, distinct_names
-from ..io.dataset import Dataset
-from ..io.failures import FileError, NoRowsError, counted_from, failure, listing, path_text
+from ..io.dataset import Dataset, left_out_files
+from ..io.failures import FileError, NoRowsError, counted_from, failure
 from ..io.predictions import Predictions
 from .plan import UNIFORM, at_rows, read_plan, refuse_baseline
 from .reading import compare_streams
@@ -215,11 +215,6 @@ class Run:
         if passes == 2:
             notes.append(SKETCHED_NOTE)
         return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, measured))
-
-
-def left_out_files(datasets: Sequence[Dataset]) -> list[str]:
-    """Notes on files in the folders of tables that are not read."""
-    return [f"{path_text(d.path)}: of another format, not read: {listing(d.left_out)}" for d in datasets if d.left_out]
 
 
 def left_out_rows(n_rows: int | None, measured: int) -> list[str]:
