@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def cells(tmp_path_factory):
     (folder / "endless.py").write_text(ENDLESS)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(ROOT / "src")]))
         return run("stand_ins", LONG, 100, 7000) | run("endless", SHORT, 6000, 7000)
 
 

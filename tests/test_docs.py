@@ -25,7 +25,8 @@ MODULES = [
 ]
 NEEDED = {"adapters-torchmetrics.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
-SLOW = (*NEEDED, "plots.md", "tutorial-sklearn.md")
+LONG = ("compare", "how-sure-are-we", "plots", "recalibration", "tutorial-language-models", "tutorial-sklearn")
+SLOW = (*NEEDED, *(f"{name}.md" for name in LONG))
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A block that begins with the name of a file is that file, beside the examples of its page."""
 

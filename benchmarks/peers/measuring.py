@@ -3,10 +3,11 @@
     python -m benchmarks.peers.measuring MODULE CONTESTANT
 
 imports what the contestant needs, reads requests (task, folder of the data, bins, budget) as lines of JSON, and answers
-each from a new process, forked for it: it loads the data, measures a few rows to warm up, and only then counts. Memory
-is what that process and its children hold at most during the first call, beyond what they held before it; where the
-system does not say (it is Linux's /proc that does) it is null. A first call longer than the budget ends the process by
-the signal of its alarm.
+each from a new process, forked for it, which loads the data and measures a few rows, then all of them, to warm up: what
+a library loads for large data only does not count, unless the first call takes so long that it has to. Memory is what
+that process and its children hold at most during a call, beyond what they held before it; where the system does not say
+(it is Linux's /proc that does) it is null. A first call longer than the budget ends the process by the signal of its
+alarm.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .data import load
 
@@ -31,6 +32,8 @@ CALLS = 5
 """The fastest of so many calls counts,"""
 ENOUGH = 3.0
 """or of as many as begin within so many seconds."""
+LONG = 10.0
+"""A first call of more seconds than this is the only one."""
 WARM_UP_ROWS = 5000
 START_UP = 180
 """Seconds that data, warm-up and a cluster's start may take beside the budget."""
@@ -86,17 +89,31 @@ def with_peak(call: Callable[[], Any]) -> tuple[Any, float | None]:
 # -- one cell ----------------------------------------------------------------------------------------------------------
 
 
-def timed(call: Callable[[], float]) -> tuple[float, float, float]:
-    """The value, wall-clock seconds and processor seconds of one call."""
-    pids = _processes()
-    cpu, began = _cpu_seconds(pids), time.perf_counter()
-    value = call()
-    seconds = time.perf_counter() - began
-    return value, seconds, _cpu_seconds(pids) - cpu
+class Costs(NamedTuple):
+    """Of one call."""
+
+    value: float
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float | None
+
+
+def costs(call: Callable[[], float]) -> Costs:
+    """The value of a call, wall-clock and processor seconds, and memory."""
+
+    def timed() -> tuple[float, float, float]:
+        pids = _processes()
+        cpu, began = _cpu_seconds(pids), time.perf_counter()
+        value = call()
+        seconds = time.perf_counter() - began
+        return value, seconds, _cpu_seconds(pids) - cpu
+
+    found, peak = with_peak(timed)
+    return Costs(*found, peak)
 
 
 def measure(prepare: Prepare, folder: Path, bins: int, budget: float) -> Cell:
-    """The fastest of several calls, the memory of the first, and the value."""
+    """The least costs of several calls, and the value."""
     signal.signal(signal.SIGALRM, _not_ready)
     signal.setitimer(signal.ITIMER_REAL, START_UP)
     data = load(folder, bins)
@@ -104,13 +121,14 @@ def measure(prepare: Prepare, folder: Path, bins: int, budget: float) -> Cell:
     call = prepare(data)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # from here on it ends the process
     signal.setitimer(signal.ITIMER_REAL, budget)
-    (value, seconds, cpu), peak = with_peak(lambda: timed(call))
+    first = costs(call)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    found = [(seconds, cpu)]
-    while len(found) < CALLS and sum(seconds for seconds, _ in found) < ENOUGH:
-        found.append(timed(call)[1:])
-    seconds, cpu = (min(each) for each in zip(*found, strict=True))
-    return {"value": value, "seconds": seconds, "cpu_seconds": cpu, "peak_mb": peak, "calls": len(found)}
+    found = [first if first.seconds > LONG else costs(call)]
+    while len(found) < CALLS and sum(one.seconds for one in found) < ENOUGH:
+        found.append(costs(call))
+    values, *each = zip(*found, strict=True)
+    least = (None if None in some else min(some) for some in each)
+    return dict(zip(Costs._fields, (values[0], *least), strict=True)) | {"calls": len(found)}
 
 
 def _not_ready(*_: Any) -> None:

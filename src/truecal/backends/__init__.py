@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,12 @@ def beside(array: Any, other: Any) -> Any:
 def device_backend() -> Any:
     """`truecal.backends.torch`, which is loaded when the first tensor is measured."""
     return importlib.import_module("truecal.backends.torch")
+
+
+@cache
+def compiled_backend() -> Any:
+    """`truecal.backends.numba`, which is loaded when the first large sample is measured; None without numba."""
+    try:
+        return importlib.import_module("truecal.backends.numba")
+    except ImportError:
+        return None

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from truecal.io import (
 )
 from truecal.io.agreement import names_classes
 from truecal.io.columns import suggest_label
+from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, listing, path_text
 from truecal.io.predictions import Floats
 from truecal.io.reading import is_known
@@ -77,7 +78,10 @@ class Loaded:
         file = file_of(spec)
         column = spec if file is None else None if str(file) == str(Path(spec)) else spec.rpartition(":")[2]
         n = self.first.n_rows or self.first.n
-        values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
+        if file is None and is_dataset(self.first.path):
+            values = read_table_column(self.first.path, spec, numbers=numbers)
+        else:
+            values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
         return values if self.first.rows is None else values[self.first.rows]
 
     def test(
@@ -130,8 +134,21 @@ def split_kind(file: Path) -> tuple[Path, FileKind | None]:
     return (Path(name), KIND_WORDS[word]) if name and word in KIND_WORDS and not file.exists() else (file, None)
 
 
+def open_table(path: Path, kind: FileKind | None, options: dict[str, Any], weights: str | None = None) -> Dataset:
+    """A table to be read in batches, with the options of the command line."""
+    for_text = ("header", "length_normalized")
+    own = {name: value for name, value in options.items() if name not in for_text}
+    return open_dataset(path, weight=weights, **own | {"kind": kind, "logits": options["logits"] and kind is None})
+
+
 def _read_one(file: Path, options: dict[str, Any], labels: Path | None = None) -> Predictions:
     path, kind = split_kind(file)
+    if is_dataset(path):
+        if labels is not None:
+            raise failure(path, "expected no --labels: those of a table in several files are a column of it")
+        table = open_table(path, kind, options)
+        read, _ = table.whole()
+        return replace(read, notes=(*read.notes, *left_out_files([table])))
     logits = options["logits"] and kind is None
     return read_predictions(path, labels=labels, **{**options, "kind": kind, "logits": logits})
 
