@@ -5,10 +5,14 @@ from __future__ import annotations
 import runpy
 import sys
 
-SCRIPTS = ("peers", "core", "inference", "calibration", "monitor", "recalibration", "scale", "cluster")
+COSTS = ("peers", "core", "inference", "recalibration", "scale", "cluster")
+RATES = ("calibration", "monitor")
+"""Simulations, here with few samples: their pages name the commands that make their tables, which take longer."""
 
 if __name__ == "__main__":
-    for name in SCRIPTS:
+    given = sys.argv[1:]
+    for name in (*COSTS, *RATES):
         print(f"\n== {name} " + "=" * (70 - len(name)), flush=True)
+        sys.argv[1:] = ["--small"] if name in RATES else given
         runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
         sys.stdout.flush()

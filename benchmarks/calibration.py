@@ -5,7 +5,7 @@
     python -m benchmarks.calibration coverage power    # some of the tables
 
 Worlds have known chances (tests/calibration_worlds.py), seeds are fixed, and everything measured goes through public
-functions. Output is Markdown.
+functions, or for many models at once through what `compare` calls. Output is Markdown.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tests.calibration_worlds import (
 )
 
 import truecal as tc
+from truecal.inference.frozen import Frozen
+from truecal.inference.paired import loss_part
 
 DRAWS = 10  # sets of predictions in a cell of the coverage grid, each with samples/10 sets of outcomes
 
@@ -136,6 +138,33 @@ def stream_coverage(kind: str, world: str, n: int, k: int, draws: int, each: int
     return float(shares[0]), float(shares[1]), float(shares[2])
 
 
+def stream_loss_table(samples: int) -> None:
+    print("### Coverage of 95% intervals of the losses of a stream, one calibrated probability a row\n")
+    names = ("classification_error", "cross_entropy", "brier", "spherical")
+    rows = []
+    for mean, sd in ((0.0, 2.0), (6.0, 2.0), (7.0, 0.5)):
+        for n in (700, 2000, 10_000):
+            rng = np.random.default_rng([11, n])
+            held: dict[str, list[bool]] = {name: [] for name in names}
+            misses = []
+            for _ in range(samples):
+                q = 1 / (1 + np.exp(-(mean + sd * rng.standard_normal(n))))
+                y = (rng.random(n) < q).astype(int)
+                misses.append(int(np.sum((q > 0.5) != y)))
+                stream = tc.stream("binary", n_bins=10, edges="uniform")
+                stream.update(y, q)
+                result, both = stream.result(), np.column_stack([1 - q, q])
+                for name in names:
+                    came = [tc.LOSSES[name](np.full(n, label), both, per_example=True) for label in (0, 1)]
+                    loss, truth = result.loss(name), float(np.mean((1 - q) * came[0] + q * came[1]))
+                    if loss.low is not None and loss.high is not None:
+                        held[name].append(loss.low <= truth <= loss.high)
+            given = len(held["brier"]) / samples
+            shares = [f"{np.mean(found):.3f}" if len(found) >= 20 else "" for found in held.values()]
+            rows.append([f"N({mean:g}, {sd:g}²)", f"{n:,}", f"{np.median(misses):.0f}", f"{given:.2f}", *shares])
+    table(("logits", "n", "misses", "given", *names), rows)
+
+
 def expected(kind: str, u: np.ndarray, q: np.ndarray, edges: np.ndarray) -> tuple[float, float]:
     """The gap² of the chances over frozen edges, and the mean loss, both given the predictions."""
     if kind == "confidence":
@@ -174,16 +203,17 @@ def told_apart(y: np.ndarray, models: list[np.ndarray]) -> tuple[bool, bool]:
     losses = [tc.brier(y, p, per_example=True) for p in models]
     best = int(np.argmin([loss.mean() for loss in losses]))
     pairs = len(models) * (len(models) - 1) // 2
-    level = 1 - 0.05 / pairs
+    full = tc.ERRORS["full"].with_bins(1)
+    frozen = [Frozen.of(full, full.read(y, p)) for p in models]
     by_t = here = False
-    for j, p in enumerate(models):
+    for j in range(len(models)):
         if j == best:
             continue
         difference = losses[j] - losses[best]
         spread = difference.std(ddof=1)
         t = stats.t.isf(0.025 / pairs, len(y) - 1) * spread / np.sqrt(len(y))
         by_t |= bool(abs(difference.mean()) > t)
-        here |= tc.paired_difference(y, p, models[best], error="full", n_bins=1, level=level).loss.beyond_noise
+        here |= loss_part(frozen[j], frozen[best], 0.95, None, comparisons=pairs).beyond_noise  # as compare does
     return by_t, here
 
 
@@ -280,6 +310,7 @@ TABLES = {
     "coverage": coverage_table,
     "sharp": sharp_table,
     "blocks": blocks_table,
+    "stream-losses": stream_loss_table,
     "losses": loss_table,
     "power": power_table,
     "bins": bins_table,

@@ -102,7 +102,7 @@ def without_dask(folder: str, part_rows: int, processes: int) -> Used:
     ]
     for process in started:
         process.start()
-    found = [results.get() for _ in started]
+    found = [results.get(timeout=600) for _ in started]
     for process in started:
         process.join()
     sketching, counting, reading = np.sum([parts for _, parts in found], axis=0).tolist()

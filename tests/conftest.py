@@ -23,7 +23,7 @@ settings.load_profile("truecal")
 
 OPTIONAL = (
     *("altair", "calibration", "dask", "datasketches", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
-    *("pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("numba", "pandas", "polars", "pyarrow", "rich", "safetensors"),
     *("evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"),
     *("sklearn", "timm", "torch", "torchmetrics", "torchvision", "typer", "vl_convert"),
 )

@@ -21,11 +21,12 @@ MODULES = [
     info.name
     for info in pkgutil.walk_packages(tc.__path__, "truecal.")
     if info.name not in ("truecal.lab.cifar_models", "truecal.lab.__main__")  # need a network's library; run on import
-    and info.name != "truecal.backends.fused"  # needs Triton
+    and info.name != "truecal.backends.torch.fused"  # needs Triton
 ]
 NEEDED = {"adapters-torchmetrics.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
-SLOW = (*NEEDED, "plots.md", "tutorial-sklearn.md")
+LONG = ("compare", "how-sure-are-we", "plots", "recalibration", "tutorial-language-models", "tutorial-sklearn")
+SLOW = (*NEEDED, *(f"{name}.md" for name in LONG))
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A block that begins with the name of a file is that file, beside the examples of its page."""
 

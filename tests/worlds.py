@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 
 import truecal
 from truecal.auditing.metric import Form
@@ -37,6 +38,7 @@ VECTOR_RULES = {
     "halfspaces": tc.Halfspaces(3),
     "exact": tc.Exact(),
 }
+COMMON = ("quantile", "argmax")  # rules that make quick meets in sums over all outcomes
 AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid", "halfspaces")
 
 
@@ -71,6 +73,15 @@ def variants(classes: int = 4) -> list:
         phi = [[0.0, 1.0], [1.0, 0.3], [0.5, 0.5], [0.2, 0.9]][:classes]
         out[f"LinCE_φ[Linear vector]-{rule_name}"] = tc.CalibrationError(tc.Linear(phi), VECTOR_RULES[rule_name])
     return list(out.items())
+
+
+def over_all_outcomes(cases: list) -> pytest.MarkDecorator:
+    """Parametrise `metric` by (id, metric), for laws that sum over all outcomes: slow together but for common rules."""
+    seldom = {*SCALAR_RULES, *VECTOR_RULES} - {*COMMON}
+    slow = [[pytest.mark.slow] if name.partition("-")[2] in seldom else [] for name, _ in cases]
+    return pytest.mark.parametrize(
+        "metric", [pytest.param(m, id=i, marks=marks) for (i, m), marks in zip(cases, slow, strict=True)]
+    )
 
 
 def is_multiclass(metric: tc.CalibrationError) -> bool:

@@ -141,7 +141,8 @@ def _measured(results: Mapping[str, Any]) -> str:
     return (
         f"Measured on {results['date']} with Python {results['python']} on {results['cores']} cores: {versions}. The "
         f"fastest of {results['calls']} calls counts, or of as many as begin within {results['enough']:g} seconds; a "
-        f"first call longer than {results['budget']:g} seconds is cut off. Batches have {results['batch']:,} rows."
+        f"first call longer than {results['budget']:g} seconds is cut off, and more than "
+        f"{results['memory_limit_gb']} GB of memory are refused. Batches have {results['batch']:,} rows."
     )
 
 

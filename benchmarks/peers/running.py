@@ -78,14 +78,16 @@ class Contestants:
         assert process.stdin and process.stdout
         process.stdin.write(json.dumps([task, str(folder), bins, budget]) + "\n")
         process.stdin.flush()
-        found: Cell = json.loads(process.stdout.readline())
+        said = process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"the process of {contestant} ended with {process.wait()}")
+        found: Cell = json.loads(said)
         return found
 
     def _start(self, contestant: str) -> subprocess.Popen[str]:
         process = self._processes[contestant] = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.peers.measuring", self._module, contestant],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *filter(None, sys.path)])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -213,6 +213,28 @@ def test_another_number_of_classes():
         CalibrationMetric("classwise", num_classes=3).update(*batches()[0])
 
 
+@pytest.mark.parametrize(
+    ("error", "preds", "target", "words"),
+    [
+        ("confidence", (8,), (8,), r"preds must be \(N, C, ...\), got shape \(8,\); of one event, use 'binary'"),
+        ("confidence", (8, 3), (8, 3), r"target must have one value .* shape \(8,\), got \(8, 3\)"),
+        ("confidence", (2, 3, 4), (4, 2), r"shape \(2, 4\), got \(4, 2\)"),  # as many, in other places
+        ("binary", (8, 2), (8,), r"shape \(8, 2\), got \(8,\)"),
+    ],
+)
+def test_shapes_that_do_not_fit(error, preds, target, words):
+    with pytest.raises(ValueError, match=words):
+        CalibrationMetric(error, logits=True).update(torch.zeros(preds), torch.zeros(target, dtype=torch.long))
+
+
+def test_axes_of_length_one_do_not_count():
+    p, y = torch.tensor([0.2, 0.9, 0.7]), torch.tensor([0, 1, 0])
+    metric = fed(CalibrationMetric("binary"), [(p[:, None], y)])
+    assert metric.compute().item() == fed(CalibrationMetric("binary"), [(p, y[:, None])]).compute().item()
+    with pytest.raises(ValueError, match=r"sample_weight must have one value .* got \(2,\)"):
+        metric.update(p, y, torch.ones(2))
+
+
 def one_process(rank: int, folder: Path) -> None:
     """The second of two processes sees no data at all."""
     meet = f"file://{folder}/meet"

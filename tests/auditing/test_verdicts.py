@@ -90,6 +90,7 @@ def test_higher_may_be_better():
 # -- what can ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNTRUTHFUL)
 def test_every_error_marked_untruthful_is_convicted(name):
     metric = bounded(tc.ERRORS[name])

@@ -146,6 +146,19 @@ def test_a_row_that_only_a_quick_sum_refuses_is_measured(transfers):
     assert tc.classwise_error(OnDevice(y), OnDevice(p)) == pytest.approx(tc.classwise_error(y, p), rel=1e-9)
 
 
+def test_calls_one_after_the_other_do_not_mix(transfers):
+    """Zeros are made ahead for the next call; one of another size, or after a wrong row, takes its own."""
+    samples = [matrix(60, k, ties=False, seed=k) for k in (4, 4, 6, 4)]
+    wrong = samples[0][1].clone()
+    wrong[7] *= 2
+    for name, call in METRICS.items():
+        for y, p in samples:
+            with pytest.raises(ValueError, match="row 7"):
+                call(OnDevice(samples[0][0]), OnDevice(wrong))
+            for _ in range(2):
+                np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), call(y, p), rtol=1e-9, err_msg=name)
+
+
 def test_a_kernel_that_fails_leaves_torch_to_do_it(monkeypatch, transfers):
     def fails(*arguments, **options):
         raise fused.TritonError

@@ -14,7 +14,8 @@ from truecal.backends import on_device
 from truecal.backends import torch as backend
 from truecal.backends.numpy import Dispatch
 from truecal.core.rules import ArgmaxEdges, OnGrid
-from truecal.inference.device import draw_outcomes
+from truecal.inference.device import drawer
+from truecal.inference.forms import ClassForms, ScalarForms
 from worlds import bounded, is_multiclass, variants
 
 tc: Any = truecal
@@ -299,13 +300,58 @@ def test_a_test_of_U_draws_where_the_predictions_lie(name, rule, ties):
     assert tc.calibration_test(OnDevice(y), OnDevice(p), error=metric, resamples=400) == there
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
+@pytest.mark.parametrize("forms", [ScalarForms, ClassForms])
+def test_the_forms_of_the_test_are_numpys(forms, ties, weighted):
+    name = "binary" if forms is ScalarForms else "classwise"
+    y, p = predictions(tc.ERRORS[name], 90, ties=ties)
+    w = np.linspace(0.5, 2, 90) if weighted else None
+    outcomes = np.stack([y, y[::-1], np.roll(y, 7)])
+    if forms is ScalarForms:
+        outcomes = outcomes.astype(float)
+    here = forms.of(p, w)
+    there = forms.of(torch.as_tensor(p), None if w is None else torch.as_tensor(w))
+    assert there.forms == here.forms
+    for ours, theirs in zip(there.values(torch.as_tensor(outcomes)), here.values(outcomes), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_the_test_of_several_forms_draws_where_the_predictions_lie():
+    y, p = predictions(tc.ERRORS["classwise"], 300, ties=False)
+    for sharp in (1.0, 2.0):
+        q = p**sharp / (p**sharp).sum(1, keepdims=True)
+        here, there = (tc.calibration_test(*x, resamples=199) for x in ((y, q), (OnDevice(y), OnDevice(q))))
+        assert (there.null, there.tested) == (here.null, here.tested)
+        assert there.pvalue == pytest.approx(here.pvalue, abs=0.15)  # other draws of the same law
+        assert (there.pvalue <= 0.05) == (sharp == 2.0)
+        if sharp == 2.0:
+            assert there.spoke == here.spoke
+    assert tc.calibration_test(OnDevice((y == 0).astype(int)), OnDevice(p[:, 0]), resamples=99).pvalue > 0.01
+
+
+def test_evaluate_and_compare_copy_what_lies_on_a_gpu():
+    y, p = predictions(tc.ERRORS["classwise"], 60, ties=False)
+    w, by, options = (
+        np.linspace(0.5, 2, 60),
+        np.arange(60) // 20,
+        {"resamples": 99, "errors": ["classwise", "confidence"]},
+    )
+    here = tc.evaluate(y, p, sample_weight=w, by=by, **options)
+    there = tc.evaluate(OnDevice(y), OnDevice(p), sample_weight=OnDevice(w), by=OnDevice(by), **options)
+    assert repr(there) == repr(here) and there.to_dict() == here.to_dict()
+    models, same = {"a": p, "b": p[:, ::-1].copy()}, {}
+    same = {name: OnDevice(proba) for name, proba in models.items()}
+    assert repr(tc.compare(OnDevice(y), same, **options)) == repr(tc.compare(y, models, **options))
+
+
 def test_drawn_labels_follow_the_predictions():
     p = torch.tensor([[0.2, 0.5, 0.3], [0.0, 1.0, 0.0]])
-    drawn = torch.cat(list(draw_outcomes(p, 4000, 1000, seed=0)))
+    drawn = drawer(p, np.random.default_rng(0))(4000)
     shares = torch.nn.functional.one_hot(drawn, 3).double().mean(0)
     assert torch.allclose(shares, p.double(), atol=0.03)
     assert shares[1].tolist() == [0.0, 1.0, 0.0]
-    came = torch.cat(list(draw_outcomes(torch.tensor([0.0, 0.3, 1.0]), 4000, 999, seed=0)))
+    came = drawer(torch.tensor([0.0, 0.3, 1.0]), np.random.default_rng(0))(4000)
     assert came.double().mean(0).tolist() == pytest.approx([0.0, 0.3, 1.0], abs=0.03)
 
 
@@ -316,7 +362,6 @@ def test_drawn_labels_follow_the_predictions():
         tc.mean_gap,
         tc.confidence_interval,
         tc.noise_of_U,
-        tc.calibration_test,
         tc.consistency_bands,
         lambda y, p: tc.gap(y, p, error="classwise"),
         lambda y, p: tc.calibration_test(y, p, error="full", n_bins=2, resamples=99),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from command_line import FAST, Run
@@ -23,22 +24,35 @@ def test_a_budget_decides(folder: Path, truecal: Run):
     assert code == 0 and "one pass" in out
 
 
-def test_folders_and_globs(folder: Path, truecal: Run):
+def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch):
+    whole = pd.read_parquet("sharp.parquet").assign(site=[f"site {i % 3}" for i in range(300)])
+    whole.to_parquet("sharp.parquet")
+    options = (*FAST, "--errors", "classwise,confidence", "--weights", "prob_0", "--by", "site")
+    assert truecal("evaluate", "sharp.parquet", *options, "--json", "one.json")[0] == 0
     (folder / "parts.parquet").mkdir()
-    (folder / "sharp.parquet").rename(folder / "parts.parquet" / "a.parquet")
+    for i, rows in enumerate((whole[:130], whole[130:])):
+        rows.to_parquet(f"parts.parquet/{i}.parquet")
+    code, _, err = truecal("evaluate", "parts.parquet", *options, "--json", "parts.json")
+    one, parts = (json.loads((folder / name).read_text()) for name in ("one.json", "parts.json"))
+    for key in ("errors", "losses", "test", "subgroups"):  # what fits is read as a whole
+        assert parts[key] == one[key], err
+    small = ("--memory", "1KB")
     for name in ("parts.parquet", "parts.parquet/*.parquet"):
-        code, out, _ = truecal("evaluate", name, "--bins", "5")
+        code, out, _ = truecal("evaluate", name, "--bins", "5", *small)
         assert code == 0 and "300 samples, 4 classes" in out and "read in batches" in out
-    code, out, _ = truecal("compare", "parts.parquet", "parts.parquet", "--bins", "5", "--csv", "rows.csv")
+    code, out, _ = truecal("compare", "parts.parquet", "parts.parquet", "--bins", "5", "--csv", "rows.csv", *small)
     assert code == 0 and "2 models, 300 samples" in out and (folder / "rows.csv").read_text().count("\n") == 7
+    assert truecal("test", "parts.parquet", "--resamples", "19")[0] in (0, 3)
+    monkeypatch.setattr("truecal.cli.streaming.available_memory", lambda: 1000)
     code, _, err = truecal("test", "parts.parquet")
-    assert code == 1 and "needs all rows in memory" in err
+    assert code == 1 and "expected rows that fit in memory, there are 300" in err
 
 
 def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
     for options, words in (
         (("--memory", "1KB", "--labels", "y.npy"), "expected no --labels, the table is read in batches"),
         (("--memory", "1KB", "--groups", "label"), "expected no --groups"),
+        (("--memory", "1KB", "--weights", "y.npy"), "expected no --weights FILE"),
         (("--memory", "much"), "expected a size such as 500MB or 2GB, got 'much'"),
     ):
         code, _, err = truecal("evaluate", "sharp.parquet", *options)

@@ -181,6 +181,7 @@ def test_scalar_l1(sample, m, strategy, ties):
         assert abs(value - expected) <= 1e-12 * max(expected, loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(max_k=60, max_n=10), st.sampled_from(["l1", "l2"]), st.integers(0, 50))
 def test_given_edges_and_many_classes(sample, norm, seed):
@@ -311,6 +312,7 @@ def test_losses(sample):
             assert loss(y, proba) == pytest.approx(expected.mean(), rel=1e-12, abs=4e-16)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), st.lists(bin_counts, min_size=1, max_size=5), st.sampled_from(["quantile", "uniform"]))
 def test_one_pass_over_many_bin_counts_is_many_passes(sample, counts, strategy):

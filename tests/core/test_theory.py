@@ -10,7 +10,7 @@ import pytest
 
 import truecal
 from truecal.baselines import BASELINES
-from worlds import SCALAR_RULES, bounded, expected, is_multiclass, variants, worlds_and_lies
+from worlds import SCALAR_RULES, bounded, expected, is_multiclass, over_all_outcomes, variants, worlds_and_lies
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
@@ -25,14 +25,10 @@ UNTRUTHFUL = [name for name, metric in tc.ERRORS.items() if not metric.truthful 
 TINY = 1e-13
 
 
-def by_id(cases):
-    return pytest.mark.parametrize("metric", [m for _, m in cases], ids=[i for i, _ in cases])
-
-
 # -- 1. truthfulness and the bias-variance identity --------------------------------------------------------------------
 
 
-@by_id(TRUTHFUL + TRUTHFUL_BASELINES)
+@over_all_outcomes(TRUTHFUL + TRUTHFUL_BASELINES)
 def test_no_misreport_beats_the_truth(metric):
     assert metric.truthful
     for truth, lies in worlds_and_lies(metric):
@@ -94,7 +90,7 @@ def variance_part(metric, truth, reports) -> float:
 IDENTITY = [(i, m) for i, m in TRUTHFUL if "halfspaces" not in i and "argmax" not in i]
 
 
-@by_id(IDENTITY)
+@over_all_outcomes(IDENTITY)
 def test_expected_error_is_bias_squared_plus_a_variance_no_report_moves(metric):
     for truth, lies in worlds_and_lies(metric)[:4]:
         for reports in (truth, *lies[:6]):
@@ -244,7 +240,7 @@ LOSS_OF = {
 }
 
 
-@by_id(MULTICLASS + LINEAR)
+@over_all_outcomes(MULTICLASS + LINEAR)
 def test_a_garbling_of_a_calibrated_predictor_never_scores_lower(metric):
     """Situations 0..3 carry a coin seen by the garbled predictor only: g is a random function of f's report."""
     for seed in range(2):
@@ -259,7 +255,7 @@ def test_a_garbling_of_a_calibrated_predictor_never_scores_lower(metric):
             assert split.expected(metric, f) <= split.expected(metric, g) + TINY
 
 
-@by_id([(i, m) for i, m in MULTICLASS + LINEAR if not isinstance(m.property, tc.Confidence)])
+@over_all_outcomes([(i, m) for i, m in MULTICLASS + LINEAR if not isinstance(m.property, tc.Confidence)])
 def test_canonical_recalibration_never_raises_the_expected_error(metric):
     for seed in range(2):
         space = Space(seed)
@@ -269,7 +265,7 @@ def test_canonical_recalibration_never_raises_the_expected_error(metric):
         assert space.expected(metric, space.posterior(h)) <= space.expected(metric, h) + TINY
 
 
-@by_id(MULTICLASS + LINEAR)
+@over_all_outcomes(MULTICLASS + LINEAR)
 def test_calibrated_predictors_score_the_associated_loss(metric):
     loss = LOSS_OF[type(metric.property)]
     for seed in range(2):
@@ -308,7 +304,7 @@ def test_a_predictor_that_is_only_classwise_calibrated_can_lose_to_its_garbling(
     assert 2 * space.expected(classwise, f) == pytest.approx(space.expected_loss(tc.brier, f) / 3, rel=1e-10)
 
 
-@by_id(MULTICLASS)
+@over_all_outcomes(MULTICLASS)
 def test_small_bias_against_the_loss_gap_keeps_the_order(metric):
     loss = LOSS_OF[type(metric.property)]
     held = 0

@@ -100,6 +100,7 @@ class TestFigures:
                     == to_hex(figures.BIN_COLOURS[bins])
                 )
 
+    @pytest.mark.slow
     def test_files(self, tmp_path: Path) -> None:
         written = figures.draw_all(made_up_table(3, 3, models=3), "cross", tmp_path / "figures", ("png",))
         assert sorted(path.name for path in tmp_path.glob("figures/*")) == sorted(path.name for path in written)
@@ -131,6 +132,7 @@ class TestMechanism:
         assert set(lines[lines["recalibration"] == "top"]["trace"]) == {ALL, "trace-0", "trace-2"}
         assert set(lines[lines["recalibration"] == "none"]["trace"]) == {ALL, "trace-0", "trace-1", "trace-2"}
 
+    @pytest.mark.slow
     def test_figures(self, tmp_path: Path) -> None:
         tables = {"within-lr0.001": made_up_table(3, 15), "within-lr0.02": overfitting_table()}
         mechanism = mechanism_table(tables)
@@ -186,6 +188,7 @@ class TestU:
         assert cause(-20 * loss) == "against"
 
 
+@pytest.mark.slow
 class TestWords:
     def write(self, within: pd.DataFrame, paper: bool = False) -> str:
         tables = {"within": within, "cross": made_up_table(models=3, seed=1)}

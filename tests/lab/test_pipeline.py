@@ -66,6 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 class TestEndToEnd:
     def test_files(self, whole: Path) -> None:
         for figure in ("within_figure1", "within_assumption", "within_dominance", "within_trends", "along_traces"):
@@ -131,6 +132,7 @@ class TestEndToEnd:
         assert (whole / "run.json").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_killed_at_any_moment_the_next_run_ends_with_the_same_bytes(
@@ -371,6 +373,7 @@ class TestPresets:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_stopped_then_done(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["tiny", "--experiments", "cross", "--no-summary", "--out", str(tmp_path / "o")]
         assert main([*arguments, "--time-limit", "-1", "--processes", "2"]) == 4
@@ -461,6 +464,7 @@ class TestFolder:
             reproduce(from_dir=tmp_path / "mine", out=tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_training_needs_no_library_for_tables(tmp_path: Path) -> None:
     """A GPU machine may lack pandas, pyarrow, matplotlib and typer: training and scoring do without."""
     code = (

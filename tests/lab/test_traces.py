@@ -115,6 +115,7 @@ def test_processes_give_the_same_table(tmp_path: Path) -> None:
     assert all(a.share < b.share for a, b in itertools.pairwise(seen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_measuring_behind_the_training_gives_the_same_table(tmp_path: Path, processes: int) -> None:
     alone = run_traces(Job(Counting, score, Store(tmp_path / "one")), TRACES)
@@ -161,11 +162,13 @@ class Dying(Counting):
         yield
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="exit code 7"):
         run_traces(Job(Dying, score, Store(tmp_path)), TRACES, processes=2)
 
 
+@pytest.mark.slow
 def test_deadline_in_processes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(Stopped, match="4 not begun"):

@@ -97,6 +97,7 @@ def test_affine_options_must_be_numbers(cls, option):
         cls(**{option: "a"}).fit(*draw())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e100, 1e155, 1e200, 1e300])
 @pytest.mark.parametrize("cls", AFFINE)
 def test_affine_maps_of_huge_logits(cls, scale):
@@ -160,6 +161,7 @@ def one_class_absent():
     [separable, separable_but_not_by_the_logits, one_class_separable, one_class_absent],
     ids=lambda f: f.__name__,
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", AFFINE)
 def test_an_optimum_that_is_not_attained_is_reported(cls, data):
     z, y = data()

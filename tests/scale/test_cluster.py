@@ -169,6 +169,13 @@ def test_the_tree_keeps_the_blocks_of_one_stream():
     assert_same(many, one_stream(y, p, n_bins=4, edges="uniform").result())
 
 
+def test_small_tables_are_divided_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("truecal.scale.partitions.FEWEST_ROWS", 100)
+    folder = written(tmp_path / "preds", frame(*world()), (300, 600), group=50)
+    found = cluster.evaluate(folder, n_bins=4, edges="uniform")
+    assert any("counted in 9 partitions" in note for note in found.notes)
+
+
 def test_a_partition_is_read_by_one_thread(tmp_path, monkeypatch):
     """Others are read at the same time."""
     folder = written(tmp_path / "preds", frame(*world()), (300, 600))

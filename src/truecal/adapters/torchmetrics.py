@@ -98,15 +98,20 @@ class CalibrationMetric(Metric):
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One row per prediction, without those to be ignored; probabilities."""
+        binary = isinstance(self.error.property, Binary)
+        if not binary and preds.ndim < 2:
+            raise ValueError(f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; of one event, use 'binary'")
+        places = preds.shape if binary else preds.shape[:1] + preds.shape[2:]
+        _one_for_each(target, places, "target")
         p, y = preds.detach(), target.reshape(-1)
-        if isinstance(self.error.property, Binary):
-            p = p.reshape(-1)
-        elif p.ndim > 2:
-            p = p.movedim(1, -1).reshape(-1, p.shape[1])
+        p = p.reshape(-1) if binary else p.movedim(1, -1).reshape(-1, p.shape[1])
         if self.logits:
             wide = p.double() if p.dtype == torch.float64 else p.float()
-            p = wide.sigmoid() if isinstance(self.error.property, Binary) else wide.softmax(1)
-        w = None if sample_weight is None else sample_weight.reshape(-1)
+            p = wide.sigmoid() if binary else wide.softmax(1)
+        w = None
+        if sample_weight is not None:
+            _one_for_each(sample_weight, places, "sample_weight")
+            w = sample_weight.reshape(-1)
         if self.ignore_index is None:
             return p, y, w
         kept = y != self.ignore_index
@@ -147,6 +152,14 @@ class CalibrationMetric(Metric):
             return x.to(fn(x.new_empty(0)).device) if x.dtype == torch.float64 else fn(x)
 
         return super()._apply(moved, exclude_state)
+
+
+def _one_for_each(given: Tensor, places: Sequence[int], name: str) -> None:
+    """Refuse values that are not one for each prediction, in the same places: axes of length 1 do not count."""
+    if [size for size in given.shape if size != 1] != [size for size in places if size != 1]:
+        raise ValueError(
+            f"{name} must have one value for each prediction, shape {tuple(places)}, got {tuple(given.shape)}"
+        )
 
 
 def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named: bool) -> CalibrationError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,21 @@ def at_columns(x: Any, columns: Any) -> Any:
     return x[namespace(x).arange(len(x), device=columns.device), columns]
 
 
+def stable_order(keys: Any) -> Any:
+    """The order that sorts a vector; equal keys keep theirs."""
+    return namespace(keys).argsort(keys, stable=True)
+
+
+def where_true(marks: Any) -> Any:
+    """The places of a vector that are true."""
+    return namespace(marks).arange(len(marks), device=marks.device)[marks]
+
+
+def run_sums(x: Any, starts: Any) -> Any:
+    """Sums over runs of the last axis, each from its start to the next one's."""
+    return device_backend().run_sums(x, starts) if is_tensor(x) else np.add.reduceat(x, starts, axis=-1)
+
+
 def beside(array: Any, other: Any) -> Any:
     """An array of numpy as one of the library of another, where that lies."""
     return device_backend().like(array, other) if is_tensor(other) else array
@@ -81,3 +97,12 @@ def beside(array: Any, other: Any) -> Any:
 def device_backend() -> Any:
     """`truecal.backends.torch`, which is loaded when the first tensor is measured."""
     return importlib.import_module("truecal.backends.torch")
+
+
+@cache
+def compiled_backend() -> Any:
+    """`truecal.backends.numba`, which is loaded when the first large sample is measured; None without numba."""
+    try:
+        return importlib.import_module("truecal.backends.numba")
+    except ImportError:
+        return None

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class Dispatch:
     """From here on, one view is cheaper to bucket than to sort."""
     bucket_edges_rows: int = 1 << 17
     """From here on, looking up buckets beats looking up the interval of every value."""
+    compiled_reports: int = 1 << 25
+    """From here on, loops compiled by numba, where that is installed, save more than the half second of loading it."""
+    compiled_stream: int = 1 << 23
+    """The same for a stream: from so many reports on, those that came and those known to come."""
     device_numbers: int = 1 << 26
     """On a GPU, so many reports are sorted at one time, and a quarter as many rows written out in float64."""
 
@@ -362,8 +367,10 @@ def bucketed_segments(
     split = np.zeros(len(count), dtype=np.bool_)
     split[home] = True
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
-    rows = split[bucket]
+    rows: Array = split.take(bucket)
     del bucket
+    if 8 * np.count_nonzero(rows) < len(rows):  # their places take no more memory, and less time
+        rows = np.flatnonzero(rows)
     chosen, chosen_marks = values[rows], marks[rows]
     complement = bool(2 * np.count_nonzero(chosen_marks) > len(chosen))
     marked = chosen[~chosen_marks if complement else chosen_marks]
@@ -447,27 +454,38 @@ class IntervalLookup:
         size = edges.dtype.itemsize
         self._bits = np.dtype(f"i{size}")
         one = int(np.ones(1, dtype=edges.dtype).view(self._bits)[0])
-        self._shift = np.finfo(edges.dtype).nmant - _STEPS
-        self._base = (one >> self._shift) - (_OCTAVES << _STEPS)
-        low = (np.arange(self._base, (one >> self._shift) + 2, dtype=self._bits) << self._shift).view(edges.dtype)
+        self.shift = np.finfo(edges.dtype).nmant - _STEPS
+        self.base = (one >> self.shift) - (_OCTAVES << _STEPS)
+        """The leading bits of the first bucket."""
+        low = (np.arange(self.base, (one >> self.shift) + 2, dtype=self._bits) << self.shift).view(edges.dtype)
         low[0] = 0.0
-        first = interval_index(low[:-1], edges)
+        self.first = interval_index(low[:-1], edges).astype(np.int32)
+        """The first interval of each bucket."""
         last = interval_index(np.nextafter(low[1:], edges.dtype.type(0)), edges)
-        self._first = first.astype(np.int32)
         self._upper = np.append(edges[1:-1], np.asarray(np.inf, dtype=edges.dtype))
-        crowded = last > first + 1
+        crowded = last > self.first + 1
         self._crowded = crowded if crowded.any() else None
 
     def __call__(self, values: Array) -> Array:
-        bucket = values.view(self._bits) >> self._shift
-        bucket -= self._base
+        bucket = values.view(self._bits) >> self.shift
+        bucket -= self.base
         np.maximum(bucket, 0, out=bucket)
-        cell = self._first.take(bucket)
+        cell = self.first.take(bucket)
         cell += values > self._upper.take(cell)
         if self._crowded is not None:
             rows = np.flatnonzero(self._crowded.take(bucket))
             cell[rows] = interval_index(values[rows], self._edges)
         return cell
+
+
+def interval_lookup(edges: Array) -> IntervalLookup:
+    """The lookup of some edges, made once."""
+    return _lookup(edges.tobytes(), edges.dtype.str)
+
+
+@lru_cache(maxsize=2048)
+def _lookup(edges: bytes, dtype: str) -> IntervalLookup:
+    return IntervalLookup(np.frombuffer(edges, dtype=dtype))
 
 
 def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:

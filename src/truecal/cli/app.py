@@ -241,7 +241,7 @@ def run_calibration_test(
             f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = Measuring(bins=bins).counts
-    refuse_test(file)
+    refuse_test(file, reading)
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, resamples, seed, progress)

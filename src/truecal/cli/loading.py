@@ -7,7 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from truecal.io import (
 )
 from truecal.io.agreement import names_classes
 from truecal.io.columns import suggest_label
+from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, listing, path_text
 from truecal.io.predictions import Floats
 from truecal.io.reading import is_known
@@ -76,7 +77,10 @@ class Loaded:
         file = file_of(spec)
         column = spec if file is None else None if str(file) == str(Path(spec)) else spec.rpartition(":")[2]
         n = self.first.n_rows or self.first.n
-        values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
+        if file is None and is_dataset(self.first.path):
+            values = read_table_column(self.first.path, spec, numbers=numbers)
+        else:
+            values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
         return values if self.first.rows is None else values[self.first.rows]
 
     def test(
@@ -135,9 +139,21 @@ def options_of(file: Path, reading: Reading) -> tuple[Path, dict[str, Any]]:
     return path, {**reading.arguments, "kind": kind, "logits": reading.logits and kind is None}
 
 
+def open_table(file: Path, reading: Reading, weights: str | None = None) -> Dataset:
+    """A table to be read in batches, with the options of the command line."""
+    path, options = options_of(file, reading)
+    return open_dataset(path, weight=weights, **options)
+
+
 def _read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
     path, options = options_of(file, reading)
-    return read_predictions(path, labels=labels, **options)
+    if not is_dataset(path):
+        return read_predictions(path, labels=labels, **options)
+    if labels is not None:
+        raise failure(path, "expected no --labels: those of a table in several files are a column of it")
+    table = open_table(file, reading)
+    read, _ = table.whole()
+    return replace(read, notes=(*read.notes, *left_out_files([table])))
 
 
 def load(files: Sequence[Path], reading: Reading, progress: Progress | None = None) -> Loaded:

@@ -12,10 +12,10 @@ from typing import Any
 import typer
 
 from truecal.core.extras import require
-from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset, open_dataset
+from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset
 from truecal.io.failures import failure
 
-from .loading import options_of, split_kind
+from .loading import open_table, split_kind
 from .options import Measuring, Reading, file_of, split
 
 WORK = 4
@@ -36,6 +36,7 @@ def budget(memory: str | None) -> int:
 
 def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> list[Dataset] | None:
     """The files as tables to be read in batches, or None where they are to be read into memory."""
+    limit = budget(measuring.memory)
     places = [split_kind(file)[0] for file in files]
     given = {"--one-pass": measuring.one_pass, "--dask": measuring.dask, "--workers": measuring.workers}
     asked = [option for option, value in given.items() if value]
@@ -43,22 +44,15 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
         if asked:
             raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=asked[0])
         return None
-    forced = bool(asked) or any(map(is_dataset, places))
-    stored = sum(path.stat().st_size for path in places if path.is_file())
-    if not forced and stored * WORK < budget(measuring.memory):
+    several = any(map(is_dataset, places))
+    if not asked and not several and WORK * sum(path.stat().st_size for path in places if path.is_file()) < limit:
         return None  # typed tables are packed, but hardly to less than a quarter
-    datasets = [open_table(file, reading, measuring.weights) for file in files]
-    needed = WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
-    if not forced and needed <= budget(measuring.memory):
+    weights = measuring.weights if measuring.weights and file_of(measuring.weights) is None else None
+    datasets = [open_table(file, reading, weights) for file in files]
+    if not asked and WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets) <= limit:
         return None
     _refuse_options(reading, measuring, datasets[0].path)
     return datasets
-
-
-def open_table(file: Path, reading: Reading, weights: str | None = None) -> Dataset:
-    """A table to be read in batches, with the options of the command line."""
-    path, options = options_of(file, reading)
-    return open_dataset(path, weight=weights, **options)
 
 
 def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
@@ -79,13 +73,16 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
         )
 
 
-def refuse_test(file: Path) -> None:
+def refuse_test(file: Path, reading: Reading) -> None:
     """The resampling test has no form without the rows."""
     path, _ = split_kind(file)
     if is_dataset(path):
-        raise failure(
-            path, "expected one file: the calibration test draws labels for every row and needs all rows in memory"
-        )
+        table = open_table(file, reading)
+        if WORK * table.n_rows * table.row_bytes > budget(None):
+            words = (
+                f"expected rows that fit in memory, there are {table.n_rows}: the test draws labels for each of them"
+            )
+            raise failure(path, words)
 
 
 def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: Any) -> Any:

@@ -14,13 +14,12 @@ import typer
 
 from truecal.core.extras import require
 from truecal.evaluation.inputs import Inputs, read_inputs
-from truecal.io import atomic_path
+from truecal.io import FileError, atomic_path
 from truecal.io.dataset import can_stream
 from truecal.io.failures import failure, path_text
 
-from .loading import Loaded, split_kind
+from .loading import Loaded, open_table, split_kind
 from .options import Reading, fraction
-from .streaming import open_table
 
 if TYPE_CHECKING:
     from truecal.inference.monitoring import Monitor
@@ -60,7 +59,7 @@ def _pair(loaded: Loaded) -> tuple[object, object]:
 def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool) -> str:
     """Count the rows of a file that have not been counted; what was done, in words."""
     path, _ = split_kind(file)
-    classes, batches = _rows(watched, file, reading, read)
+    classes, rows, batches = _rows(watched, file, reading, read)
     if watched.columns is not None and classes is not None and watched.columns != classes:
         expected, came = (", ".join(names[:8]) for names in (watched.columns, classes))
         raise failure(path, f"expected columns of the classes {expected} as before, got {came}")
@@ -68,6 +67,10 @@ def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced
     before, digest = watched.files.get(place, (0, ""))
     try:
         seen = _count_new(watched, batches(), path.name, before, digest)
+    except FileError:
+        raise
+    except ValueError as error:  # of another kind than the rows before, say
+        raise failure(path, str(error)) from error
     except _ChangedError:
         if not replaced:
             what = f"expected its first {before} rows to be those counted before, they have changed"
@@ -77,22 +80,24 @@ def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced
     if seen.rows > before:
         watched.files[place] = (seen.rows, seen.digest)
         watched.columns = watched.columns or classes
-    counted = f", {before} counted before" if before else ""
-    return f"{path_text(path)}: {seen.rows - before} new rows{counted}"
+    said = [f"{seen.rows - before} new rows"]
+    said += [f"{before} counted before"] * bool(before)
+    said += [f"{rows - seen.rows} without a prediction dropped"] * (rows > seen.rows)
+    return f"{path_text(path)}: {', '.join(said)}"
 
 
 def _rows(
     watched: Monitor, file: Path, reading: Reading, read: Reader
-) -> tuple[tuple[str, ...] | None, Callable[[], Iterator[Inputs]]]:
-    """The classes of a file's columns, and its rows: of a table in batches, else all at once."""
+) -> tuple[tuple[str, ...] | None, int, Callable[[], Iterator[Inputs]]]:
+    """The classes of a file's columns, how many rows it has, and these: of a table in batches, else all at once."""
     path, _ = split_kind(file)
     if can_stream(path) and reading.labels is None and not reading.temperature:
         from truecal.scale.files import inputs_of
 
         table = open_table(file, reading)
-        return table.first().classes, lambda: (inputs_of(batch, None) for batch, _ in table.batches())
+        return table.first().classes, table.n_rows, lambda: (inputs_of(batch, None) for batch, _ in table.batches())
     loaded = read([file], reading)
-    return loaded.classes, lambda: iter([watched.read(*_pair(loaded))])
+    return loaded.classes, loaded.first.n_rows or loaded.first.n, lambda: iter([watched.read(*_pair(loaded))])
 
 
 class _ChangedError(Exception):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
@@ -61,6 +62,25 @@ class _LinearOptions(_Options, total=False):
     range: Bounds | None
 
 
+def _made(make: Callable[..., CalibrationError], *options: Any) -> CalibrationError:
+    """The error of these options, remembered where they are plain: most calls ask for the same one again."""
+    plain = all(option is None or type(option) in (str, int, bool) for option in options)
+    return _remembered(make, *options) if plain else make(*options)
+
+
+@lru_cache(maxsize=128, typed=True)
+def _remembered(make: Callable[..., CalibrationError], *options: Any) -> CalibrationError:
+    return make(*options)
+
+
+def _classwise(strategy: Any, n_bins: Any, ties: Ties, norm: Norm, corrected: Corrected) -> CalibrationError:
+    return CalibrationError(Classwise(), read_rule(strategy, n_bins, ties), norm, corrected)
+
+
+def _confidence(strategy: Any, n_bins: Any, ties: Ties, norm: Norm, corrected: Corrected) -> CalibrationError:
+    return CalibrationError(Confidence(), _usual_rule(strategy, n_bins, ties, norm), norm, corrected)
+
+
 @overload
 def classwise_error(
     y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]
@@ -87,7 +107,7 @@ def classwise_error(
     >>> round(tc.classwise_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=2), 8)
     0.05222222
     """
-    metric = CalibrationError(Classwise(), read_rule(strategy, n_bins, ties), norm)
+    metric = _made(_classwise, strategy, n_bins, ties, norm, "auto")
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
 
 
@@ -122,7 +142,7 @@ def confidence_error(
     >>> round(tc.confidence_error([0, 1, 1, 0], proba, n_bins=10, norm="l1"), 6)
     0.4
     """
-    metric = CalibrationError(Confidence(), _usual_rule(strategy, n_bins, ties, norm), norm, corrected)
+    metric = _made(_confidence, strategy, n_bins, ties, norm, corrected)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
 
 

@@ -28,7 +28,9 @@ from ..backends import (
     namespace,
     on_cpu,
     row_products,
+    stable_order,
     top_class_and_value,
+    where_true,
 )
 from ..backends.numpy import interval_index
 from .data import as_array, check_positive_int, check_seed, shown, working_dtype
@@ -251,15 +253,9 @@ class Partition:
     @staticmethod
     def from_cells(cell: Array) -> Partition:
         """Cells given as one label per row."""
-        order = _stable_order(cell)
+        order = stable_order(cell)
         ordered = cell[order]
-        places = namespace(cell).arange(1, len(cell), device=cell.device)
-        return Partition(order, (places[ordered[1:] != ordered[:-1]],))
-
-
-def _stable_order(keys: Array) -> Array:
-    order: Array = namespace(keys).argsort(keys, stable=True)
-    return order
+        return Partition(order, (where_true(ordered[1:] != ordered[:-1]) + 1,))
 
 
 def quantile_cuts(n: int, m: int) -> Array:
@@ -599,8 +595,8 @@ class ArgmaxQuantile(CountedRule, VectorRule):
 
     def partition(self, reports: Array) -> Partition:
         top, confidence = top_class_and_value(reports)
-        order = _stable_order(confidence)
-        order = order[_stable_order(top[order])]
+        order = stable_order(confidence)
+        order = order[stable_order(top[order])]
         sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         cuts = tuple(beside(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())

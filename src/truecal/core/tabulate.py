@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backends import device_backend, is_tensor
+from ..backends import compiled_backend, device_backend, is_tensor
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
@@ -117,14 +117,19 @@ def in_unit(table: BinTable, sample: Sample) -> BinTable:
     exponent = sample.weight_exponent
     if sample.weights is None or exponent == 0:
         return table
-    if abs(exponent) > 400:
-        raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
+    refuse_unit(sample)
     scaled: dict[str, Any] = {
         name: np.ldexp(getattr(table, name), power * exponent)
         for name, power in _POWERS.items()
         if getattr(table, name) is not None
     }
     return replace(table, totals=table.totals.in_unit(exponent), **scaled)
+
+
+def refuse_unit(sample: Sample) -> None:
+    """Squares of the weights as given must be numbers."""
+    if abs(sample.weight_exponent) > 400:
+        raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
 
 
 def map_tables(
@@ -250,6 +255,12 @@ class _Builder:
         return self.sample.reports.ndim == 1 or few
 
     @property
+    def compiled(self) -> Any:
+        """The module of compiled loops, where the sample is large enough to load it and of a type it knows."""
+        large = self.sample.reports.size >= self.dispatch.compiled_reports
+        return compiled_backend() if large and working_dtype(self.sample.reports).itemsize <= 8 else None
+
+    @property
     def needs_cells(self) -> bool:
         return needs_cells(self.sample, self.ties)
 
@@ -275,9 +286,9 @@ class _Builder:
             parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
         else:
             shares = kernels.row_shares(sample.rows, self.dispatch.threads)
+            fixed_cells = kernels.fixed_cells if self.compiled is None else self.compiled.fixed_cells
             with ThreadPoolExecutor(len(shares)) as pool:
-                work = pool.map(lambda s: kernels.fixed_cells(reports[s], marks[s], union, self.squares), shares)
-                parts = list(work)
+                parts = list(pool.map(lambda s: fixed_cells(reports[s], marks[s], union, self.squares), shares))
         return self._interval_tables(union, [np.sum(part, axis=0) for part in zip(*parts, strict=True)])
 
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
@@ -293,6 +304,9 @@ class _Builder:
         """Tables from sorted values, or from values sorted as far as the cuts can see."""
         sample, rule = self.sample, self.rule
         cuts = rule.shared_cuts(sample.rows) if isinstance(rule, RankRule) else None
+        if cuts is not None and self.compiled is not None:
+            yield self._compiled_tables(columns, cuts)
+            return
         if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
             yield self._bucketed_tables(cuts)
             return
@@ -383,6 +397,16 @@ class _Builder:
         reports = sample.reports.astype(working_dtype(sample.reports), copy=False)
         found = kernels.bucketed_segments(reports, sample.marks, union, ties=self.ties, squares=self.squares)
         segments = kernels.stack_segments([found])
+        return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
+
+    def _compiled_tables(self, columns: slice, cuts: tuple[Array, ...]) -> Tables:
+        """The same in compiled loops."""
+        sample, union = self.sample, _union_of(cuts)
+        assert sample.marks is not None
+        first = columns.indices(sample.views)[0] if sample.reports.ndim == 2 else 1  # bools are labels 0 and 1
+        segments = self.compiled.column_segments(
+            self._own_reports(columns), sample.marks, first, union, ties=self.ties, squares=self.squares
+        )
         return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
 
     def _coarsen(self, c: int, segments: kernels.Segments, union: Array, cuts: Array) -> BinTable:

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import is_tensor, on_device
+from ..backends import beside, doubled, is_tensor, namespace, on_cpu, on_device
 from ..core.data import as_array
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise
@@ -132,7 +132,7 @@ def calibration_test(
     one_column = (y_proba if on_device(y_proba) else as_array(y_proba, "y_proba")).ndim == 1
     if error is None and n_bins is None and sampler is None:
         property = Binary() if one_column else Classwise()
-        sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+        sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         return omnibus_test(sample, draws, seed)
     if error is None:
         error = "binary" if one_column else "classwise"
@@ -163,14 +163,18 @@ def _simulated(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None) -
     """
     sample = frozen.sample
     if is_tensor(sample.reports):
-        device = importlib.import_module("truecal.inference.device")
-        found = device.simulate(frozen.error, sample, draws, seed) if sampler is None else None
+        found = _device().simulate(frozen.error, sample, draws, seed) if sampler is None else None
         if found is not None:
             one = POSITIVE if sample.wrong is None else BERNOULLI
             return snapped(found[0], found[1], sample), CATEGORICAL if sample.reports.ndim == 2 else one, None
         frozen = Frozen.of(frozen.error, sample.on_host())
     world = calibrated_world(frozen, sampler)
     return simulate(world, draws, seed), world.null, closed_form_sd(world)
+
+
+def _device() -> Any:
+    """Draws where the predictions lie, which needs torch."""
+    return importlib.import_module("truecal.inference.device")
 
 
 def _details(frozen: Frozen, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:
@@ -211,13 +215,13 @@ def omnibus_test(
     rng = np.random.default_rng(seed)
     rows = sample.rows
     if rows > MOST_ROWS:
-        sample = sample.take(np.sort(rng.choice(rows, MOST_ROWS, replace=False)))
+        sample = sample.take(beside(np.sort(rng.choice(rows, MOST_ROWS, replace=False)), sample.reports))
     nulls = {"binary": POSITIVE, "confidence": BERNOULLI} if sample.distributions is None else {}
     null = nulls.get(sample.kind, CATEGORICAL)
     forms, blocks = _forms_and_blocks(sample, draws, rng)
     found = []
     for block in blocks:
-        found.append(forms.values(block))
+        found.append(tuple(np.asarray(on_cpu(x)) for x in forms.values(block)))
         if progress is not None:
             progress(sum(len(values) for values, _ in found) / (draws + 1))
     values, signs = np.concatenate([v for v, _ in found]), found[0][1][0]
@@ -241,10 +245,12 @@ def _forms_and_blocks(
     n = sample.rows
     size = max(2, min(1 + draws // 10, _BLOCK // n))  # ten blocks or more, so that progress can be shown
     proba = sample.distributions
+    there = is_tensor(sample.reports)
     if proba is not None and proba.ndim == 2 and proba.shape[1] > 2:
         assert sample.labels is not None
         classes = ClassForms.of(proba, sample.weights)
-        return classes, _blocks(sample.labels, draws, size, lambda b: draw_labels(rng, proba, b))
+        draw = _device().drawer(proba, rng) if there else lambda b: draw_labels(rng, proba, b)
+        return classes, _blocks(sample.labels, draws, size, draw)
     assert sample.marks is not None
     if proba is not None:
         assert sample.labels is not None
@@ -252,13 +258,15 @@ def _forms_and_blocks(
     else:
         u, outcome = sample.reports, sample.marks
     scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")
-    chances = u[scalar.order].astype(np.float64)
-    first = outcome[scalar.order].astype(np.float64)
-    return scalar, _blocks(first, draws, size, lambda b: (rng.random((b, n)) < chances).astype(np.float64))
+    chances, first = doubled(u[scalar.order]), doubled(outcome[scalar.order])
+    came = _device().drawer(chances, rng) if there else lambda b: rng.random((b, n)) < chances
+    return scalar, _blocks(first, draws, size, lambda b: doubled(came(b)))
 
 
 def _blocks(first: Array, draws: int, size: int, draw: Any) -> Iterator[Array]:
     block = draw(min(size - 1, draws))
-    yield np.concatenate([first[None].astype(block.dtype), block])
+    if not is_tensor(block):
+        first = first.astype(block.dtype)
+    yield namespace(block).concatenate([first[None], block])
     for start in range(size, draws + 1, size):
         yield draw(min(size, draws + 1 - start))

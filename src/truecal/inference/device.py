@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,21 +104,24 @@ class QuantileDraws:
         return found[0], found[1], own
 
 
-def draw_outcomes(reports: Tensor, draws: int, step: int, seed: int) -> Iterator[Tensor]:
-    """Blocks (step, n) of outcomes as if the predictions were right: class labels, or whether the one outcome came."""
-    generator = torch.Generator(reports.device).manual_seed(seed)
+def drawer(reports: Tensor, rng: np.random.Generator) -> Callable[[int], Tensor]:
+    """A function that draws so many rows of outcomes as if the predictions were right: class labels, or whether the one
+    outcome came."""
+    generator = torch.Generator(reports.device).manual_seed(int(rng.integers(1 << 62)))
     cdf = None
     if reports.ndim == 2:
         cdf = reports.cumsum(1, dtype=torch.float64)
         cdf /= cdf[:, -1:].clone()
-    for start in range(0, draws, step):
-        size = (min(step, draws - start), len(reports))
-        uniform = torch.rand(size, dtype=torch.float64, device=reports.device, generator=generator)
+
+    def draw(size: int) -> Tensor:
+        shape = (size, len(reports))
+        uniform = torch.rand(shape, dtype=torch.float64, device=reports.device, generator=generator)
         if cdf is None:
-            yield uniform < reports.double()
-        else:
-            found = torch.searchsorted(cdf, uniform.T.contiguous(), right=True)
-            yield found.clamp(max=reports.shape[1] - 1).T
+            return uniform < reports.double()
+        found = torch.searchsorted(cdf, uniform.T.contiguous(), right=True)
+        return found.clamp(max=reports.shape[1] - 1).T
+
+    return draw
 
 
 def simulate(error: CalibrationError, sample: Sample, draws: int, seed: int) -> tuple[Array, Array] | None:
@@ -130,5 +133,6 @@ def simulate(error: CalibrationError, sample: Sample, draws: int, seed: int) -> 
     observed: Any = sample.marks
     first = frozen.statistic(observed[None])[0]
     step = max(1, _NUMBERS // frozen.per_draw)
-    rest = [frozen.statistic(drawn) for drawn in draw_outcomes(frozen.reports, draws, step, seed)]
+    draw = drawer(frozen.reports, np.random.default_rng(seed))
+    rest = [frozen.statistic(draw(min(step, draws - start))) for start in range(0, draws, step)]
     return first.cpu().numpy(), torch.cat(rest).cpu().numpy()

@@ -3,17 +3,33 @@
 Every form is a statistic of outcomes given the predictions, large where they disagree: the square of a weighted sum of
 residuals (rank one), or U over bins or over Poisson cuts. One scalar prediction per row (binary, or the confidence) has
 Σ r, Σ r·logit u, U at 5 and 20 bins, and U of Poisson cuts of width .02 and .1 on a grid of cells; several classes add
-the temperature score Σ (E_p[log p] − log p_y), the class rates and classwise U.
+the temperature score Σ (E_p[log p] − log p_y), the class rates and classwise U. Predictions and outcomes are arrays of
+numpy, or tensors beside each other on a GPU.
 """
+
+# What is made of arrays or tensors is seen as Any.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaincc
 
-from ..core.data import row_blocks
+from ..backends import (
+    device_backend,
+    doubled,
+    is_tensor,
+    namespace,
+    row_products,
+    run_sums,
+    stable_order,
+    top_class_and_value,
+    where_true,
+)
+from ..core.data import wide_blocks
 from ..core.rules import auto_bins
 from ..core.types import Array
 
@@ -37,10 +53,12 @@ class Form:
 def _middle_cells(u: Array, order: Array, m: int) -> Array:
     """The quantile cell of each sorted row; a block of equal predictions goes whole to the cell of its middle."""
     n, ordered = len(u), u[order]
-    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    starts = np.flatnonzero(new)
-    middle = (starts + np.append(starts[1:], n) - 1) // 2
-    return np.asarray((((middle + 1) * m - 1) // n)[np.cumsum(new) - 1])
+    new = ordered == ordered
+    new[1:] = ordered[1:] != ordered[:-1]
+    starts = where_true(new)
+    ends = namespace(u).concatenate([starts[1:], 0 * starts[:1] + n])
+    cell: Array = (((starts + ends - 1) // 2 + 1) * m - 1) // n
+    return cell[new.cumsum(0) - 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,22 +79,22 @@ class ScalarForms:
 
     @staticmethod
     def of(u: Array, weights: Array | None, prefix: str = "") -> ScalarForms:
-        u = u.astype(np.float64)
-        n = len(u)
+        u = doubled(u)
+        xp, n = namespace(u), len(u)
         bins = tuple(m for m in (5, 20) if m < n) or (1,)
         widths = (0.02, 0.1)
-        order = np.argsort(u, kind="stable")
+        order = stable_order(u)
         cells = [_middle_cells(u, order, m) for m in (*bins, min(n, _GRID))]
-        change = np.zeros(n, dtype=np.bool_)
+        change = u != u
         change[0] = True
         for cell in cells:
             change[1:] |= cell[1:] != cell[:-1]
-        starts = np.flatnonzero(change)
+        starts = where_true(change)
         ordered, w = u[order], None if weights is None else weights[order]
-        one = np.ones(n) if w is None else w
-        where = np.add.reduceat(ordered, starts) / np.diff(np.append(starts, n))
-        inside = np.clip(ordered, _CLIP, 1 - _CLIP)
-        logit = np.log(inside / (1 - inside))
+        one = xp.ones_like(u) if w is None else w
+        where = run_sums(ordered, starts) / run_sums(xp.ones_like(u), starts)
+        inside = xp.clip(ordered, _CLIP, 1 - _CLIP)
+        logit = xp.log(inside / (1 - inside))
         forms = [Form(prefix + "overall", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
         forms += [Form(f"{prefix}{m} bins", _BINS) for m in bins]
         forms += [Form(f"{prefix}neighbourhoods of {t}", _BINS) for t in widths]
@@ -84,27 +102,27 @@ class ScalarForms:
             tuple(forms),
             order,
             starts,
-            np.add.reduceat(one * ordered, starts),
+            run_sums(one * ordered, starts),
             w,
-            tuple((cell[starts][:, None] == np.unique(cell)).astype(np.float64) for cell in cells[:-1]),
-            tuple(np.exp(-np.abs(where[:, None] - where) / t) for t in widths),
-            np.stack([one, one * logit, one * one * (1 - 2 * ordered)], axis=1),
-            np.array([one @ ordered, one @ (ordered * logit), np.square(one) @ np.square(ordered)]),
+            tuple(doubled(cell[starts][:, None] == xp.unique(cell)) for cell in cells[:-1]),
+            tuple(xp.exp(-abs(where[:, None] - where) / t) for t in widths),
+            xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
+            xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
         )
 
     def values(self, outcomes: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics, and the signed sums behind the first two."""
         linear = outcomes @ self.linear
         weighted = outcomes if self.weights is None else outcomes * self.weights
-        sums = self.base - np.add.reduceat(weighted, self.starts, axis=1)
+        sums = self.base - run_sums(weighted, self.starts)
         own = self.constant[2] + linear[:, 2]
         signed = self.constant[:2] - linear[:, :2]
-        columns = [np.square(signed[:, 0]), np.square(signed[:, 1])]
+        columns = [signed[:, 0] ** 2, signed[:, 1] ** 2]
         for member in self.maps:
             cells = sums @ member
-            columns.append(np.einsum("ij,ij->i", cells, cells) - own)
-        columns += [np.einsum("ij,ij->i", sums @ kernel, sums) - own for kernel in self.kernels]
-        return np.stack(columns, axis=1), signed
+            columns.append(row_products(cells, cells) - own)
+        columns += [row_products(sums @ kernel, sums) - own for kernel in self.kernels]
+        return namespace(sums).stack(columns, 1), signed
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,48 +145,52 @@ class ClassForms:
     @staticmethod
     def of(proba: Array, weights: Array | None) -> ClassForms:
         p = proba  # in its own precision: a copy of many rows and classes would be the largest thing here
-        n, k = p.shape
-        one = np.ones(n) if weights is None else weights
-        top = p.argmax(axis=1)
-        scalar = ScalarForms.of(p[np.arange(n), top].astype(np.float64), weights, "confidence: ")
+        xp, (n, k) = namespace(p), p.shape
+        top, confidence = top_class_and_value(p)
+        one = doubled(confidence == confidence) if weights is None else weights
+        scalar = ScalarForms.of(confidence, weights, "confidence: ")
         m = min(auto_bins(n, k), _CELLS_PER_ROW * n // k)
         forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class rates", _RATES)]
         code: Array | None = None
-        base: Array = np.empty(0)
-        if p.size <= _MOST_CODES and m > 1:
+        base: Array = one[:0]
+        if n * k <= _MOST_CODES and m > 1:
             forms.append(Form(f"single classes, {m} bins", _CLASSES))
-            code = np.empty((n, k), dtype=np.int32)
+            code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
             for j in range(k):
-                order = np.argsort(p[:, j], kind="stable")
+                order = stable_order(p[:, j])
                 code[order, j] = _middle_cells(p[:, j], order, m) + j * m
-            base = np.bincount(code.ravel(), weights=(one[:, None] * p).ravel(), minlength=k * m)
-        entropy, squares, rates = np.empty(n), np.empty(n), np.zeros(k)
-        for rows in row_blocks(n, 8 * k):
-            block = p[rows].astype(np.float64)
-            entropy[rows] = np.einsum("ij,ij->i", block, np.log(np.maximum(block, _CLIP)))
-            squares[rows] = np.einsum("ij,ij->i", block, block)
-            rates += one[rows] @ block
-        own = float(np.square(one) @ (squares + 1))
+            base = xp.bincount(code.ravel(), weights=(one[:, None] * p).ravel(), minlength=k * m)
+        entropy, squares = xp.empty_like(one), xp.empty_like(one)
+        rates: Any = 0.0
+        for rows in wide_blocks(p, n, k):
+            block = doubled(p[rows])
+            entropy[rows] = row_products(block, xp.log(xp.clip(block, _CLIP, None)))
+            squares[rows] = row_products(block, block)
+            rates = rates + one[rows] @ block
+        own = float(one**2 @ (squares + 1))
         return ClassForms(tuple(forms), p, weights, top, scalar, one * entropy, code, base, rates, own)
 
     def values(self, labels: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics of (draws, n) labels, and the signed sums of overall, slope and temperature."""
-        n, k = self.proba.shape
-        flat = labels + np.arange(n, dtype=np.int64) * k
-        chance = self.proba.ravel()[flat].astype(np.float64)
-        log, square = np.log(np.maximum(chance, _CLIP)), chance
+        xp, (n, k) = namespace(labels), self.proba.shape
+        flat = labels + xp.arange(n, dtype=xp.int64, device=labels.device) * k
+        chance = doubled(xp.take(self.proba, flat))
+        log, square = xp.log(xp.clip(chance, _CLIP, None)), chance
         if self.weights is not None:
-            log, square = log * self.weights, chance * np.square(self.weights)
-        score = self.entropy.sum() - log.sum(axis=1)
-        own = self.own - 2 * square.sum(axis=1)
-        scalar, signed = self.scalar.values((labels == self.top).astype(np.float64)[:, self.scalar.order])
-        columns = [np.square(score), self._squares(labels, self.rates) - own]
+            log, square = log * self.weights, chance * self.weights**2
+        score = self.entropy.sum() - log.sum(1)
+        own = self.own - 2 * square.sum(1)
+        scalar, signed = self.scalar.values(doubled(labels == self.top)[:, self.scalar.order])
+        columns = [score**2, self._squares(labels, self.rates) - own]
         if self.code is not None:
-            columns.append(self._squares(self.code.ravel()[flat], self.base) - own)
-        return np.column_stack([scalar, *columns]), np.column_stack([signed, score])
+            columns.append(self._squares(xp.take(self.code, flat), self.base) - own)
+        return xp.column_stack([scalar, *columns]), xp.column_stack([signed, score])
 
     def _squares(self, cells: Array, base: Array) -> Array:
         """Σ over cells of (what was promised − what came)², draw by draw."""
+        if is_tensor(cells):
+            sums = base - device_backend().counted(cells, self.weights, len(base))
+            return row_products(sums, sums)
         out = np.empty(len(cells))
         for place, cell in enumerate(cells):
             sums = base - np.bincount(cell, weights=self.weights, minlength=len(base))

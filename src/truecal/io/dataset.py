@@ -19,10 +19,11 @@ import numpy as np
 from truecal.core.types import Array
 from truecal.io.columnar import Table, checked, open_table, table_types
 from truecal.io.columns import Request, find_label, find_layout, label_family
-from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, quote, readable
+from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
+from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Predictions
 from truecal.io.reading import FORMATS, file_format, is_known, judge
-from truecal.io.source import extract
+from truecal.io.source import Source, extract
 from truecal.io.streams import arrow_file, split_suffix
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
@@ -120,6 +121,10 @@ class Dataset:
         if found != self.n_rows:
             raise failure(self.path, f"expected {self.n_rows} rows, found {found}")
 
+    def whole(self) -> tuple[Predictions, Array | None]:
+        """All rows at once, for tables that fit in memory."""
+        return self.judged(next(self.record_batches(self.n_rows)))
+
     @property
     def batch_rows(self) -> int:
         return max(64, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
@@ -182,11 +187,7 @@ class Dataset:
 
     def judged(self, batch: Any) -> tuple[Predictions, Array | None]:
         """Checked predictions and weights of a batch of rows as they are stored."""
-
-        def one(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
-            yield [batch.column(name) for name in columns]
-
-        source = open_table(Table(self.path, self._types, one, len(batch), False, batch.nbytes, by_column=True))
+        source = _source(self.path, self._types, batch)
         read = judge(self.name, self.request, extract(self.request, source, False), None)
         if self.weight is None:
             return read, None
@@ -240,6 +241,32 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
 
 
+def read_table_column(path: str | os.PathLike[str], name: str, *, numbers: bool = False) -> Values:
+    """One column of a table in several files: groups, or weights where `numbers`."""
+    place = os.fsdecode(path)
+    files, _ = _files(place)
+    arrow = need("pyarrow.dataset", "cli", "tables")
+    with parsing(place, "tables of one form"):
+        dataset = arrow.dataset(list(files), format=STREAMED[file_format(files[0])])
+        types = table_types(place, dataset.schema)
+    if name not in types:
+        raise failure(place, f"expected a column named {quote(name)}, found {listing(types)}")
+    with parsing(place, "a table that can be read to its end"):
+        (batch,) = dataset.to_table(columns=[name]).combine_chunks().to_batches()
+        batch.validate(full=True)
+    source = _source(place, types, batch)
+    return source.numbers((name,), False) if numbers else numbers_if_whole(source.values(name))
+
+
+def _source(path: str, types: dict[str, Any], batch: Any) -> Source:
+    """Rows as they are stored, as readers take them."""
+
+    def one(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+        yield [batch.column(name) for name in columns]
+
+    return open_table(Table(path, types, one, len(batch), False, batch.nbytes, by_column=True))
+
+
 def table_of(schema: Any, name: str, *, weight: str | None = None, **options: Any) -> Dataset:
     """A table without files whose rows come from elsewhere as record batches of a schema, for `judged`."""
     return _opened(Request(name, **options), name, table_types(name, schema), weight)
@@ -280,6 +307,11 @@ def _folder_name(place: str) -> str:
     """What to call a table in several files: its folder, or the last one of a glob that is no pattern."""
     plain = [part for part in Path(place).parts if not has_magic(part)]
     return Path(plain[-1]).stem if plain else "predictions"
+
+
+def left_out_files(datasets: Sequence[Dataset]) -> list[str]:
+    """Notes on files in the folders of tables that are not read."""
+    return [f"{path_text(d.path)}: of another format, not read: {listing(d.left_out)}" for d in datasets if d.left_out]
 
 
 def _overlapping(sizes: Sequence[int], skip: int, rows: int) -> tuple[list[int], int]:

@@ -28,11 +28,12 @@ from ..io.dataset import Dataset
 from ..io.failures import one_line
 from ..io.writing import check_writable
 from .files import SKETCHED_NOTE, check_applies, left_out_rows, new_stream, sketch_step
-from .partitions import PART_ROWS, PartitionError, Work, array_work, file_work, frame_work, title
+from .local import local_client
+from .partitions import PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
 from .stream import BLOCKS, Stream, empty_stream
 
-__all__ = ["PartitionError", "compare", "evaluate"]
+__all__ = ["PartitionError", "compare", "evaluate", "local_client"]
 
 FAN_IN = 8
 """So many streams are merged into one at each step of the tree."""
@@ -71,7 +72,8 @@ def evaluate(
     Further options are those of `stream`: `errors`, `n_bins`, `edges` ("uniform" for one pass; the `out` file of an
     earlier run for its edges), `blocks`, and for arrays `labels`, `pos_label`, `sample_weight`. `out` is a file for
     the state: the edges before the second pass, all sums after it (`Stream.load`). `part_rows` is the least number of
-    rows in a partition of parquet files. What needs the rows, the calibration test, is left out.
+    rows in a partition of parquet files, by default a 32nd of them, but 131,072 at least and 1,048,576 at most. What
+    needs the rows, the calibration test, is left out.
 
     >>> import dask.array as da, numpy as np
     >>> from truecal.scale import cluster
@@ -167,7 +169,7 @@ def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, o
     if unknown := options.keys() - {"weight", *(field.name for field in fields(Request))}:
         raise TypeError(f"{', '.join(sorted(unknown))}: no option of evaluate, compare, stream or read_predictions")
     if files:
-        rows = PART_ROWS if settings.part_rows is None else check_positive_int(settings.part_rows, "part_rows")
+        rows = None if settings.part_rows is None else check_positive_int(settings.part_rows, "part_rows")
         return file_work(given, names, rows, options)
     if names is not None and all(_is_frame(one) for one in given):
         return frame_work(given, names, scheduler.compute, options)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from ..evaluation.comparison import Comparison
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind
 from ..evaluation.model import Evaluation
 from ..io.agreement import check_same_samples, distinct_names
-from ..io.dataset import Dataset
-from ..io.failures import FileError, NoRowsError, counted_from, failure, listing, path_text
+from ..io.dataset import Dataset, left_out_files
+from ..io.failures import FileError, NoRowsError, counted_from, failure
 from ..io.predictions import Predictions
 from .plan import UNIFORM, at_rows, read_plan, refuse_baseline
 from .reading import compare_streams
@@ -32,8 +33,9 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
     "binary": ("binary", "confidence_l1"),
     "top_label": ("top_label", "top_label_l1"),
 }
-SKETCHED = 1 << 20
-"""About so many rows are sketched, spread evenly over the table: more would not move the edges visibly."""
+SKETCHED = 1 << 18
+"""About so many rows are sketched, spread evenly over the table, whatever they hold: more would not move the edges
+visibly, as sketches round them by as much."""
 
 SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
 
@@ -61,7 +63,7 @@ def run_streams(
     progress: Progress | None = None,
 ) -> tuple[list[Stream], tuple[str, ...]]:
     """A stream of each table and notes on how they were read. `one_pass` takes bins of equal width; quantile bins cost
-    a first pass, over about a million rows of predictions spread evenly over the table."""
+    a first pass, over about a quarter of a million rows of predictions spread evenly over the table."""
     rows = {dataset.n_rows for dataset in datasets}
     if len(rows) > 1:
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
@@ -73,7 +75,7 @@ def run_streams(
     ]
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
-        observe_rows(streams, run.counted(0, 2), sketch_step(run.n_rows))
+        observe_rows(streams, replace(run, every=sketch_step(run.n_rows)).counted(0, 2))
         for stream in streams:
             stream.freeze(run.n_rows)
     count_rows(streams, run.counted(passes - 1, passes))
@@ -122,7 +124,7 @@ def new_stream(
     if n_rows is None:
         return Stream(tuple(entries), blocks, None, 1)
     views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
-    return Stream(at_rows(entries, n_rows, views), blocks, None, 1)
+    return Stream(at_rows(entries, n_rows, views), blocks, None, 1).expect(n_rows)
 
 
 def check_applies(names: Sequence[str], inputs: Inputs) -> None:
@@ -160,12 +162,20 @@ def agreeing(batch: Batch) -> Batch:
     return tuple((read, weights) for read in check_same_samples([read for read, _ in batch]))
 
 
+@final
+@dataclass(frozen=True, eq=False)
 class Run:
-    """The passes over tables of the same rows, in step."""
+    """A pass over tables of the same rows, in step; over every so many-th row alone, the first being number `first`."""
 
-    def __init__(self, datasets: tuple[Dataset, ...], progress: Progress | None = None, began: float = 0.0) -> None:
-        self.datasets, self.progress, self.began = datasets, progress, began
-        self.n_rows = datasets[0].n_rows
+    datasets: tuple[Dataset, ...]
+    progress: Progress | None = None
+    began: float = 0.0
+    every: int = 1
+    first: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        return self.datasets[0].n_rows
 
     def counted(self, done: int, passes: int) -> Iterator[tuple[int, Batch]]:
         """Batches of all tables, held against each other where there are several; the first row of each beside it, and
@@ -173,12 +183,27 @@ class Run:
         size = min(dataset.batch_rows for dataset in self.datasets) if len(self.datasets) > 1 else None
         start = 0
         for stored in zip(*(dataset.record_batches(size) for dataset in self.datasets), strict=True):
+            chosen = range(-(self.first + start) % self.every, len(stored[0]), self.every)
             with counted_from(start), suppress(NoRowsError):
-                batch = tuple(dataset.judged(rows) for dataset, rows in zip(self.datasets, stored, strict=True))
-                yield start, batch if size is None else agreeing(batch)
+                if chosen:
+                    yield start, self._judged(stored) if self.every == 1 else self._judged_some(stored, chosen)
             start += len(stored[0])
             if self.progress is not None:
                 self.progress((done + start / self.n_rows) / passes)
+
+    def _judged(self, stored: Sequence[Any]) -> Batch:
+        batch = tuple(dataset.judged(rows) for dataset, rows in zip(self.datasets, stored, strict=True))
+        return agreeing(batch) if len(batch) > 1 else batch
+
+    def _judged_some(self, stored: Sequence[Any], chosen: range) -> Batch:
+        places = np.arange(chosen.start, chosen.stop, chosen.step)
+        try:
+            return self._judged([rows.take(places) for rows in stored])
+        except NoRowsError:
+            raise
+        except FileError:
+            self._judged(stored)  # what is wrong is said of a row of the table
+            raise
 
     def notes(self, passes: int, measured: int) -> tuple[str, ...]:
         """How the tables were read, and what of them was not measured."""
@@ -190,11 +215,6 @@ class Run:
         if passes == 2:
             notes.append(SKETCHED_NOTE)
         return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, measured))
-
-
-def left_out_files(datasets: Sequence[Dataset]) -> list[str]:
-    """Notes on files in the folders of tables that are not read."""
-    return [f"{path_text(d.path)}: of another format, not read: {listing(d.left_out)}" for d in datasets if d.left_out]
 
 
 def left_out_rows(n_rows: int | None, measured: int) -> list[str]:

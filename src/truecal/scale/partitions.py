@@ -16,13 +16,13 @@ from ..core.extras import require
 from ..core.types import Array
 from ..evaluation.inputs import Inputs
 from ..io.agreement import distinct_names
-from ..io.dataset import Dataset, open_dataset, table_of
+from ..io.dataset import Dataset, left_out_files, open_dataset, table_of
 from ..io.failures import FileError, NoRowsError, failure, one_line, parsing, path_text
-from .files import Batch, Run, agreeing, count_rows, inputs_of, left_out_files, observe_rows
+from .files import Batch, Run, agreeing, count_rows, inputs_of, observe_rows
 from .stream import Stream
 
-PART_ROWS = 1 << 20
-"""A partition of a parquet table has about so many rows, in whole groups of rows."""
+MOST_ROWS, FEWEST_ROWS = 1 << 20, 1 << 17
+"""A partition of a parquet table has about a 32nd of the rows, in whole groups of rows, but no more and no fewer."""
 
 
 class PartitionError(FileError):
@@ -68,7 +68,9 @@ class Work:
 # -- parquet --------------------------------------------------------------------------------------------------------
 
 
-def file_work(sources: Sequence[Any], names: Sequence[str] | None, part_rows: int, options: dict[str, Any]) -> Work:
+def file_work(
+    sources: Sequence[Any], names: Sequence[str] | None, part_rows: int | None, options: dict[str, Any]
+) -> Work:
     """Parquet tables, divided after groups of rows of the first; each is a file, a folder or a glob."""
     datasets = [one if isinstance(one, Dataset) else open_dataset(one, **options) for one in sources]
     first = datasets[0]
@@ -77,7 +79,8 @@ def file_work(sources: Sequence[Any], names: Sequence[str] | None, part_rows: in
             raise failure(other.path, f"expected {first.n_rows} rows as in {first.path}, got {other.n_rows}")
     heads = [dataset.first() for dataset in datasets]
     parts = []
-    for start, stop in pairwise(first.breaks(part_rows)):
+    rows = part_rows or min(max(first.n_rows // 32, FEWEST_ROWS), MOST_ROWS)  # whoever counts: the same partitions
+    for start, stop in pairwise(first.breaks(rows)):
         data = tuple(dataset.part(start, stop) for dataset in datasets)
         files = data[0].files
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -95,7 +98,7 @@ def file_work(sources: Sequence[Any], names: Sequence[str] | None, part_rows: in
 
 
 def _observe_files(streams: Streams, step: int, start: int, *parts: Dataset) -> None:
-    observe_rows(streams, Run(parts).counted(0, 1), step, start)
+    observe_rows(streams, Run(parts, every=step, first=start).counted(0, 1))
 
 
 def _count_files(streams: Streams, *parts: Dataset) -> None:

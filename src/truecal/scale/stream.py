@@ -9,7 +9,8 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.numpy import top_class
+from ..backends import compiled_backend
+from ..backends.numpy import DISPATCH, top_class
 from ..core.data import (
     as_array,
     check_positive_int,
@@ -29,7 +30,7 @@ from ..evaluation.model import Evaluation
 from .losses import LossSums
 from .plan import Entry, at_rows, read_plan, sketched
 from .sketch import Sketch
-from .tally import Tally, tally
+from .tally import Tally, check_cells, tally
 
 Key = tuple[str, Any]
 
@@ -91,6 +92,8 @@ class Stream:
         self._kind: Kind = _kind_of(entries)
         self._rows = 0
         self._observed = 0
+        self._expected = 0
+        """The rows that are known to come: many are worth compiled loops from the first on."""
         self._shape: tuple[int | None, str] | None = None
         """Classes (None: one number per row) and dtype of the predictions."""
         self._sketches: dict[Key, Sketch] = {}
@@ -155,6 +158,11 @@ class Stream:
         elif self._shape != found:
             raise ValueError(f"expected predictions as before, {_shape_text(*self._shape)}, got {_shape_text(*found)}")
 
+    def expect(self, rows: int) -> Stream:
+        """So many rows will come. Returns the stream itself."""
+        self._expected = rows
+        return self
+
     # -- the pass over labels and predictions -----------------------------------------------------------------------
 
     @property
@@ -182,17 +190,21 @@ class Stream:
 
     def count(self, inputs: Inputs) -> None:
         """One batch that has been validated."""
-        before = self._shape
+        shape = self._shape
         self._check_shape(inputs.reports)
-        wanted = self.counted().items()
         try:
-            found = {k: tally(inputs.sample(name), rule, self._blocks, self._rows) for k, (name, rule) in wanted}
+            wanted = [(key, inputs.sample(name), rule) for key, (name, rule) in self.counted().items()]
+            for _, sample, rule in wanted:
+                check_cells(sample, rule)
             losses = LossSums.of(inputs, self._blocks, self._rows)
         except Exception:  # a refused batch leaves no trace, whatever refused it
-            self._shape = before
+            self._shape = shape
             raise
-        for key, more in found.items():
-            self._tallies[key] = self._tallies[key].add(more) if key in self._tallies else more
+        come = max(self._rows + inputs.n_samples, self._expected) * max(sample.views for _, sample, _ in wanted)
+        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
+        for key, sample, rule in wanted:
+            before = self._tallies.get(key)
+            self._tallies[key] = tally(sample, rule, self._blocks, self._rows, before=before, compiled=compiled)
         self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
 

@@ -7,8 +7,9 @@ stream over all rows, however the rows were divided.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -16,15 +17,16 @@ import numpy as np
 from ..backends import numpy as kernels
 from ..core.cells import refuse_misfit, refuse_outside_edges
 from ..core.data import working_dtype
-from ..core.rules import ArgmaxEdges, BinningRule, FixedRule
+from ..core.rules import ArgmaxEdges, BinningRule, Edges, FixedRule
 from ..core.sample import Bounds, Sample
 from ..core.table import BinTable, Totals
-from ..core.tabulate import in_unit, whole_tables
+from ..core.tabulate import in_unit, refuse_unit, whole_tables
 from ..core.types import Array
 
 SUMS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
 TOTALS = ("weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
 BLOCK_SUMS = ("weight", "wrong", "loss")
+_SHARED = 1 << 18  # reports that are worth several threads
 _ROWS = 1 << 16  # at a time: they stay in cache, and their residuals may be added up as they stand
 
 
@@ -42,10 +44,9 @@ class Blocks(NamedTuple):
     def plus(self, other: Blocks) -> Blocks:
         return Blocks(self.residual + other.residual, self.sums + other.sums)
 
-    def add(self, other: Blocks) -> None:
-        """The same in place: beside it a batch needs no second copy of what may be large."""
-        np.add(self.residual, other.residual, out=self.residual)
-        np.add(self.sums, other.sums, out=self.sums)
+    @staticmethod
+    def empty(blocks: int, views: int, cells: int) -> Blocks:
+        return Blocks(np.zeros((blocks, views, cells)), np.zeros((len(BLOCK_SUMS), blocks)))
 
     def copied(self) -> Blocks:
         return Blocks(self.residual.copy(), self.sums.copy())
@@ -76,11 +77,9 @@ class Tally:
             blocks = self.blocks.plus(other.blocks.turned(self.table.rows))
         return replace(self._merge_tables(other), blocks=blocks)
 
-    def add(self, other: Tally) -> Tally:
-        """Both, where the blocks of `other` are in their places already; those of this tally are overwritten."""
-        if self.blocks is not None and other.blocks is not None:
-            self.blocks.add(other.blocks)
-        return replace(self._merge_tables(other), blocks=self.blocks)
+    def with_rows(self, table: BinTable) -> Tally:
+        """With the table of more rows, whose blocks have been counted already."""
+        return replace(self._merge_tables(Tally.of(table)), blocks=self.blocks)
 
     def _merge_tables(self, other: Tally) -> Tally:
         table = self.table.merge(other.table)
@@ -121,36 +120,89 @@ def _two_sum_error(a: Array, b: Array, total: Array) -> Array:
     return np.asarray((a - (total - back)) + (b - back))
 
 
-def tally(sample: Sample, rule: BinningRule, blocks: int, start: int) -> Tally:
-    """The table of some rows over fixed cells, the first of which is row number `start` of its stream."""
-    if not blocks:
-        return Tally.of(whole_tables(sample, rule, "together")[0])
+def check_cells(sample: Sample, rule: BinningRule) -> None:
+    """Refuse cells that are not of these predictions or do not cover them, and weights whose squares are no numbers."""
     refuse_misfit(sample, rule)
+    refuse_unit(sample)
+    if isinstance(rule, ArgmaxEdges):
+        rule.index(sample.reports[:0])  # of other numbers of classes
+    if not isinstance(rule, Edges):
+        return
+    edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
+    low, high = edges[..., 0], edges[..., -1]
+    if (sample.reports.min(axis=0) < low).any() or (sample.reports.max(axis=0) > high).any():
+        for j in range(sample.views):
+            refuse_outside_edges(sample, rule.of_view(j), sample.view(j))
+
+
+def tally(
+    sample: Sample, rule: BinningRule, blocks: int, start: int, *, before: Tally | None = None, compiled: Any = None
+) -> Tally:
+    """The table of some rows over cells that cover them, the first of which is row number `start` of its stream; with
+    those `before`, whose blocks are overwritten. `compiled` is the module of compiled loops, where they are wanted."""
+    if not blocks:
+        (table,) = whole_tables(sample, rule, "together")
+        return Tally.of(table) if before is None else before.with_rows(table)
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
     cells = edges.shape[-1] - 1 if isinstance(rule, FixedRule) else edges.size - len(edges)
-    whole, residual = np.zeros((5, sample.views, cells)), np.zeros((blocks, sample.views, cells))
-    sums = np.zeros((3, blocks))
+    kept = before.blocks if before is not None else None
+    kept = Blocks.empty(blocks, sample.views, cells) if kept is None else kept
+    plain = compiled is None or sample.marks is None or sample.weights is not None or not isinstance(rule, FixedRule)
+    add = _add_plainly if plain or edges.dtype.itemsize > 8 else partial(_add_compiled, compiled)
+    whole = add(sample, rule, edges, kept, start)
+    _add_block_sums(sample, kept, start)
+    about: dict[str, Any] = {"joint": sample.joint, "bounds": sample.bounds, "edges": edges}
+    if sample.weights is not None:
+        about["weight_sq"] = whole[4]
+    count, outcome, total, own = whole[:4]
+    kind, totals = sample.kind, Totals.of(sample)
+    table = in_unit(BinTable(kind, rule, count, outcome, total, np.zeros_like(count), own, totals, **about), sample)
+    return Tally.of(table, kept) if before is None else before.with_rows(table)
+
+
+def _add_compiled(module: Any, sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, start: int) -> Array:
+    """Add the rows to their blocks; the sums of their cells, (4, views, cells)."""
+    reports = sample.reports.reshape(-1, sample.views)
+    columns = reports.T
+    if columns.dtype != edges.dtype or not columns.flags.c_contiguous:
+        columns = kernels.transposed_tile(reports, slice(0, sample.views), edges.dtype)
+    first = 0 if sample.reports.ndim == 2 else 1  # bools are labels 0 and 1
+
+    def add(views: slice) -> tuple[Array, Array]:
+        loss = np.zeros(len(kept.residual))
+        own = edges[views] if edges.ndim == 2 else edges[None]
+        whole = module.add_blocks(columns, sample.marks, first, own, start, views, kept.residual, loss)
+        return whole, loss
+
+    threads = min(kernels.THREADS, sample.views) if columns.size >= _SHARED else 1
+    shares = kernels.row_shares(sample.views, threads)
+    if threads == 1:
+        found = [add(share) for share in shares]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(add, shares))
+    kept.sums[BLOCK_SUMS.index("loss")] += sum(loss for _, loss in found)
+    return np.concatenate([whole for whole, _ in found], axis=1)
+
+
+def _add_plainly(sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, start: int) -> Array:
+    """The same with numpy, for weights, soft labels and vectors too: (5, views, cells), the last Σ w²."""
+    blocks, _, cells = kept.residual.shape
+    whole = np.zeros((5, sample.views, cells))
     for rows in (slice(a, min(a + _ROWS, sample.rows)) for a in range(0, sample.rows, _ROWS)):
         part = sample if rows == slice(0, sample.rows) else sample.take(rows)
-        block = (start % blocks + np.arange(rows.start, rows.stop)) % blocks
+        block = _blocks_of(rows, start, blocks)
         joint = rule.index(part.reports) if isinstance(rule, ArgmaxEdges) else None
         for j in range(sample.views):
-            cell = _cell(part, rule, edges, j) if joint is None else joint
+            cell = _cell(part, edges, j) if joint is None else joint
             x = part.residuals(slice(j, j + 1))[0]
             by_block = np.bincount(block * cells + cell, x, blocks * cells).reshape(blocks, cells)
-            residual[:, j] += by_block
+            kept.residual[:, j] += np.ldexp(by_block, sample.weight_exponent) if sample.weight_exponent else by_block
             whole[SUMS.index("residual"), j] += by_block.sum(axis=0)
             _add_view(whole[:, j], part, j, cell, x)
             if part.weights is None:
-                sums[2] += np.bincount(block, x * x, blocks)
-        sums += _block_sums(part, block, blocks)
-    count, outcome, total, own, weight_sq = whole
-    about: dict[str, Any] = {"joint": sample.joint, "bounds": sample.bounds, "edges": edges}
-    if sample.weights is not None:
-        about["weight_sq"] = weight_sq
-    kind, totals = sample.kind, Totals.of(sample)
-    table = in_unit(BinTable(kind, rule, count, outcome, total, np.zeros_like(count), own, totals, **about), sample)
-    return Tally.of(table, Blocks(np.ldexp(residual, sample.weight_exponent), sums))
+                kept.sums[BLOCK_SUMS.index("loss")] += np.bincount(block, x * x, blocks)
+    return whole
 
 
 def _add_view(whole: Array, sample: Sample, j: int, cell: Array, residual: Array) -> None:
@@ -168,18 +220,25 @@ def _add_view(whole: Array, sample: Sample, j: int, cell: Array, residual: Array
     whole[3] += np.bincount(cell, residual * residual, cells)
 
 
-def _block_sums(sample: Sample, block: Array, blocks: int) -> Array:
-    """(3, blocks): Σ w, Σ w(1 − z) and with weights Σ w|r|² of each block, in the unit of the weights as given."""
-    w = sample.weights
-    sums = np.zeros((3, blocks))
+def _blocks_of(rows: slice, start: int, blocks: int) -> Array:
+    """The block of each row, one after the other and over again."""
+    return np.resize((start + rows.start + np.arange(blocks)) % blocks, rows.stop - rows.start)
+
+
+def _add_block_sums(sample: Sample, kept: Blocks, start: int) -> None:
+    """Add Σ w, Σ w(1 − z) and with weights Σ w|r|² of each block, in the unit of the weights as given."""
+    w, blocks = sample.weights, len(kept.residual)
+    block = _blocks_of(slice(0, sample.rows), start, blocks)
+    sums = np.zeros_like(kept.sums)
     sums[0] = np.bincount(block, w, blocks)
     if sample.wrong is not None:
         sums[1] = np.bincount(block, sample.wrong if w is None else w * sample.wrong, blocks)
     if w is not None:
         sums[2] = np.bincount(block, w * sample.residual_sq, blocks)
-    return np.ldexp(sums, sample.weight_exponent)
+    kept.sums[:] += np.ldexp(sums, sample.weight_exponent)
 
 
+@lru_cache(maxsize=64)
 def edges_of(rule: BinningRule, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
     """The edges in the dtype of the reports: one row, or one for each view or argmax class."""
     if isinstance(rule, ArgmaxEdges):
@@ -188,14 +247,6 @@ def edges_of(rule: BinningRule, bounds: Bounds | None, dtype: np.dtype[Any]) -> 
     return rule.edges(bounds, dtype)[0]
 
 
-def _cell(sample: Sample, rule: BinningRule, edges: Array, view: int) -> Array:
-    assert isinstance(rule, FixedRule)
+def _cell(sample: Sample, edges: Array, view: int) -> Array:
     values = sample.view(view).astype(edges.dtype)
-    refuse_outside_edges(sample, rule.of_view(view), values)
-    own = edges[view] if edges.ndim == 2 else edges
-    return _lookup(own.tobytes(), own.dtype.str)(values)
-
-
-@lru_cache(maxsize=2048)
-def _lookup(edges: bytes, dtype: str) -> kernels.IntervalLookup:
-    return kernels.IntervalLookup(np.frombuffer(edges, dtype=dtype))
+    return kernels.interval_lookup(edges[view] if edges.ndim == 2 else edges)(values)

@@ -7,6 +7,7 @@ of tensors is here by name, and each family has a file of its own.
 from __future__ import annotations
 
 from .averages import point_sums
+from .bins import counted, run_sums
 from .quick import measured, raw_moments
 from .reading import read
 from .rows import times
@@ -16,6 +17,7 @@ from .vectors import k_means
 
 __all__ = [
     "as_numbers",
+    "counted",
     "has",
     "k_means",
     "like",
@@ -25,6 +27,7 @@ __all__ = [
     "point_sums",
     "raw_moments",
     "read",
+    "run_sums",
     "tables",
     "tensor",
     "times",

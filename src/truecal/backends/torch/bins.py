@@ -70,6 +70,18 @@ def steps_of(x: Tensor) -> Tensor:
     return torch.diff(x, prepend=x.new_zeros(()).expand(*x.shape[:-1], 1))
 
 
+def run_sums(x: Tensor, starts: Tensor) -> Tensor:
+    """Sums over runs of the last axis, each from its start to the next one's."""
+    ends = torch.nn.functional.pad(starts[1:], (0, 1), value=x.shape[-1])
+    return steps_of(x.cumsum(-1)[..., ends - 1])
+
+
+def counted(cells: Tensor, weights: Any, size: int) -> Tensor:
+    """Per row of (draws, n) cells, how many, or how much weight, there is in each of so many cells."""
+    weight = cells.new_ones((), dtype=torch.float64) if weights is None else weights
+    return weight.new_zeros(len(cells), size).scatter_add_(1, cells, weight.expand_as(cells))
+
+
 def summed(rows: Sequence[Tensor], order: Tensor) -> list[Tensor]:
     """Cumulative sums of the rows in an order, from 0: (views, n + 1)."""
     return [torch.nn.functional.pad(x.gather(1, order.expand_as(x)).cumsum(1), (1, 0)) for x in rows]

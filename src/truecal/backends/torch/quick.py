@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,7 @@ from .rows import tiles_of
 from .tensors import fetched, tensor
 
 _MOST_CELLS = 1 << 22  # numbers in one array of cells that a raw error may make
+_MOST_SPARE = 1 << 18  # numbers that are kept for the next call
 _MOST_SENT = 1 << 13  # numbers that travel sooner than they are added up on the device
 
 Found = tuple[BinningRule, Totals, int, list[Moments]]
@@ -176,7 +178,7 @@ class _Work:
         cuts = _cuts(len(marks), rule.counts or (), reports.device)
         one = confidence or reports.ndim == 1
         sizes = [self.fused.HEAD + _even(len(cuts.upper)), self.fused.counts_size(1, len(cuts.ends)) if one else 0]
-        numbers, counts = _zeros(sizes, reports.device)
+        numbers, counts = _taken(sizes, reports.device)
         if rows is not None:
             top, right = self.fused.check(*rows, numbers)
             reports, marks = (top, right) if confidence else (reports, marks)
@@ -221,7 +223,7 @@ class _Work:
             return self._intervals_of_view(reports, marks, found, rows)
         (n, k), m, bins = reports.shape, len(found.upper), len(found.low)
         sizes = [self.fused.HEAD + _even(bins), _even(k * m), 0 if rows is None else n]
-        numbers, residual, sums = _zeros(sizes, reports.device)
+        numbers, residual, sums = _taken(sizes, reports.device)
         totals, tolerance, slack = (None, 0.0, 0.0) if rows is None else (sums, rows.tolerance, rows.slack)
         self.fused.interval_residuals(reports, marks, found.upper, residual, totals, slack, numbers)
         about = (residual, k, m, found.low, found.high, totals, tolerance, numbers)
@@ -233,7 +235,7 @@ class _Work:
         self, reports: Tensor, marks: Any, found: _Intervals, rows: PlainRows | None
     ) -> _Read | None:
         m, head, lanes = len(found.upper), self.fused.HEAD, self.fused.LANES
-        numbers = torch.zeros(head + lanes * m, dtype=torch.float64, device=reports.device)
+        (numbers,) = _taken([head + lanes * m], reports.device)
         if rows is not None:
             self.fused.check_and_count(*rows, numbers, found.upper)
         else:
@@ -249,6 +251,7 @@ class _Work:
 
     def _read(self, numbers: Tensor) -> tuple[float, Array] | None:
         """The one transfer: how often the top class came, and what comes after the head; None where a row is wrong."""
+        _set_aside(numbers)
         found: Array = fetched(numbers)
         if found[0]:
             return None
@@ -258,6 +261,30 @@ class _Work:
 def _even(size: int) -> int:
     """The next size after which an array begins where 16 bytes do."""
     return size + size % 2
+
+
+class _Spare(threading.local):
+    """An array of zeros for the next call of a thread, made while the device is busy with the present one."""
+
+    zeros: Tensor | None = None
+
+
+_spare = _Spare()
+
+
+def _taken(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
+    """Arrays of zeros, side by side in one; the spare one where it fits."""
+    spare, _spare.zeros = _spare.zeros, None
+    if spare is None or spare.numel() != sum(sizes) or spare.device != device:
+        return _zeros(sizes, device)
+    return spare.split_with_sizes(sizes)
+
+
+def _set_aside(numbers: Tensor) -> None:
+    """Zeros for a next call like this one, unless they are many."""
+    size = numbers.untyped_storage().nbytes() // 8
+    if size <= _MOST_SPARE:
+        _spare.zeros = torch.zeros(size, dtype=torch.float64, device=numbers.device)
 
 
 def _zeros(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
