@@ -15,8 +15,9 @@ from ..core.rules import DEFAULT_BINS, ArgmaxQuantile, bins_text
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.types import Array, Groups
+from ..inference import calibration
 from ..inference.bands import ConsistencyBands, bands_of
-from ..inference.calibration import MOST_ROWS, CalibrationTest, omnibus_test
+from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap, gap_of
 from ..inference.frozen import Frozen, FrozenCells
 from ..inference.gaps import Gap, gap_from
@@ -196,9 +197,10 @@ def measure(
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         sample = inputs.sample(main)
-        if sample.rows > MOST_ROWS:
-            found.note(f"the calibration test looks at {MOST_ROWS:,} rows, chosen at random")
-        found.test = omnibus_test(sample, settings.plan.test(sample, MOST_ROWS), settings.seed)
+        most = calibration.MOST_ROWS
+        if sample.rows > most:
+            found.note(f"the calibration test looks at {most:,} rows, chosen at random")
+        found.test = calibration.omnibus_test(sample, settings.plan.test(sample, most), settings.seed)
     found.losses = tuple(work.losses())
     return found
 

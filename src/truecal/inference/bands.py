@@ -153,9 +153,10 @@ def _view_band(
         low, high = null_quantiles(np.concatenate(sums), level)
     else:
         ends = np.cumsum(count.round().astype(np.int64))
-        laws = [poisson_binomial(chances) for chances in np.split(u[form.order], ends[:-1])]
-        tail, slack = (1 - level) / 2, 1e-12  # the convolutions are exact to about this much
-        low, high = (np.array([law.quantile(at - slack) for law in laws], dtype=float) for at in (tail, 1 - tail))
+        slack = 1e-12  # the convolutions are exact to about this much
+        tails = (1 - level) / 2 - slack, (1 + level) / 2 - slack
+        laws = (poisson_binomial(chances) for chances in np.split(u[form.order], ends[:-1]))  # one at a time
+        low, high = np.array([[law.quantile(tail) for tail in tails] for law in laws], dtype=np.float64).T
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
         means = [np.where(count > 0, x / count, np.nan) for x in (report, came, low, high)]
     filled = np.full((5, bins.total), np.nan)

@@ -308,11 +308,8 @@ class _Sums:
         m, blocks = entries.cells, len(self.H)
         sums, table, one, two = np.zeros((8, m)), np.zeros(blocks * m), 0.0, 0.0
         for cell, unit, w, x in entries:
-            squares = x * x
-            surprise = _surprise(w, squares / self.unit_sq)
-            every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
-            sums += [np.bincount(cell, values, m) for values in every]
-            one, two = one + float(surprise.sum()), two + dot(w, surprise)
+            found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
+            sums, one, two = sums + found, one + ones, two + twos
             table += np.bincount(self.block[unit].astype(np.intp) * m + cell, x, blocks * m)
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
         mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
@@ -475,6 +472,14 @@ def _unit(sample: Sample) -> float:
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
     return np.asarray(np.minimum(w, 4 * over(squares, w)))
+
+
+def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple[Array, float, float]:
+    """(8, m) sums over the entries of each cell, and of all entries Σ surprise and Σ w·surprise."""
+    squares = x * x
+    surprise = _surprise(w, squares / unit_sq)
+    every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
+    return np.array([np.bincount(cell, values, m) for values in every]), float(surprise.sum()), dot(w, surprise)
 
 
 @dataclass(frozen=True)
