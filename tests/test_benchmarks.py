@@ -35,6 +35,13 @@ def takes_64_mb(data):
     return lambda: float(np.ones(1 << 23).mean()) * data.bins
 
 
+def takes_24_mb(data):
+    def call():
+        np.ones(1 << 21)  # glibc then keeps smaller arrays for later calls
+        return float(len([np.ones(1 << 17) for _ in range(24)]))
+    return call
+
+
 def never_ends(data):
     def call():
         while large(data):
@@ -59,7 +66,8 @@ def task(prepare, names=("one",)):
     return Task("", "", dict.fromkeys(names, prepare), 0.0, "", grows=("rows",))
 
 
-TASKS = {"plain": task(takes_64_mb, ("one", "absent")), "broken": task(refuses), "dead": task(dies)}
+TASKS = {"plain": task(takes_64_mb, ("one", "absent")), "small": task(takes_24_mb)}
+TASKS |= {"broken": task(refuses), "dead": task(dies)}
 """
 ENDLESS = "from stand_ins import *; TASKS = {'endless': task(never_ends)}"
 LONG, SHORT = 120.0, 0.1
@@ -85,7 +93,7 @@ def cells(tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_contestant_is_asked_at_every_size(cells):
-    names = [("plain", "one"), ("plain", "absent"), ("broken", "one"), ("dead", "one")]
+    names = [("plain", "one"), ("plain", "absent"), ("small", "one"), ("broken", "one"), ("dead", "one")]
     wanted = {(*name, rows) for name in names for rows in (100, 7000)}
     assert set(cells) == wanted | {("endless", "one", rows) for rows in (6000, 7000)}
 
@@ -97,6 +105,7 @@ def test_a_process_tells_value_time_and_memory(cells):
     assert 1 <= cell["calls"] <= 5 and cell["seconds"] > 0 and cell["cpu_seconds"] > 0
     if Path("/proc/self/clear_refs").exists():
         assert 60 < cell["peak_mb"] < 80
+        assert 22 < cells["small", "one", 7000]["peak_mb"] < 45
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ alarm.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
@@ -24,7 +25,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .data import load
 
@@ -73,9 +74,16 @@ def _cpu_seconds(pids: list[int]) -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
+def _release() -> None:
+    """Hand back what was freed: memory that a call finds in the process already would not be seen."""
+    gc.collect()
+    with suppress(AttributeError):  # a call of glibc
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def with_peak(call: Callable[[], Any]) -> tuple[Any, float | None]:
     """What a call returns, and the most memory in MB that it held beyond what was held before."""
-    gc.collect()
+    _release()
     if not Path("/proc/self/clear_refs").exists():
         return call(), None
     pids = _processes()
@@ -89,31 +97,17 @@ def with_peak(call: Callable[[], Any]) -> tuple[Any, float | None]:
 # -- one cell ----------------------------------------------------------------------------------------------------------
 
 
-class Costs(NamedTuple):
-    """Of one call."""
-
-    value: float
-    seconds: float
-    cpu_seconds: float
-    peak_mb: float | None
-
-
-def costs(call: Callable[[], float]) -> Costs:
-    """The value of a call, wall-clock and processor seconds, and memory."""
-
-    def timed() -> tuple[float, float, float]:
-        pids = _processes()
-        cpu, began = _cpu_seconds(pids), time.perf_counter()
-        value = call()
-        seconds = time.perf_counter() - began
-        return value, seconds, _cpu_seconds(pids) - cpu
-
-    found, peak = with_peak(timed)
-    return Costs(*found, peak)
+def timed(call: Callable[[], float]) -> tuple[float, float, float]:
+    """The value, wall-clock seconds and processor seconds of one call."""
+    pids = _processes()
+    cpu, began = _cpu_seconds(pids), time.perf_counter()
+    value = call()
+    seconds = time.perf_counter() - began
+    return value, seconds, _cpu_seconds(pids) - cpu
 
 
 def measure(prepare: Prepare, folder: Path, bins: int, budget: float) -> Cell:
-    """The least costs of several calls, and the value."""
+    """The fastest of several calls, the memory of the first that counts, and the value."""
     signal.signal(signal.SIGALRM, _not_ready)
     signal.setitimer(signal.ITIMER_REAL, START_UP)
     data = load(folder, bins)
@@ -121,14 +115,16 @@ def measure(prepare: Prepare, folder: Path, bins: int, budget: float) -> Cell:
     call = prepare(data)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # from here on it ends the process
     signal.setitimer(signal.ITIMER_REAL, budget)
-    first = costs(call)
+    found, peak = with_peak(lambda: timed(call))
     signal.setitimer(signal.ITIMER_REAL, 0)
-    found = [first if first.seconds > LONG else costs(call)]
-    while len(found) < CALLS and sum(one.seconds for one in found) < ENOUGH:
-        found.append(costs(call))
-    values, *each = zip(*found, strict=True)
-    least = (None if None in some else min(some) for some in each)
-    return dict(zip(Costs._fields, (values[0], *least), strict=True)) | {"calls": len(found)}
+    if found[1] <= LONG:
+        found, peak = with_peak(lambda: timed(call))
+    calls = [found]
+    while len(calls) < CALLS and sum(seconds for _, seconds, _ in calls) < ENOUGH:
+        calls.append(timed(call))
+    values, *each = zip(*calls, strict=True)
+    seconds, cpu = map(min, each)
+    return {"value": values[0], "seconds": seconds, "cpu_seconds": cpu, "peak_mb": peak, "calls": len(calls)}
 
 
 def _not_ready(*_: Any) -> None:

@@ -26,6 +26,7 @@ def agree(metric, y, p, forced):
             np.testing.assert_allclose(fast, plain, rtol=1e-9, atol=1e-13 * plain.loss + 1e-25, equal_nan=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     st.integers(0, 2**20),
@@ -49,6 +50,7 @@ def test_bucketing_a_long_view_is_sorting_it(seed, n, kind, counts, ties, dtype)
     agree(metric, y, u, Dispatch(bucket_rows=1))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.integers(0, 2**20),
