@@ -367,7 +367,9 @@ def bucketed_segments(
     split = np.zeros(len(count), dtype=np.bool_)
     split[home] = True
     shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
-    rows: Array = split.take(bucket)
+    rows: Array = np.empty(len(bucket), dtype=np.bool_)
+    for start in range(0, len(bucket), _HISTOGRAM_ROWS):  # an index is widened to eight bytes: in cache, block by block
+        rows[start : start + _HISTOGRAM_ROWS] = split[bucket[start : start + _HISTOGRAM_ROWS]]
     del bucket
     if 8 * np.count_nonzero(rows) < len(rows):  # their places take no more memory, and less time
         rows = np.flatnonzero(rows)
