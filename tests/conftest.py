@@ -38,6 +38,11 @@ def _skipped(report: pytest.CollectReport | pytest.TestReport, where: str, libra
     report.longrepr = (where, 0, f"Skipped: {library} is not installed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first: an idle worker takes tests from the end of another's list, and the last to run are short."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,

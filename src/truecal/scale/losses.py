@@ -16,7 +16,7 @@ from ..evaluation.measuring import LossValue
 from ..inference.blocks import block_mean
 
 SUMMED = ("cross_entropy", "spherical")
-_ROW_BYTES = 1 << 19  # rows of a block stay in cache while each loss is taken of them
+_ROW_BYTES = 1 << 22  # rows of a block stay in cache while each loss is taken of them
 FEWEST = 10
 """With fewer rows predicted wrong (or right) the blocks show nothing of how far losses could have strayed."""
 SCARCE = f"fewer than {FEWEST} rows were predicted wrong, or right: blocks of rows do not show how far losses stray"
