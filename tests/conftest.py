@@ -39,7 +39,7 @@ def _skipped(report: pytest.CollectReport | pytest.TestReport, where: str, libra
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first: an idle worker takes tests from the end of another's list, and the last to run are short."""
+    """Slow tests come first: idle workers take tests from the end of another's list, and the last to run are short."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
