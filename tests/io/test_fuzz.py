@@ -33,7 +33,7 @@ def test_hostile_files(folder: Path, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", fuzz.READERS)
 def test_many_hostile_files(folder: Path, kind: str) -> None:
-    fuzz.fuzz(fuzz.READERS[kind], 120, folder)
+    fuzz.fuzz(fuzz.READERS[kind], 80, folder)
 
 
 def test_the_long_run_can_be_started(capsys: pytest.CaptureFixture[str]) -> None:
