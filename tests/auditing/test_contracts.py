@@ -10,6 +10,8 @@ import pytest
 import truecal
 from truecal.auditing.contracts import CHECKS, NO_GAIN
 
+pytestmark = pytest.mark.slow
+
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 STATE = np.random.default_rng(0)

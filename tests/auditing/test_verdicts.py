@@ -12,6 +12,8 @@ import offenders
 import truecal
 from worlds import bounded, expected, variants
 
+pytestmark = pytest.mark.slow
+
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 TRUTHFUL = [name for name, metric in tc.ERRORS.items() if metric.truthful]

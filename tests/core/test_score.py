@@ -11,6 +11,8 @@ import truecal
 from truecal.core.rules import auto_bins
 from worlds import bounded, classes_of, expected, over_all_outcomes, variants, worlds_and_lies
 
+pytestmark = pytest.mark.slow
+
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 TRUTHFUL = [(i, bounded(m)) for i, m in variants(classes=3) if m.truthful]

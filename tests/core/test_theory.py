@@ -12,6 +12,8 @@ import truecal
 from truecal.baselines import BASELINES
 from worlds import SCALAR_RULES, bounded, expected, is_multiclass, over_all_outcomes, variants, worlds_and_lies
 
+pytestmark = pytest.mark.slow
+
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 TRUTHFUL = [(name, bounded(metric)) for name, metric in variants(classes=3) if metric.truthful]

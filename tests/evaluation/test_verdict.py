@@ -15,6 +15,8 @@ from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, standings
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():
     z, y = world(n=2000)

@@ -18,6 +18,8 @@ from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, far
 from truecal.inference.null import draws_pvalue
 from truecal.inference.options import p_text
 
+pytestmark = pytest.mark.slow
+
 
 def outcomes_of(u, w):
     """Every outcome of binary predictions with its chance, and the forms of each."""

@@ -24,6 +24,8 @@ from truecal.report.content import MOST_POINTS, SCALE
 from truecal.report.measures import measure
 from truecal.report.text import clean, distinct, interval, script_json, shorten
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1_000_000
 
 
