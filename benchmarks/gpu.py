@@ -16,6 +16,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,7 +140,7 @@ def targets(y: torch.Tensor, p: torch.Tensor) -> None:
         "calibration test of several forms, 999 draws / sort": lambda: tc.calibration_test(y, p),
     }
     for name, call in others.items():
-        guarded(name, lambda name=name, call=call: print_once(name, call, sort))  # type: ignore[misc]
+        guarded(name, partial(print_once, name, call, sort))
 
 
 def floors(p: torch.Tensor) -> tuple[float | None, float | None]:
@@ -178,7 +179,7 @@ def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
             return tc.confidence_error(y, p, **options)
 
         row(f"torchmetrics / ours ({name})", ours, theirs, ">= 1", upside=True)
-        guarded("kernels", lambda name=name, ours=ours: print_kernels(name, ours))  # type: ignore[misc]
+        guarded("kernels", partial(print_kernels, name, ours))
 
 
 def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
@@ -193,7 +194,7 @@ def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
         usual, found = dict(table), {}
         for shape in every:
             table.update(zip(table, shape, strict=True))
-            found[shape] = guarded(f"{name} {shape}", lambda name=name, call=call: fastest(name, call))  # type: ignore[misc]
+            found[shape] = guarded(f"{name} {shape}", partial(fastest, name, call))
         print(f"{name}, µs by {', '.join(table)}: {found}", flush=True)
         best = min((us, shape) for shape, us in found.items() if us)[1]
         table.update(zip(table, best, strict=True))
@@ -212,7 +213,7 @@ def host_times(y: torch.Tensor, p: torch.Tensor) -> None:
     steps = [(quick, "plain_rows"), (torch, "zeros"), (quick, "fetched")]
     steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish", "quantile_bins")]
     for name, call in calls.items():
-        guarded(name, lambda name=name, call=call: print_steps(name, call, steps))  # type: ignore[misc]
+        guarded(name, partial(print_steps, name, call, steps))
 
 
 def print_steps(name: str, call: Call, steps: list[tuple[Any, str]]) -> None:

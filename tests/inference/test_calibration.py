@@ -130,7 +130,7 @@ def test_labels_are_drawn_from_the_rows():
 
 def test_a_class_without_chance_is_not_drawn_even_at_the_edge():
     class Zeros(np.random.Generator):
-        def random(self, shape):  # type: ignore[override]
+        def random(self, shape):  # type: ignore[override]  # only what the draws call
             return np.zeros(shape)
 
     p = np.array([[0.0, 0.0, 1.0], [0.0, 0.4, 0.6]])

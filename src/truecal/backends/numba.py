@@ -41,7 +41,7 @@ def _entry(function: Function) -> Function:
     try:
         kept = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # no folder for it
-        return plain  # type: ignore[no-any-return]
+        return plain  # type: ignore[no-any-return]  # numba has no types
 
     def call(*arguments: Any) -> Any:
         try:
@@ -423,7 +423,7 @@ def _fixed_cells(block: Array, labels: Array, inner: Array, squares: bool, sums:
         own = labels[i]
         _add_entries(block[i], 0, own, inner, squares, sums, low)
         _add_entries(block[i], own + 1, block.shape[1], inner, squares, sums, low)
-        cell = _search(block[i, own], inner)
+        cell = _search(block[i, own], inner, 0, len(inner) - 1)
         residual = np.float64(block[i, own]) - 1
         sums[0, own, cell] += 1.0 if cell else 0.0
         sums[1, own, cell] += 1.0
@@ -451,19 +451,18 @@ def _add_entries(row: Array, begin: int, end: int, inner: Array, squares: bool, 
             low[2, j] += value * value
     for j in range(begin, end):
         if row[j] > first:
-            cell = _search(row[j], inner)
+            cell = _search(row[j], inner, 0, len(inner) - 1)
             sums[0, j, cell] += 1.0
             _add_digits(sums[2:4, j], cell, np.float64(row[j]))
             sums[4, j, cell] += np.float64(row[j]) ** 2
 
 
 @_inner
-def _search(report: float, inner: Array) -> int:
-    """The interval of a report among those that end at `inner`."""
-    low, high = 0, len(inner) - 1
+def _search(report: float, upper: Array, low: int, high: int) -> int:
+    """The interval of a report, from `low` to `high`, among those that end at `upper`."""
     while low < high:
         middle = (low + high) >> 1
-        if report > inner[middle]:
+        if report > upper[middle]:
             low = middle + 1
         else:
             high = middle
@@ -595,14 +594,8 @@ def _interval(report: float, starts: Array, bucket: int, upper: Array) -> int:
     """The interval of a report in a bucket: one comparison where the bucket holds an edge, a search where several."""
     low, high = starts[bucket], starts[bucket + 1]
     if high <= low + 1:
-        return low + (report > upper[low])  # type: ignore[no-any-return]
-    while low < high:
-        middle = (low + high) >> 1
-        if report > upper[middle]:
-            low = middle + 1
-        else:
-            high = middle
-    return low  # type: ignore[no-any-return]
+        return low + (report > upper[low])  # type: ignore[no-any-return]  # an array's entry
+    return _search(report, upper, low, high)
 
 
 @_inner

@@ -137,6 +137,7 @@ class _Session:
     def _stay_near(self) -> None:
         """Wait, asleep, for all steps but the last few: with a full queue, or in .cpu(), a thread spins on its core."""
         if self.device.type == "cuda":
+            # torch's events are untyped
             before, self._mark = self._mark, torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             self._mark.record()
             if before is not None:
