@@ -1,4 +1,4 @@
-"""Builders of cell sums, one file for each array library."""
+"""Builders of cell sums, a file or a folder for each array library."""
 
 from __future__ import annotations
 
