@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import truecal as tc
 from truecal.backends import compiled_backend
+from truecal.backends import numpy as kernels
 from truecal.backends.numpy import Dispatch
 from truecal.core.tabulate import whole_tables
 
@@ -178,7 +179,8 @@ def test_a_stream_in_chunks(rng):
     np.testing.assert_allclose(mine.blocks.residual, theirs.blocks.residual, atol=1e-10)
 
 
-def test_threads_share_the_classes_of_a_batch(rng):
+def test_threads_share_the_classes_of_a_batch(rng, monkeypatch):
+    monkeypatch.setattr(kernels, "THREADS", 3)
     n, k = 70_000, 5
     p = rng.dirichlet(np.ones(k), n).astype(np.float32)
     y = rng.integers(0, k, n)

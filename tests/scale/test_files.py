@@ -15,9 +15,12 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("datasketches")
 from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
+from truecal.backends import numpy as kernels  # noqa: E402  # after importorskip
 from truecal.io import dataset as module  # noqa: E402  # after importorskip
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
-from truecal.scale.files import compare_datasets, evaluate_dataset  # noqa: E402  # after importorskip
+from truecal.scale import files  # noqa: E402  # after importorskip
+from truecal.scale.files import Run, compare_datasets, count_rows, evaluate_dataset, run_streams  # noqa: E402  # too
+from truecal.scale.stream import Stream  # noqa: E402  # after importorskip
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +64,60 @@ def test_a_file_and_a_folder_equal_memory(tmp_path, parts):
         np.testing.assert_allclose([row.value for row in found.rows(name)], wanted, rtol=1e-12)
     assert found.accuracy == pytest.approx((p.argmax(axis=1) == y).mean()) and found.name == "preds"
     assert any("one pass" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_side_by_side_count_as_one_after_the_other(tmp_path, monkeypatch, weighted):
+    """Rows without a prediction among them: blocks go on counting after those that are left out."""
+    y, p = world(factor=1.4)
+    p[[3, 250, 251, 680]] = np.nan
+    more = {"w": np.random.default_rng(1).random(len(y))} if weighted else {}
+    file = written(tmp_path, table(y, p, **more))
+    found = {}
+    for lanes in (1, 3):
+        monkeypatch.setattr(kernels, "THREADS", lanes)
+        dataset = open_dataset(file, weight="w" if weighted else None, drop_incomplete=True)
+        (found[lanes],), _ = run_streams([dataset], n_bins=5)
+    assert found[3].rows == found[1].rows == 696 and found[3].losses is not None and found[1].losses is not None
+    np.testing.assert_allclose(found[3].losses.sums, found[1].losses.sums, rtol=1e-13)
+    for key, wanted in found[1].tallies.items():
+        tally = found[3].tallies[key]
+        assert tally.blocks is not None and wanted.blocks is not None
+        np.testing.assert_allclose(tally.blocks.sums, wanted.blocks.sums, rtol=1e-13)
+        np.testing.assert_allclose(tally.blocks.residual, wanted.blocks.residual, atol=1e-13)
+        for name in ("count", "outcome", "residual", "residual_sq"):
+            np.testing.assert_allclose(getattr(tally.whole(), name), getattr(wanted.whole(), name), atol=1e-12)
+    assert str(found[3].result().gap) == str(found[1].result().gap)
+
+
+def test_lanes_are_as_many_as_memory_allows(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernels, "THREADS", 8)
+    made = []
+    without = Stream.without_rows
+
+    def counted(stream: Stream) -> Stream:
+        made.append(stream)
+        return without(stream)
+
+    monkeypatch.setattr(Stream, "without_rows", counted)
+    dataset = open_dataset(written(tmp_path, table(*world())))
+    for room, more in ((1 << 25, files.MOST_LANES - 1), (0, 0)):
+        monkeypatch.setattr(files, "LANE_BYTES", room)
+        evaluate_dataset(dataset, n_bins=5)
+        assert len(made) == more
+        made.clear()
+
+
+def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatch):
+    """Two batches lie outside frozen edges: what is said is about the first of them."""
+    monkeypatch.setattr(kernels, "THREADS", 3)
+    y, p = world()
+    p = 0.9 * p + 0.1 / 3
+    p[[250, 350]] = [0.995, 0.004, 0.001]
+    dataset = open_dataset(written(tmp_path, table(y, p)))
+    stream = tc.stream("confidence", edges=[0.2, 0.5, 0.99])
+    with pytest.raises(FileError, match=r"counted from row 200\)"):
+        count_rows([stream], Run((dataset,)).counted(0, 1))
 
 
 def test_quantile_bins_take_two_passes_and_are_those_of_memory(tmp_path):

@@ -21,7 +21,8 @@ numba = require("numba", "fast")
 
 _NEAREST_0, _NEAREST_1 = 2.0**-100, 2.0**-54  # reports nearer than this share a bucket
 _BLOCK = 1 << 10  # reports looked at together
-_CHUNK = 1 << 15  # rows of a view whose blocks are summed at a time
+_CHUNK = 1 << 16  # rows of a view whose blocks are summed at a time
+_LINE = 8  # numbers that memory hands over at once
 _ENTRIES = 1 << 18  # entries of a matrix that are copied at a time
 _LOW_HALF = (1 << 32) - 1
 _FAR = 1 << 62  # more than rows
@@ -458,7 +459,7 @@ def _add_entries(row: Array, begin: int, end: int, inner: Array, squares: bool, 
 
 
 @_inner
-def _search(report: float, upper: Array, low: int, high: int) -> int:
+def _search(report: float, upper: Array, low: Any, high: Any) -> Any:
     """The interval of a report, from `low` to `high`, among those that end at `upper`."""
     while low < high:
         middle = (low + high) >> 1
@@ -488,7 +489,7 @@ def add_blocks(
     starts, upper, base, shift = _interval_tables(edges.tobytes(), edges.dtype.str, len(edges))
     whole = np.zeros((4, views.stop - views.start, residual.shape[2]))
     bits = columns.view(f"i{columns.itemsize}")
-    labels = np.ascontiguousarray(labels, dtype=np.int64)
+    labels = np.ascontiguousarray(labels, dtype=np.int32)
     begin = views.start
     _add_blocks(columns, bits, labels, first, begin, starts, upper, base, shift, start, whole, residual, loss)
     return whole
@@ -499,7 +500,7 @@ def _interval_tables(edges: bytes, dtype: str, views: int) -> tuple[Array, Array
     """Per view the first interval of each bucket of an `IntervalLookup`, and the upper ends of intervals."""
     several = np.frombuffer(edges, dtype=dtype).reshape(views, -1)
     lookups = [IntervalLookup(row) for row in several]
-    starts = np.stack([np.append(lookup.first, several.shape[1] - 2) for lookup in lookups]).astype(np.int32)
+    starts = np.stack([np.append(lookup.first, several.shape[1] - 2) for lookup in lookups]).astype(np.uint32)
     starts[:, 0] = 0  # whatever lies below
     upper = several[:, 1:].copy()
     upper[:, -1] = np.inf
@@ -525,31 +526,18 @@ def _add_blocks(
     """A chunk of rows of one view at a time: intervals in the order of the rows, then sums block by block, which keeps
     those of a block in cache. Sums over a chunk are short enough to be added up as they stand."""
     blocks, n, cells = residual.shape[0], columns.shape[1], residual.shape[2]
-    rows = max(1, _CHUNK // blocks)
-    codes = np.empty((blocks, rows + 16), dtype=np.uint32)  # rows of a power of two would share their place in a cache
-    values = np.empty((blocks, rows + 16))
+    codes = np.empty(min(n, _CHUNK), dtype=np.uint32)
     count, sums = np.zeros(cells, dtype=np.int64), np.zeros((cells, 2))
     for place in range(whole.shape[1]):
         v, at = first_view + place, place if len(upper) > 1 else 0
-        for begin in range(0, n, rows * blocks):
-            stop = min(n, begin + rows * blocks)
-            here = slice(begin, stop)
-            _find_intervals(
-                columns[v, here],
-                bits[v, here],
-                labels[here],
-                first + v,
-                starts[at],
-                upper[at],
-                base,
-                shift,
-                codes,
-                values,
-            )
-            for b in range(min(blocks, stop - begin)):
+        for begin in range(0, n, _CHUNK):
+            here = slice(begin, min(n, begin + _CHUNK))
+            reports = columns[v, here]
+            _find_intervals(reports, bits[v, here], starts[at], upper[at], base, shift, codes)
+            _mark(labels[here], first + v, codes)
+            for b in range(min(blocks, len(reports))):
                 block = (start + begin + b) % blocks
-                size = (stop - begin - b + blocks - 1) // blocks
-                loss[block] += _add_block(codes[b, :size], values[b, :size], count, sums, residual[block, v])
+                loss[block] += _add_block(reports, codes, b, blocks, count, sums, residual[block, v])
             for cell in range(cells):
                 whole[0, place, cell] += count[cell] & _LOW_HALF
                 whole[1, place, cell] += count[cell] >> 32
@@ -560,51 +548,49 @@ def _add_blocks(
 
 @_inner
 def _find_intervals(
-    reports: Array,
-    bits: Array,
-    labels: Array,
-    label: int,
-    starts: Array,
-    upper: Array,
-    base: int,
-    shift: int,
-    codes: Array,
-    values: Array,
+    reports: Array, bits: Array, starts: Array, upper: Array, base: int, shift: int, codes: Array
 ) -> None:
-    """Twice the interval of each report, plus its outcome, and its residual; row i goes to block i mod B."""
+    """The interval of each report: two comparisons from the start of its bucket on, and a search where it holds more
+    edges. Branches that nothing can guess would cost more than all the rest."""
     kind = bits.dtype.type
     last, lowest, away = kind(len(starts) - 2), kind(base), kind(shift)
     bucket = np.empty(_BLOCK, dtype=np.uint16)
-    b, place = 0, 0
     for begin in range(0, len(reports), _BLOCK):
         stop = min(len(reports), begin + _BLOCK)
-        for i in range(begin, stop):
-            bucket[i - begin] = min(max((bits[i] >> away) - lowest, kind(0)), last)
-        for i in range(begin, stop):
-            marked = labels[i] == label
-            codes[b, place] = 2 * _interval(reports[i], starts, bucket[i - begin], upper) + marked
-            values[b, place] = reports[i] - np.float64(marked)
-            b += 1
-            if b == len(codes):
-                b, place = 0, place + 1
+        here, keys, found = reports[begin:stop], bits[begin:stop], codes[begin:stop]
+        for i in range(len(here)):
+            bucket[i] = min(max((keys[i] >> away) - lowest, kind(0)), last)
+        for i in range(len(here)):
+            cell: Any = starts[bucket[i]]
+            cell += np.uint32(here[i] > upper[cell])
+            cell += np.uint32(here[i] > upper[cell])
+            if here[i] > upper[cell]:
+                cell = np.uint32(_search(here[i], upper, np.int64(cell), np.int64(starts[bucket[i] + 1])))
+            found[i] = cell
 
 
 @_inner
-def _interval(report: float, starts: Array, bucket: int, upper: Array) -> int:
-    """The interval of a report in a bucket: one comparison where the bucket holds an edge, a search where several."""
-    low, high = starts[bucket], starts[bucket + 1]
-    if high <= low + 1:
-        return low + (report > upper[low])  # type: ignore[no-any-return]  # an array's entry
-    return _search(report, upper, low, high)
+def _mark(labels: Array, label: int, codes: Array) -> None:
+    """From intervals to codes: twice the interval, plus the outcome."""
+    own = np.int32(label)
+    for i in range(len(labels)):
+        codes[i] = np.uint32(2) * codes[i] + np.uint32(labels[i] == own)
 
 
 @_inner
-def _add_block(codes: Array, values: Array, count: Array, sums: Array, residual: Array) -> float:
-    """Add the rows of a block to the sums of their cells; marked ones are counted in the upper half of a number."""
+def _add_block(
+    reports: Array, codes: Array, first: int, step: int, count: Array, sums: Array, residual: Array
+) -> float:
+    """Add every so many-th row, those of a block, to the sums of their cells; marked ones are counted in the upper half
+    of a number."""
+    if len(residual) * step <= len(reports) * _LINE:  # most of it is needed: in order it comes from memory sooner
+        for cell in range(0, len(residual), _LINE):
+            residual[cell] += 0.0
     loss = 0.0
-    for i in range(len(codes)):
-        cell, r = codes[i] >> 1, values[i]
-        count[cell] += np.int64(1) + (np.int64(codes[i] & 1) << 32)
+    for i in range(np.uint32(first), np.uint32(len(reports)), np.uint32(step)):
+        cell, marked = codes[i] >> np.uint32(1), codes[i] & np.uint32(1)
+        r = np.float64(reports[i]) - np.float64(marked)
+        count[cell] += np.int64(1) + (np.int64(marked) << 32)
         sums[cell, 0] += r
         sums[cell, 1] += r * r
         residual[cell] += r

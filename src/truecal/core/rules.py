@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, final
 
@@ -362,6 +363,14 @@ class Edges(FixedRule):
         if array.ndim == 1 and not (np.diff(array) > 0).all():
             raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
         object.__setattr__(self, "values", _nested(array))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Thousands of edges of each view are looked through once, not whenever their sums are looked up."""
+        return hash(self.values)
 
     @property
     def per_view(self) -> bool:

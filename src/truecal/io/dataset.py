@@ -161,7 +161,7 @@ class Dataset:
         skip, left = self.skip, self.n_rows
         for i, path in enumerate(self.files):
             with parsing(path, "a parquet file"):
-                file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 20)
+                file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 18)
                 present = file.schema_arrow.names
                 rows = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
             for name in columns:

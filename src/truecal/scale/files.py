@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 
+from ..backends import numpy as kernels
 from ..core.data import check_weights
 from ..core.errors import COMPOSED
 from ..core.rules import BinCounts
@@ -36,6 +39,9 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
 SKETCHED = 1 << 18
 """About so many rows are sketched, spread evenly over the table, whatever they hold: more would not move the edges
 visibly, as sketches round them by as much."""
+
+MOST_LANES, LANE_BYTES = 4, 1 << 25
+"""So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
 
 SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
 
@@ -98,16 +104,42 @@ def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], s
 
 
 def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
-    """The second pass, over frozen edges."""
-    for start, batch in rows:
-        with counted_from(start):
-            for stream, (read, weights) in zip(streams, batch, strict=True):
-                try:
-                    stream.count(inputs_of(read, weights))
-                except FileError:
-                    raise
-                except (ValueError, TypeError) as error:
-                    raise failure(read.path, str(error)) from error
+    """The second pass, over frozen edges. Batches take turns in several lanes, which are counted side by side while
+    the next batch is read and checked; which lane a batch goes to does not depend on how fast they are."""
+    counted, lanes = 0, [streams]
+    waiting: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(kernels.THREADS) as pool:
+        for i, (start, batch) in enumerate(rows):
+            if i == 1:
+                waiting.popleft().result()  # the first batch tells how much memory a lane takes
+                lanes += [[stream.without_rows() for stream in streams] for _ in range(_more_lanes(streams))]
+            elif len(waiting) == len(lanes):
+                waiting.popleft().result()
+            waiting.append(pool.submit(_count, lanes[i % len(lanes)], start, batch, counted))
+            counted += batch[0][0].n
+        for left in waiting:
+            left.result()
+    for lane in lanes[1:]:
+        for stream, more in zip(streams, lane, strict=True):
+            stream.absorb(more)
+
+
+def _more_lanes(streams: Sequence[Stream]) -> int:
+    """How many lanes there are threads and memory for, beside the first."""
+    held = sum(tally.nbytes for stream in streams for tally in stream.tallies.values())
+    return min(kernels.THREADS, MOST_LANES, 1 + LANE_BYTES // held) - 1
+
+
+def _count(streams: Sequence[Stream], start: int, batch: Batch, counted: int) -> None:
+    """Count a batch whose rows begin at row `start` of the table, after so many that counted."""
+    with counted_from(start):
+        for stream, (read, weights) in zip(streams, batch, strict=True):
+            try:
+                stream.count(inputs_of(read, weights), counted, threads=1)
+            except FileError:
+                raise
+            except (ValueError, TypeError) as error:
+                raise failure(read.path, str(error)) from error
 
 
 def new_stream(

@@ -14,6 +14,7 @@ from ..core.types import Array
 from ..evaluation.inputs import Inputs
 from ..evaluation.measuring import LossValue
 from ..inference.blocks import block_mean
+from .tally import by_block
 
 SUMMED = ("cross_entropy", "spherical")
 _ROW_BYTES = 1 << 22  # rows of a block stay in cache while each loss is taken of them
@@ -57,7 +58,7 @@ class LossSums:
         if w is not None:  # a row that does not count may have an infinite loss
             each = [np.multiply(w, value, out=np.zeros(len(w)), where=w > 0) for value in each]
             proba = proba[w > 0]
-        sums = np.stack([_by_block(value, self.sums.shape[1]) for value in each])
+        sums = np.stack([by_block(value, self.sums.shape[1]) for value in each])
         infinite = 0 if np.isfinite(sums).all() else sum(int(np.isinf(value).sum()) for value in each)
         return LossSums(sums, infinite, not proba.size or bool(proba.min() > 0))
 
@@ -91,14 +92,6 @@ def with_interval(name: str, mean: float, total: Array, weight: Array, level: fl
         ends = block_mean(total, weight, level)[1:]
         low, high = ends if np.isfinite(ends[0]) else (None, None)
     return LossValue(name, mean, low, high)
-
-
-def _by_block(values: Array, blocks: int) -> Array:
-    """Σ over every `blocks`-th row, from each of the first on."""
-    whole = len(values) - len(values) % blocks
-    sums = values[:whole].reshape(-1, blocks).sum(axis=0)
-    sums[: len(values) - whole] += values[whole:]
-    return np.asarray(sums)
 
 
 def is_scarce(totals: Totals) -> bool:

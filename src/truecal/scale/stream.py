@@ -188,23 +188,26 @@ class Stream:
                 raise
             raise type(error)(f"{error} (in the batch that begins at row {self._rows} of the stream)") from error
 
-    def count(self, inputs: Inputs) -> None:
-        """One batch that has been validated."""
+    def count(self, inputs: Inputs, start: int | None = None, threads: int | None = None) -> None:
+        """One batch that has been validated; its first row is number `start` of all, where others are counted
+        elsewhere."""
         shape = self._shape
+        start = self._rows if start is None else start
         self._check_shape(inputs.reports)
         try:
             wanted = [(key, inputs.sample(name), rule) for key, (name, rule) in self.counted().items()]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
-            losses = LossSums.of(inputs, self._blocks, self._rows)
+            losses = LossSums.of(inputs, self._blocks, start)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = shape
             raise
         come = max(self._rows + inputs.n_samples, self._expected) * max(sample.views for _, sample, _ in wanted)
         compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
+        options: dict[str, Any] = {"compiled": compiled, "threads": threads}
         for key, sample, rule in wanted:
             before = self._tallies.get(key)
-            self._tallies[key] = tally(sample, rule, self._blocks, self._rows, before=before, compiled=compiled)
+            self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
         self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
 
@@ -257,7 +260,16 @@ class Stream:
 
     def without_rows(self) -> Stream:
         """A stream of its own over the same bins, of no rows."""
-        return Stream(self._entries, self._blocks, self._labels, self._pos_label)
+        return Stream(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected)
+
+    def absorb(self, other: Stream) -> None:
+        """Take over what a stream of its own counted of rows with numbers among all (see `count`)."""
+        for key, more in other._tallies.items():
+            self._tallies[key] = self._tallies[key].plus(more) if key in self._tallies else more
+        if other._losses is not None:
+            self._losses = other._losses if self._losses is None else self._losses.plus(other._losses)
+        self._shape = self._shape or other._shape
+        self._rows += other._rows
 
     def _refuse_other(self, other: Any) -> None:
         if not isinstance(other, Stream):

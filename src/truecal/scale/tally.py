@@ -37,12 +37,15 @@ class Blocks(NamedTuple):
     sums: Array
 
     def turned(self, rows: int) -> Blocks:
-        """The blocks of the same rows when so many others come before them."""
+        """The blocks of the same rows when so many others come before them, as arrays of their own."""
         step = rows % len(self.residual)
-        return Blocks(np.roll(self.residual, step, axis=0), np.roll(self.sums, step, axis=1)) if step else self
+        return Blocks(np.roll(self.residual, step, axis=0), np.roll(self.sums, step, axis=1))
 
-    def plus(self, other: Blocks) -> Blocks:
-        return Blocks(self.residual + other.residual, self.sums + other.sums)
+    def add(self, other: Blocks) -> Blocks:
+        """These, with others added to them."""
+        np.add(self.residual, other.residual, out=self.residual)
+        np.add(self.sums, other.sums, out=self.sums)
+        return self
 
     @staticmethod
     def empty(blocks: int, views: int, cells: int) -> Blocks:
@@ -72,10 +75,14 @@ class Tally:
 
     def merge(self, other: Tally) -> Tally:
         """Both, as if the rows of `other` came after; neither is changed."""
-        blocks = None
-        if self.blocks is not None and other.blocks is not None:
-            blocks = self.blocks.plus(other.blocks.turned(self.table.rows))
-        return replace(self._merge_tables(other), blocks=blocks)
+        blocks = None if other.blocks is None else other.blocks.turned(self.table.rows)
+        return self.plus(replace(other, blocks=blocks))
+
+    def plus(self, other: Tally) -> Tally:
+        """Both, where the blocks of `other` are in their places already; these are overwritten."""
+        if self.blocks is None or other.blocks is None:
+            return self._merge_tables(other)
+        return replace(self._merge_tables(other), blocks=other.blocks.add(self.blocks))
 
     def with_rows(self, table: BinTable) -> Tally:
         """With the table of more rows, whose blocks have been counted already."""
@@ -89,6 +96,11 @@ class Tally:
             taken = _two_sum_error(parts[name], more[name], total)
             lost[name] = self.lost.get(name, 0.0) + other.lost.get(name, 0.0) + taken
         return Tally(table, lost)
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory it takes: blocks take the most."""
+        return self.table.count.nbytes * (1 + (0 if self.blocks is None else len(self.blocks.residual)))
 
     def whole(self) -> BinTable:
         """The table, with what was lost."""
@@ -136,10 +148,18 @@ def check_cells(sample: Sample, rule: BinningRule) -> None:
 
 
 def tally(
-    sample: Sample, rule: BinningRule, blocks: int, start: int, *, before: Tally | None = None, compiled: Any = None
+    sample: Sample,
+    rule: BinningRule,
+    blocks: int,
+    start: int,
+    *,
+    before: Tally | None = None,
+    compiled: Any = None,
+    threads: int | None = None,
 ) -> Tally:
     """The table of some rows over cells that cover them, the first of which is row number `start` of its stream; with
-    those `before`, whose blocks are overwritten. `compiled` is the module of compiled loops, where they are wanted."""
+    those `before`, whose blocks are overwritten. `compiled` is the module of compiled loops, where they are wanted,
+    and `threads` the most that these take, by default all."""
     if not blocks:
         (table,) = whole_tables(sample, rule, "together")
         return Tally.of(table) if before is None else before.with_rows(table)
@@ -148,8 +168,8 @@ def tally(
     kept = before.blocks if before is not None else None
     kept = Blocks.empty(blocks, sample.views, cells) if kept is None else kept
     plain = compiled is None or sample.marks is None or sample.weights is not None or not isinstance(rule, FixedRule)
-    add = _add_plainly if plain or edges.dtype.itemsize > 8 else partial(_add_compiled, compiled)
-    whole = add(sample, rule, edges, kept, start)
+    fast = partial(_add_compiled, compiled, threads or kernels.THREADS)
+    whole = (_add_plainly if plain or edges.dtype.itemsize > 8 else fast)(sample, rule, edges, kept, start)
     _add_block_sums(sample, kept, start)
     about: dict[str, Any] = {"joint": sample.joint, "bounds": sample.bounds, "edges": edges}
     if sample.weights is not None:
@@ -160,7 +180,9 @@ def tally(
     return Tally.of(table, kept) if before is None else before.with_rows(table)
 
 
-def _add_compiled(module: Any, sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, start: int) -> Array:
+def _add_compiled(
+    module: Any, threads: int, sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, start: int
+) -> Array:
     """Add the rows to their blocks; the sums of their cells, (4, views, cells)."""
     reports = sample.reports.reshape(-1, sample.views)
     columns = reports.T
@@ -174,7 +196,7 @@ def _add_compiled(module: Any, sample: Sample, rule: BinningRule, edges: Array, 
         whole = module.add_blocks(columns, sample.marks, first, own, start, views, kept.residual, loss)
         return whole, loss
 
-    threads = min(kernels.THREADS, sample.views) if columns.size >= _SHARED else 1
+    threads = min(threads, sample.views) if columns.size >= _SHARED else 1
     shares = kernels.row_shares(sample.views, threads)
     if threads == 1:
         found = [add(share) for share in shares]
@@ -225,17 +247,24 @@ def _blocks_of(rows: slice, start: int, blocks: int) -> Array:
     return np.resize((start + rows.start + np.arange(blocks)) % blocks, rows.stop - rows.start)
 
 
+def by_block(values: Array, blocks: int) -> Array:
+    """Σ over every `blocks`-th row, from each of the first on."""
+    whole = len(values) - len(values) % blocks
+    sums = values[:whole].reshape(-1, blocks).sum(axis=0, dtype=np.float64)
+    sums[: len(values) - whole] += values[whole:]
+    return np.asarray(sums)
+
+
 def _add_block_sums(sample: Sample, kept: Blocks, start: int) -> None:
     """Add Σ w, Σ w(1 − z) and with weights Σ w|r|² of each block, in the unit of the weights as given."""
     w, blocks = sample.weights, len(kept.residual)
-    block = _blocks_of(slice(0, sample.rows), start, blocks)
     sums = np.zeros_like(kept.sums)
-    sums[0] = np.bincount(block, w, blocks)
+    sums[0] = by_block(sample.row_weights, blocks)
     if sample.wrong is not None:
-        sums[1] = np.bincount(block, sample.wrong if w is None else w * sample.wrong, blocks)
+        sums[1] = by_block(sample.wrong if w is None else w * sample.wrong, blocks)
     if w is not None:
-        sums[2] = np.bincount(block, w * sample.residual_sq, blocks)
-    kept.sums[:] += np.ldexp(sums, sample.weight_exponent)
+        sums[2] = by_block(w * sample.residual_sq, blocks)
+    kept.sums[:] += np.roll(np.ldexp(sums, sample.weight_exponent), start % blocks, axis=1)
 
 
 @lru_cache(maxsize=64)
