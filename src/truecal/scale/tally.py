@@ -20,7 +20,7 @@ from ..core.data import working_dtype
 from ..core.rules import ArgmaxEdges, BinningRule, Edges, FixedRule
 from ..core.sample import Bounds, Sample
 from ..core.table import BinTable, Totals
-from ..core.tabulate import in_unit, refuse_unit, whole_tables
+from ..core.tabulate import in_unit, refuse_unit
 from ..core.types import Array
 
 SUMS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
@@ -160,13 +160,10 @@ def tally(
     """The table of some rows over cells that cover them, the first of which is row number `start` of its stream; with
     those `before`, whose blocks are overwritten. `compiled` is the module of compiled loops, where they are wanted,
     and `threads` the most that these take, by default all."""
-    if not blocks:
-        (table,) = whole_tables(sample, rule, "together")
-        return Tally.of(table) if before is None else before.with_rows(table)
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
     cells = edges.shape[-1] - 1 if isinstance(rule, FixedRule) else edges.size - len(edges)
     kept = before.blocks if before is not None else None
-    kept = Blocks.empty(blocks, sample.views, cells) if kept is None else kept
+    kept = Blocks.empty(blocks or 1, sample.views, cells) if kept is None else kept
     plain = compiled is None or sample.marks is None or sample.weights is not None or not isinstance(rule, FixedRule)
     fast = partial(_add_compiled, compiled, threads or kernels.THREADS)
     whole = (_add_plainly if plain or edges.dtype.itemsize > 8 else fast)(sample, rule, edges, kept, start)
@@ -177,7 +174,7 @@ def tally(
     count, outcome, total, own = whole[:4]
     kind, totals = sample.kind, Totals.of(sample)
     table = in_unit(BinTable(kind, rule, count, outcome, total, np.zeros_like(count), own, totals, **about), sample)
-    return Tally.of(table, kept) if before is None else before.with_rows(table)
+    return Tally.of(table, kept if blocks else None) if before is None else before.with_rows(table)
 
 
 def _add_compiled(
