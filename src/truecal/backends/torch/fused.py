@@ -22,7 +22,7 @@ HEAD = 64
 LANES = 32
 """Copies of the sums of a single view, so that few additions meet in one place."""
 CHECK = {"columns": 256, "numbers": 512, "num_warps": 2}
-WALK = {"rows_each": 64, "tile_rows": 4, "tile_columns": 32, "num_warps": 1}
+WALK = {"rows_each": 128, "tile_rows": 4, "tile_columns": 64, "num_warps": 1}
 """Shapes of the two passes over all predictions; `benchmarks.gpu --shapes` times others. With a loop that fetched ahead
 (num_stages=3) the comparisons with numpy on an H200 found a wrong sum of float64, so no loop here does."""
 _FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for each run
@@ -146,34 +146,61 @@ def _walk(
     slack,
     work: tl.constexpr,
     checked: tl.constexpr,
+    apart: tl.constexpr,
     steps: tl.constexpr,
     rows_each: tl.constexpr,
     tile_rows: tl.constexpr,
     tile_columns: tl.constexpr,
 ):
-    column = tl.program_id(1) * tile_columns + tl.arange(0, tile_columns)
+    tiles = tl.cdiv(k, tile_columns)  # neighbours read the same rows
+    column = tl.program_id(0) % tiles * tile_columns + tl.arange(0, tile_columns)
+    begin = (tl.program_id(0) // tiles).to(tl.int64) * rows_each
+    place = tl.arange(0, tile_rows)
     first = tl.load(upper)
     low = tl.zeros((tile_rows, tile_columns), tl.float64)
-    odd = tl.zeros((tile_rows, tile_columns), tl.int32)
+    least = tl.zeros((tile_rows, tile_columns), work)
+    most = least
     for offset in range(0, rows_each, tile_rows):
-        row = tl.program_id(0).to(tl.int64) * rows_each + offset + tl.arange(0, tile_rows)
+        row = begin + offset + place
         inside = (row[:, None] < n) & (column[None, :] < k)
         u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=inside, other=0.0)
         u = u.to(work)
-        y = tl.load(labels + row, mask=row < n, other=0)
         if checked:
-            odd = odd | ((u < -slack) | (u - 1 > slack) | (y[:, None] < 0) | (y[:, None] >= k)).to(tl.int32)
+            least, most = tl.minimum(least, u), tl.maximum(most, u)
             tl.atomic_add(sums + row, tl.sum(u, 1).to(tl.float64), mask=row < n, sem="relaxed")
-        wide = u.to(tl.float64)
-        r = tl.where((column[None, :] == y[:, None]) & inside, wide - 1.0, wide)
-        high = inside & (u > first)
-        low += tl.where(high, 0.0, r)
-        if tl.max(tl.max(high.to(tl.int32), 1), 0) > 0:
-            cell = _interval(u, upper, m, high, steps)
-            tl.atomic_add(residual + column[None, :] * m + cell, r, mask=high, sem="relaxed")
+        if apart:
+            r = u
+        else:
+            y = tl.load(labels + row, mask=row < n, other=-1)
+            r = tl.where(column[None, :] == y[:, None], u - 1, u)
+        high = u > first
+        low += tl.where(high, 0.0, r).to(tl.float64)
+        left = tl.max(tl.max(high.to(tl.int32), 1), 0)
+        while left > 0:  # one entry of each column at a time: few columns have any, hardly one has two
+            chosen = tl.min(tl.where(high, place[:, None], tile_rows), 0)
+            pick = place[:, None] == chosen[None, :]
+            value, amount = tl.sum(tl.where(pick, u, 0.0), 0), tl.sum(tl.where(pick, r, 0.0), 0)
+            cell = _interval(value, upper, m, chosen < tile_rows, steps)
+            here = residual + column * m + cell
+            tl.atomic_add(here, amount.to(tl.float64), mask=chosen < tile_rows, sem="relaxed")
+            high = high & (pick == 0)
+            left = tl.max(tl.max(high.to(tl.int32), 1), 0)
     tl.atomic_add(residual + column * m, tl.sum(low, 0), mask=column < k, sem="relaxed")
     if checked:
-        tl.store(numbers, 1.0, mask=tl.max(tl.max(odd, 1), 0) > 0)
+        odd = (least < -slack) | (most - 1 > slack)
+        tl.store(numbers, 1.0, mask=tl.max(tl.max(odd.to(tl.int32), 1), 0) > 0)
+    if tl.program_id(0) % tiles == 0:  # once for each row
+        row = begin + tl.arange(0, rows_each)
+        y = tl.load(labels + row, mask=row < n, other=0)
+        fine = (y >= 0) & (y < k)
+        if checked:
+            tl.store(numbers, 1.0, mask=tl.max((fine == 0).to(tl.int32), 0) > 0)
+        if apart:
+            here = (row < n) & fine
+            own = tl.load(matrix + row * row_stride + y * column_stride, mask=here, other=0.0).to(work)
+            cell = _interval(own, upper, m, here, steps)
+            one = tl.full((rows_each,), -1.0, tl.float64)
+            tl.atomic_add(residual + y * m + cell, one, mask=here, sem="relaxed")
 
 
 def interval_residuals(
@@ -188,13 +215,15 @@ def interval_residuals(
     """Adds Σ (u − outcome) of every column of (n, k) probabilities over intervals with these upper ends to (k, m).
 
     Few entries of a row exceed the first end: those find their interval and are added there; all others stay in
-    registers, as a sum for each column. With `sums` the rows are checked: entries and labels in the same pass, and the
+    registers, as a sum for each column. Outcomes are taken off apart from the predictions, except in float64: sums of
+    float32 have digits to spare for it. With `sums` the rows are checked: entries and labels in the same pass, and the
     sums of the rows are added to `sums` for `finish` to look at.
     """
     (n, k), m = matrix.shape, len(upper)
-    grid = (triton.cdiv(n, WALK["rows_each"]), triton.cdiv(k, WALK["tile_columns"]))
+    grid = (triton.cdiv(k, WALK["tile_columns"]) * triton.cdiv(n, WALK["rows_each"]),)
     arrays = (matrix, labels, upper, residual, numbers if sums is None else sums, numbers)
-    how: dict[str, Any] = {"work": _work(matrix), "checked": sums is not None, "steps": (m - 1).bit_length()}
+    checked, apart = sums is not None, matrix.dtype != torch.float64
+    how: dict[str, Any] = {"work": _work(matrix), "checked": checked, "apart": apart, "steps": (m - 1).bit_length()}
     _walk[grid](*arrays, n, k, m, *matrix.stride(), slack, **how, **WALK)
 
 
