@@ -210,7 +210,7 @@ def host_times(y: torch.Tensor, p: torch.Tensor) -> None:
         "confidence, usual ECE": lambda: tc.confidence_error(y, p, norm="l1"),
     }
     fused = kernels.kernels_for(p)
-    steps = [(quick, "plain_rows"), (torch, "zeros"), (quick, "fetched")]
+    steps = [(quick, "plain_rows"), (quick, "_make_ready"), (quick, "fetched")]
     steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish", "quantile_bins")]
     for name, call in calls.items():
         guarded(name, partial(print_steps, name, call, steps))

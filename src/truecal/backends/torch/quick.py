@@ -251,7 +251,7 @@ class _Work:
 
     def _read(self, numbers: Tensor) -> tuple[float, Array] | None:
         """The one transfer: how often the top class came, and what comes after the head; None where a row is wrong."""
-        _set_aside(numbers)
+        _make_ready()
         found: Array = fetched(numbers)
         if found[0]:
             return None
@@ -264,27 +264,31 @@ def _even(size: int) -> int:
 
 
 class _Spare(threading.local):
-    """An array of zeros for the next call of a thread, made while the device is busy with the present one."""
+    """Arrays for the calls of a thread, in turn: while one is in use the one before becomes zeros for the next call, at
+    a time when the device is busy anyway."""
 
     zeros: Tensor | None = None
+    used: Tensor | None = None
+    before: Tensor | None = None
 
 
 _spare = _Spare()
 
 
 def _taken(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
-    """Arrays of zeros, side by side in one; the spare one where it fits."""
-    spare, _spare.zeros = _spare.zeros, None
-    if spare is None or spare.numel() != sum(sizes) or spare.device != device:
-        return _zeros(sizes, device)
-    return spare.split_with_sizes(sizes)
+    """Arrays of zeros, side by side in one: that of the thread where it fits."""
+    size = sum(sizes)
+    found, _spare.zeros = _spare.zeros, None  # a call that breaks off leaves none
+    if found is None or found.shape[0] != size or found.device != device:
+        found, _spare.used = torch.zeros(size, dtype=torch.float64, device=device), None
+    _spare.before, _spare.used = _spare.used, found if size <= _MOST_SPARE else None
+    return found.split_with_sizes(sizes)
 
 
-def _set_aside(numbers: Tensor) -> None:
-    """Zeros for a next call like this one, unless they are many."""
-    size = numbers.untyped_storage().nbytes() // 8
-    if size <= _MOST_SPARE:
-        _spare.zeros = torch.zeros(size, dtype=torch.float64, device=numbers.device)
+def _make_ready() -> None:
+    """Zeros for a next call like the present one; before its numbers are read, which waits for them too."""
+    if _spare.used is not None:
+        _spare.zeros = torch.zeros_like(_spare.used) if _spare.before is None else _spare.before.zero_()
 
 
 def _zeros(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
