@@ -5,9 +5,8 @@
     python -m benchmarks.scale --small
 
 One parquet file of (label, 10 float32 probabilities) is written first. Every measurement is a process of its own; scans
-and streams take turns, and shares are of medians, against two ways to scan: pyarrow's datasets, and batches of a parquet
-file, which read the same pages into the same arrays with less memory. Memory is the peak of the process, libraries and
-all.
+and streams take turns, and shares are of medians, against two ways to scan: pyarrow's datasets, and batches of a file,
+which read the same pages with less memory. Memory is the peak of the process, libraries and all.
 """
 
 from __future__ import annotations
