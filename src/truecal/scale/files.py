@@ -24,7 +24,7 @@ from ..io.agreement import check_same_samples, distinct_names
 from ..io.dataset import Dataset, left_out_files
 from ..io.failures import FileError, NoRowsError, counted_from, failure
 from ..io.predictions import Predictions
-from .plan import UNIFORM, at_rows, read_plan, refuse_baseline
+from .plan import UNIFORM, at_rows, read_plan, refuse_baseline, refuse_other_edges
 from .reading import compare_streams
 from .stream import BLOCKS, Stream
 
@@ -149,6 +149,7 @@ def new_stream(
     known. `edges` are those of `stream`."""
     names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
     check_applies(names, inputs)
+    refuse_other_edges(edges, names)
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
         automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"

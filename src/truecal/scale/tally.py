@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..backends import numpy as kernels
-from ..core.cells import refuse_misfit, refuse_outside_edges
+from ..core.cells import covered, refuse_misfit, refuse_outside_edges
 from ..core.data import working_dtype
 from ..core.rules import ArgmaxEdges, BinningRule, Edges, FixedRule
 from ..core.sample import Bounds, Sample
@@ -141,7 +141,7 @@ def check_cells(sample: Sample, rule: BinningRule) -> None:
     if not isinstance(rule, Edges):
         return
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
-    low, high = edges[..., 0], edges[..., -1]
+    low, high = covered(edges)
     if (sample.reports.min(axis=0) < low).any() or (sample.reports.max(axis=0) > high).any():
         for j in range(sample.views):
             refuse_outside_edges(sample, rule.of_view(j), sample.view(j))
