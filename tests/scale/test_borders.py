@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import truecal as tc
+from truecal.backends import numpy as kernels
 from truecal.scale import stream as module
 from truecal.scale import tally
 
@@ -107,3 +109,34 @@ def test_a_batch_that_was_interrupted_is_never_half_counted(monkeypatch, tmp_pat
         with pytest.raises(ValueError, match="a batch was interrupted while it was counted"):
             call()
     assert tc.Stream.load(tmp_path / "state.npz").rows == len(y)
+
+
+@pytest.mark.parametrize("views", [1, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_table_of_intervals_is_a_search(views, dtype):
+    """Few and many edges, repeated, crowded and tiny; values at edges, beside them, and outside by a rounding."""
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 15, 600):
+        inner = rng.choice(
+            [0.0, 0.3, 1.0, *rng.random(m), *(0.7 + 1e-6 * rng.random(m)), *10.0 ** (-40 * rng.random(m))], m
+        )
+        edges = np.concatenate([[0], np.sort(inner.clip(0, 1)), [1]]).astype(dtype)
+        ends = [-0.0, -1e-9, 1 + 4 * np.finfo(dtype).eps, np.finfo(dtype).tiny, 5e-324]
+        one = dtype(1)
+        values = np.concatenate([edges, np.nextafter(edges, one), np.nextafter(edges, -one), rng.random(999), ends])
+        values = values.astype(dtype)
+        wanted = kernels.interval_index(values, edges)
+        np.testing.assert_array_equal(kernels.IntervalLookup(edges, views)(values), wanted)
+
+
+def test_nothing_is_kept_of_a_stream_that_is_gone():
+    """A process that makes a stream a day, each over edges of its own."""
+    gc.collect()
+    before = len(tally._MADE)
+    y, p = sample()
+    for day in range(3):
+        edges = np.sort(np.random.default_rng(day).random((3, 6)), axis=1)
+        edges[:, 0], edges[:, -1] = 0, 1
+        tc.stream("classwise", edges=edges).update(y, p)
+        gc.collect()
+        assert len(tally._MADE) <= before
