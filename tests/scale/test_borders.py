@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,18 @@ def test_nothing_is_kept_of_a_stream_that_is_gone():
         tc.stream("classwise", edges=edges).update(y, p)
         gc.collect()
         assert len(tally._MADE) <= before
+
+
+def test_reading_the_blocks_takes_no_copy_of_them():
+    """They are most of what a stream of many classes keeps."""
+    y, p = sample(300, 100)
+    stream = tc.stream("classwise", n_bins=200, edges="uniform")
+    stream.update(y, p)
+    stream.result()  # what is loaded or made once
+    blocks = stream.tally_of(stream.entry("classwise")).blocks
+    assert blocks is not None
+    tracemalloc.start()
+    stream.result()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < blocks.residual.nbytes

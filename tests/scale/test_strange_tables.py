@@ -156,3 +156,13 @@ def test_every_error_is_streamed_or_refused_in_words(name):
     assert stream.result().row(name).value == pytest.approx(in_memory, rel=1e-12)
     with pytest.raises(ValueError, match="cannot merge streams"):
         stream.merge(tc.stream(name, blocks=8))
+
+
+def test_an_arrow_stream_is_refused_by_its_name(tmp_path):
+    """pyarrow's datasets know Arrow files alone, and would say that it is no such file."""
+    y, p = world()
+    whole = pa.table({"label": NAMES[y], **probabilities(p)})
+    with pa.OSFile(str(tmp_path / "data-0.arrow"), "wb") as file, pa.ipc.new_stream(file, whole.schema) as writer:
+        writer.write_table(whole)
+    with pytest.raises(FileError, match=r"data-0\.arrow: expected an Arrow file, it is an Arrow stream"):
+        open_dataset(tmp_path)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.columnar import Table, checked, open_table, table_types
+from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
 from truecal.io.columns import Request, find_label, find_layout, label_family
 from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
 from truecal.io.labels import Values, numbers_if_whole
@@ -28,6 +28,10 @@ from truecal.io.streams import arrow_file, split_suffix
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
+_STREAM = (
+    "expected an Arrow file, it is an Arrow stream, which cannot be read in parts: save it as parquet, or with "
+    "pyarrow.feather; alone, and with enough --memory, it is read as a whole"
+)
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 1 << 24  # of predictions in a batch: wide tables come in fewer rows
 
@@ -227,6 +231,9 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     for other in files[1:]:
         if file_format(other) != form:
             raise failure(other, f"expected a file like {files[0]}, it is of another format")
+    for file in files if form == "arrow" else ():
+        if not is_arrow_file(file):
+            raise failure(file, _STREAM)
     arrow = need("pyarrow.dataset", "cli", "tables")
     with parsing(place, "tables of one form"):
         dataset = arrow.dataset(list(files), format=STREAMED[form])
