@@ -156,3 +156,22 @@ def test_reading_the_blocks_takes_no_copy_of_them():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < blocks.residual.nbytes
+
+
+@pytest.mark.parametrize("errors", ["classwise_two_bin", "classwise"])
+def test_what_is_made_of_edges_is_made_once(monkeypatch, errors):
+    """Also of the grid under an average, and of the one bin that gives the accuracy."""
+    y, p = sample(3000)
+    made: list[Any] = []
+    lookup = kernels.IntervalLookup
+
+    def counted(*args: Any) -> Any:
+        made.append(args)
+        return lookup(*args)
+
+    monkeypatch.setattr(kernels, "IntervalLookup", counted)
+    stream = tc.stream(errors, edges=None if "two" in errors else "uniform")
+    stream.update(y, p)
+    first = len(made)
+    stream.update(y, p)
+    assert first and len(made) == first
