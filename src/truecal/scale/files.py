@@ -118,7 +118,7 @@ def _count_in_lanes(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]
     counted, lanes = streams[0].rows, [streams]
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(MOST_LANES) as pool:
-        for i, (start, batch) in enumerate(rows):
+        for i, (start, batch) in enumerate(_after(waiting, rows)):
             if i == 1:
                 waiting.popleft().result()  # the first batch tells how much memory a lane takes
                 lanes += [[stream.without_rows() for stream in streams] for _ in range(_more_lanes(streams))]
@@ -131,6 +131,16 @@ def _count_in_lanes(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]
     for lane in lanes[1:]:
         for stream, more in zip(streams, lane, strict=True):
             stream.absorb(more)
+
+
+def _after(waiting: Iterable[Future[None]], rows: Iterable[tuple[int, Batch]]) -> Iterator[tuple[int, Batch]]:
+    """The rows; where some cannot be read, what is wrong with those before them, which are still counted, is said."""
+    try:
+        yield from rows
+    except FileError:
+        for earlier in waiting:
+            earlier.result()
+        raise
 
 
 def _more_lanes(streams: Sequence[Stream]) -> int:
