@@ -244,14 +244,11 @@ class Stream:
 
     def counted(self) -> dict[Key, tuple[str, Any]]:
         """Every table that is counted: its key, an error of its property, and its cells."""
-        wanted: dict[Key, tuple[str, Any]] = {}
-        for entry in self._entries:
-            kind, cells = entry.key
-            wanted.setdefault((kind, cells), (entry.name, cells))  # one and the same rule, held by the key of its sums
+        wanted = {entry.key: (entry.name, entry.cells) for entry in self._entries}
         for name in BASICS[self._kind]:
-            kind, cells = COMPOSED[name].property.kind, EqualWidth(1)
+            kind = COMPOSED[name].property.kind
             if not any(key[0] == kind for key in wanted):
-                wanted[kind, cells] = (name, cells)
+                wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
         return wanted
 
     @property
