@@ -139,8 +139,8 @@ def test_nothing_is_kept_of_a_stream_that_is_gone():
         edges = np.sort(np.random.default_rng(day).random((3, 6)), axis=1)
         edges[:, 0], edges[:, -1] = 0, 1
         tc.stream("classwise", edges=edges).update(y, p)
-        gc.collect()
-        assert len(tally._MADE) <= before
+    gc.collect()
+    assert len(tally._MADE) <= before
 
 
 def test_reading_the_blocks_takes_no_copy_of_them():
