@@ -116,7 +116,7 @@ def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatc
     p[[250, 350]] = [0.995, 0.004, 0.001]
     dataset = open_dataset(written(tmp_path, table(y, p)))
     stream = tc.stream("confidence", edges=[0.2, 0.5, 0.99])
-    with pytest.raises(FileError, match=r"counted from row 200\)"):
+    with pytest.raises(FileError, match=r"the report 0.995 at row 250$"):
         count_rows([stream], Run((dataset,)).counted(0, 1))
 
 
@@ -182,7 +182,7 @@ def test_other_rows_are_refused(tmp_path):
     other = y.copy()
     other[550] = (other[550] + 1) % 3
     differs = open_dataset(written(tmp_path, table(other, p), 1, "differs"))
-    with pytest.raises(FileError, match=r"expected the labels of .* at row 50 it has .*counted from row 500"):
+    with pytest.raises(FileError, match=r"expected the labels of .* at row 550 it has"):
         compare_datasets([first, differs], n_bins=3, one_pass=True)
 
 
@@ -190,7 +190,7 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     y, p = world()
     bad = p.copy()
     bad[333, 1] = 3.0
-    with pytest.raises(FileError, match=r"row 33 sums to .* counted from row 300"):
+    with pytest.raises(FileError, match=r"row 333 sums to"):
         evaluate_dataset(open_dataset(written(tmp_path, table(y, bad), 1, "bad")), one_pass=True)
     with pytest.raises(FileError, match="expected parquet or arrow files, found none"):
         open_dataset(tmp_path / "nothing*.parquet")

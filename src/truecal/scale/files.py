@@ -216,25 +216,29 @@ class Run:
         start = 0
         for stored in zip(*(dataset.record_batches(size) for dataset in self.datasets), strict=True):
             chosen = range(-(self.first + start) % self.every, len(stored[0]), self.every)
-            with counted_from(start), suppress(NoRowsError):
+            with suppress(NoRowsError):
                 if chosen:
-                    yield start, self._judged(stored) if self.every == 1 else self._judged_some(stored, chosen)
+                    whole = self.every == 1
+                    yield start, self._judged(stored, start) if whole else self._judged_some(stored, start, chosen)
             start += len(stored[0])
             if self.progress is not None:
                 self.progress((done + start / self.n_rows) / passes)
 
-    def _judged(self, stored: Sequence[Any]) -> Batch:
-        batch = tuple(dataset.judged(rows) for dataset, rows in zip(self.datasets, stored, strict=True))
-        return agreeing(batch) if len(batch) > 1 else batch
+    def _judged(self, stored: Sequence[Any], start: int) -> Batch:
+        batch = tuple(dataset.judged(rows, start) for dataset, rows in zip(self.datasets, stored, strict=True))
+        if len(batch) == 1:
+            return batch
+        with counted_from(start):
+            return agreeing(batch)
 
-    def _judged_some(self, stored: Sequence[Any], chosen: range) -> Batch:
+    def _judged_some(self, stored: Sequence[Any], start: int, chosen: range) -> Batch:
         places = np.arange(chosen.start, chosen.stop, chosen.step)
         try:
-            return self._judged([rows.take(places) for rows in stored])
+            return self._judged([rows.take(places) for rows in stored], start)
         except NoRowsError:
             raise
         except FileError:
-            self._judged(stored)  # what is wrong is said of a row of the table
+            self._judged(stored, start)  # what is wrong is said of a row of the table
             raise
 
     def notes(self, passes: int, measured: int) -> tuple[str, ...]:
