@@ -17,7 +17,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from truecal.core.extras import require
 from truecal.io import write_atomic
 from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
@@ -141,6 +140,10 @@ def as_json(result: Any) -> str:
 
 def _put(path: Path, text: str) -> None:
     write_atomic(path, text)
+    _wrote(path)
+
+
+def _wrote(path: Path) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
@@ -253,7 +256,13 @@ def run_calibration_test(
 @app.command("monitor")
 @with_options
 def run_monitor(
-    files: Files,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Prediction files of one model, in order; folders of them; FOLDER.parquet as one; FILE:logits.",
+            show_default=False,
+        ),
+    ],
     reading: Reading,
     state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
     reference: Annotated[
@@ -280,18 +289,22 @@ def run_monitor(
     files = expand(files, [*reading.files, reference, *outputs.values()])
     _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
     if plot is not None:
-        require("matplotlib", "plots")
+        watching.check_picture(plot)
     if reading.labels is not None and len(files) > 1:
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
     watched = watching.opened(state, reference, alpha, reading, _read)
-    notes = [watching.count(watched, file, reading, _read, replaced) for file in files]
-    result = watched.result()
+    counted = [watching.count(watched, file, reading, _read, replaced) for file in files]
+    new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
+    if len(files) > 1:
+        notes.append(f"{new} new rows in {len(files)} files")
+    result = replace(watched.result(), new=new)
     watched.save(state)
     render.monitoring(result, notes)
     if json is not None:
         _put(json, as_json(result))
     if plot is not None:
         watching.draw(watched, plot)
+        _wrote(plot)
     if result.alarm:
         raise typer.Exit(REJECTED)
 
