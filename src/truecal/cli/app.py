@@ -283,7 +283,9 @@ def run_monitor(
 
     - `truecal monitor predictions/ --state monitor.npz`
 
-    - `truecal monitor today.csv --state monitor.npz --reference accepted.csv --plot monitor.png || notify`
+    - `truecal monitor log.csv --state release.npz --reference accepted.csv` (the first run)
+
+    - `truecal monitor log.csv --state release.npz --plot release.png || notify` (for cron)
     """
     outputs = {"--state": state, "--json": json, "--plot": plot}
     files = expand(files, [*reading.files, reference, *outputs.values()])
