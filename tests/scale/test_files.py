@@ -206,5 +206,8 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     with pytest.raises(ValueError, match="'binary' cannot apply to multiclass predictions"):
         evaluate_dataset(open_dataset(tmp_path / "good.parquet"), errors=["binary"])
     no_labels = table(y, p).drop_columns(["label"])
-    with pytest.raises(FileError, match="expected labels in the table"):
+    with pytest.raises(FileError, match="expected labels in the table, it has none beside its predictions"):
         evaluate_dataset(open_dataset(written(tmp_path, no_labels, 1, "bare")))
+    renamed = table(y, p).rename_columns(["answer", *table(y, p).column_names[1:]])
+    with pytest.raises(FileError, match=r"labels .* columns not in use: 'answer': use --label-column answer$"):
+        evaluate_dataset(open_dataset(written(tmp_path, renamed, 1, "renamed")))

@@ -236,7 +236,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         if file_format(other) != form:
             raise failure(other, f"expected a file like {files[0]}, it is of another format")
     arrow = need("pyarrow.dataset", "cli", "tables")
-    with parsing(place, "tables of one form"):
+    with parsing(place, "tables of one form" if len(files) > 1 else f"{'an' if form == 'arrow' else 'a'} {form} file"):
         dataset = arrow.dataset(list(files), format=STREAMED[form])
         n_rows = int(dataset.count_rows())
         types = table_types(place, dataset.schema)

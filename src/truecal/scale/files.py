@@ -21,6 +21,7 @@ from ..evaluation.comparison import Comparison
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind
 from ..evaluation.model import Evaluation
 from ..io.agreement import check_same_samples, distinct_names
+from ..io.columns import choose_label
 from ..io.dataset import Dataset, left_out_files
 from ..io.failures import FileError, NoRowsError, counted_from, failure
 from ..io.predictions import Predictions
@@ -181,7 +182,8 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         assert read.confidence is not None
         return Inputs("top_label", read.correct, read.confidence, checked)
     if read.y_true is None:
-        raise failure(read.path, "expected labels in the table, found none: name their column with --label-column")
+        how = choose_label(read.unused) if read.unused else "with enough --memory, --labels takes a file of them"
+        raise failure(read.path, f"expected labels in the table, it has none beside its predictions; {how}")
     if read.one_number and read.y_true.ndim == 1:
         positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
         return Inputs("binary", read.y_true == 1, positive, checked)
