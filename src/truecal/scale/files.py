@@ -44,7 +44,9 @@ visibly, as sketches round them by as much."""
 MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
 
-SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
+SKETCHED_NOTE = (
+    "quantile bins have edges sketched from the predictions, anew in each run: equal in size to about .1% of the rows"
+)
 
 
 def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float = 0.95, **options: Any) -> Evaluation:
