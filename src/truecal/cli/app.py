@@ -17,7 +17,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from truecal.io import write_atomic
+from truecal.io import FileError, write_atomic
+from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable
 
@@ -28,6 +29,9 @@ from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
+PARTS = (
+    "each file of a folder or pattern is compared as a model; parts of one table are FOLDER.parquet, a folder so named"
+)
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
 
 app = typer.Typer(
@@ -180,10 +184,15 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
 
     - `truecal compare a.npz:logits b.npy:probs --labels y.csv --groups patient.csv`
     """
-    files = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
-    if len(files) < 2:
+    found = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
+    if len(found) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
-    _measure(files, reading, measuring, outputs, details)
+    try:
+        _measure(found, reading, measuring, outputs, details)
+    except FileError as error:
+        if len(found) == len(files) or not all(can_stream(split_kind(file)[0]) for file in found):
+            raise
+        raise FileError(f"{error}; {PARTS}") from error
 
 
 def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs: Outputs, details: bool) -> None:
