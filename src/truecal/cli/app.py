@@ -29,9 +29,7 @@ from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
-PARTS = (
-    "each file of a folder or pattern is compared as a model; parts of one table are FOLDER.parquet, a folder so named"
-)
+PARTS = "each file of a folder or pattern is compared as a model; a folder of parts must be called FOLDER.parquet"
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
 
 app = typer.Typer(
