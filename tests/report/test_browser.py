@@ -213,10 +213,16 @@ def test_diagrams_show_the_bins_of_the_chosen_model_and_class(browser, folder, v
 
 def test_without_bands_no_point_is_called_inside_and_no_band_is_spoken_of(browser, folder):
     seen = "document.getElementById('banded').offsetParent !== null"
-    inks = "[...document.querySelectorAll('#diagram-0 .mark-symbol path')].map(node => node.getAttribute('fill'))"
+    points = "[...document.querySelectorAll('#diagram-0 .mark-symbol path')]"
+    inks = f"{points}.map(node => node.getAttribute('fill'))"
     browser.open(folder / "page.html")
     assert browser.run(seen)
     of_bands = set(browser.run(inks))
+    assert len(of_bands) == 2
+    wide = (
+        "[...document.querySelectorAll('#diagram-0 .mark-symbol path')].map(node => node.getBoundingClientRect().width)"
+    )
+    assert max(browser.run(wide)) > 1.3 * min(browser.run(wide))  # points outside are seen at once
     browser.open(folder / "streamed.html")
     assert not browser.run(seen)
     assert "no band" in browser.run("document.getElementById('told-0').textContent")

@@ -29,8 +29,8 @@ STAGE = (
     "often each one came in the validation labels."
 )
 TINY = (
-    "That even the cheat is called not calibrated is no contradiction to its gap: rates counted on validation labels "
-    "are a fraction of a point off for every letter, too little for the gap and enough for a test of so many rows."
+    "Even the cheat is called not calibrated: rates counted on validation labels are a fraction of a point off, which "
+    "so many rows can show, and the gap says how little it is."
 )
 SMALL_GAP = 0.5  # points
 

@@ -141,7 +141,7 @@ def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
         y=y,
         color=alt.Color("where:N", **_scale(where, "#56b4e9", "#d55e00", "#8a8f98")),
         shape=alt.Shape("where:N", **_scale(where, "circle", "diamond", "circle")),
-        size=alt.Size("where:O", **_scale(where, 55, 150, 55)),
+        size=alt.condition("datum.where === 'outside'", alt.value(150), alt.value(55)),
         tooltip=_tooltip(
             {"predicted": "x_shown", "observed": "y_shown", "if calibrated": "band", "samples": "n", "band": "where"}
         ),
