@@ -116,7 +116,7 @@ def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatc
     p[[250, 350]] = [0.995, 0.004, 0.001]
     dataset = open_dataset(written(tmp_path, table(y, p)))
     stream = tc.stream("confidence", edges=[0.2, 0.5, 0.99])
-    with pytest.raises(FileError, match=r"the report 0.995 at row 250$"):
+    with pytest.raises(FileError, match=r"the prediction 0.995 at row 250$"):
         count_rows([stream], Run((dataset,)).counted(0, 1))
 
 

@@ -316,7 +316,7 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
         place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         value = sample.reports[tuple(place)]
-        raise ValueError(f"edges run from {low:g} to {high:g} and do not cover the report {value:g} at {where}")
+        raise ValueError(f"edges run from {low:g} to {high:g} and do not cover the prediction {value:g} at {where}")
 
 
 def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
