@@ -222,7 +222,7 @@ def test_a_refused_batch_leaves_no_trace_of_any_error(rng):
     before = stream.tally_of(stream.entry("classwise"))
     assert before.blocks is not None
     kept = before.blocks.residual.copy()
-    with pytest.raises(ValueError, match="do not cover the report"):
+    with pytest.raises(ValueError, match="do not cover the prediction"):
         stream.update([0, 1], [[0.2, 0.5, 0.3], [0.95, 0.05, 0.0]])
     after = stream.tally_of(stream.entry("classwise"))
     assert after.blocks is not None and stream.rows == len(good)

@@ -42,7 +42,16 @@ def test_a_week_of_files(truecal: Run, rng: np.random.Generator) -> None:
         expected = monitor.update(day["label"], day["prob"])
     assert said["n_samples"] == 900 and said["since"] == expected.since and said["since_time"] == "day2.csv"
     assert said["evalue"] == pytest.approx(expected.evalue, rel=1e-9)
-    assert truecal("monitor", "day0.csv", *STATE)[0] == 3  # an alarm stays
+    assert said["new"] == 300  # of this run
+    assert truecal("monitor", "day0.csv", *STATE, "--json", "now.json")[0] == 3  # an alarm stays
+    assert json.loads(Path("now.json").read_text())["new"] == 0
+
+
+def test_rows_of_all_files_are_said_together(truecal: Run, rng: np.random.Generator) -> None:
+    for i in range(3):
+        write(f"day{i}.csv", 20, rng)
+    out = truecal("monitor", ".", *STATE, "--json", "now.json")[1]
+    assert "60 new rows in 3 files" in out and json.loads(Path("now.json").read_text())["new"] == 60
 
 
 def test_a_file_that_grows_and_one_that_changes(truecal: Run, rng: np.random.Generator) -> None:
@@ -68,6 +77,8 @@ def test_nothing_is_kept_of_a_run_that_fails(truecal: Run, rng: np.random.Genera
     Path("bad.csv").write_text("label,prob\n1,1.7\n")
     code, _, err = truecal("monitor", "good.csv", "bad.csv", *STATE)
     assert code == 1 and "bad.csv" in err and not Path("state.npz").exists()
+    code, _, err = truecal("monitor", "good.csv", *STATE, "--plot", "picture.xyz")
+    assert code == 2 and "--plot" in err and ".png" in err and not Path("state.npz").exists()
 
 
 @pytest.mark.slow

@@ -317,7 +317,8 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
         place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         value = sample.reports[tuple(place)]
-        raise ValueError(f"edges run from {ends[0]:g} to {ends[-1]:g} and do not cover the report {value:g} at {where}")
+        span = f"edges run from {ends[0]:g} to {ends[-1]:g}"
+        raise ValueError(f"{span} and do not cover the prediction {value:g} at {where}")
 
 
 def covered(edges: Array) -> tuple[Array, Array]:

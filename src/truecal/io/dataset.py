@@ -110,8 +110,8 @@ class Dataset:
         """Checked predictions and weights of some rows after the other, at most `rows` at a time."""
         start = 0
         for batch in self.record_batches(rows):
-            with counted_from(start), suppress(NoRowsError):
-                yield self.judged(batch)
+            with suppress(NoRowsError):
+                yield self.judged(batch, start)
             start += len(batch)
 
     def record_batches(self, rows: int | None = None) -> Iterator[Any]:
@@ -189,14 +189,22 @@ class Dataset:
     def _is_parquet(self) -> bool:
         return FORMATS[split_suffix(self.files[0])[1]] == "parquet"
 
-    def judged(self, batch: Any) -> tuple[Predictions, Array | None]:
-        """Checked predictions and weights of a batch of rows as they are stored."""
-        source = _source(self.path, self._types, batch)
-        read = judge(self.name, self.request, extract(self.request, source, False), None)
-        if self.weight is None:
-            return read, None
-        weights = source.numbers((self.weight,), False)
-        return read, weights if read.rows is None else weights[read.rows]
+    def judged(self, batch: Any, start: int = 0) -> tuple[Predictions, Array | None]:
+        """Checked predictions and weights of a batch of rows as they are stored; the first is row `start`."""
+        with counted_from(start, self._in_file):
+            source = _source(self.path, self._types, batch)
+            read = judge(self.name, self.request, extract(self.request, source, False), None)
+            if self.weight is None:
+                return read, None
+            weights = source.numbers((self.weight,), False)
+            return read, weights if read.rows is None else weights[read.rows]
+
+    def _in_file(self, row: int) -> str:
+        """Where a row of a table in several files lies, for a message."""
+        if len(self.files) < 2 or self._is_part or not self._is_parquet:
+            return ""
+        i = bisect_right(self._file_ends, row)
+        return f" (row {row - (self._file_ends[i - 1] if i else 0)} of {path_text(self.files[i])})"
 
 
 def is_dataset(path: str | os.PathLike[str]) -> bool:
@@ -235,7 +243,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         if not is_arrow_file(file):
             raise failure(file, _STREAM)
     arrow = need("pyarrow.dataset", "cli", "tables")
-    with parsing(place, "tables of one form"):
+    with parsing(place, "tables of one form" if len(files) > 1 else f"{'an' if form == 'arrow' else 'a'} {form} file"):
         dataset = arrow.dataset(list(files), format=STREAMED[form])
         n_rows = int(dataset.count_rows())
         types = table_types(place, dataset.schema)
