@@ -196,6 +196,37 @@ def test_a_call_that_breaks_off_leaves_nothing_behind(monkeypatch, transfers):
             np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("calls_inside", [1, 2])
+@pytest.mark.parametrize("name", ["classwise", "classwise, equal width", "confidence"])
+def test_calls_in_and_out_of_inference_mode_take_turns(name, calls_inside, monkeypatch, transfers):
+    """torch refuses to write, outside inference mode, to an array that was made inside."""
+    monkeypatch.setattr(quick, "_spare", quick._Spare())
+    y, p = matrix(60, 4, ties=False)
+    call, wanted = METRICS[name], METRICS[name](y, p)
+    for inside in [True] * calls_inside + [False, True, False, False]:
+        with torch.inference_mode(inside):
+            np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_labels_in_a_column_of_a_table(name, transfers):
+    """One column of two: labels that do not lie one after the other, in a shape that is not the plain one."""
+    y, p = matrix(60, 4, ties=False)
+    table = torch.stack([y, (y + 1) % 4], 1)
+    np.testing.assert_allclose(METRICS[name](OnDevice(table[:, :1]), OnDevice(p)), METRICS[name](y, p), rtol=1e-9)
+
+
+@pytest.mark.parametrize("integer", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("name", METRICS)
+def test_columns_that_lie_more_than_32_bits_apart(name, integer, transfers):
+    """As in a large matrix that is transposed; most of the memory is never touched."""
+    apart = 2**30
+    y, p = matrix(40, 3, ties=True)
+    p = p.half()
+    far = torch.empty(2 * apart + len(p), dtype=torch.float16).as_strided(p.shape, (1, apart)).copy_(p)
+    np.testing.assert_allclose(METRICS[name](OnDevice(y.to(integer)), OnDevice(far)), METRICS[name](y, p), rtol=1e-9)
+
+
 def test_a_kernel_that_fails_leaves_torch_to_do_it(monkeypatch, transfers):
     def fails(*arguments, **options):
         raise fused.TritonError

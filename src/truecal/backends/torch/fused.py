@@ -70,7 +70,8 @@ def _check(
     for start in range(0, k, tile_columns):
         column = start + tl.arange(0, tile_columns)
         here = inside[:, None] & (column[None, :] < k)
-        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=here, other=0.0)
+        across = column.to(tl.int64) * column_stride  # beyond 32 bits in a large matrix that is transposed
+        u = tl.load(matrix + row[:, None] * row_stride + across[None, :], mask=here, other=0.0)
         u = u.to(work)
         total += u
         least = tl.minimum(least, u)
@@ -154,6 +155,7 @@ def _walk(
 ):
     tiles = tl.cdiv(k, tile_columns)  # neighbours read the same rows
     column = tl.program_id(0) % tiles * tile_columns + tl.arange(0, tile_columns)
+    across = column.to(tl.int64) * column_stride  # beyond 32 bits in a large matrix that is transposed
     begin = (tl.program_id(0) // tiles).to(tl.int64) * rows_each
     place = tl.arange(0, tile_rows)
     first = tl.load(upper)
@@ -163,7 +165,7 @@ def _walk(
     for offset in range(0, rows_each, tile_rows):
         row = begin + offset + place
         inside = (row[:, None] < n) & (column[None, :] < k)
-        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=inside, other=0.0)
+        u = tl.load(matrix + row[:, None] * row_stride + across[None, :], mask=inside, other=0.0)
         u = u.to(work)
         if checked:
             least, most = tl.minimum(least, u), tl.maximum(most, u)
@@ -197,7 +199,7 @@ def _walk(
             tl.store(numbers, 1.0, mask=tl.max((fine == 0).to(tl.int32), 0) > 0)
         if apart:
             here = (row < n) & fine
-            own = tl.load(matrix + row * row_stride + y * column_stride, mask=here, other=0.0).to(work)
+            own = tl.load(matrix + row * row_stride + y.to(tl.int64) * column_stride, mask=here, other=0.0).to(work)
             cell = _interval(own, upper, m, here, steps)
             one = tl.full((rows_each,), -1.0, tl.float64)
             tl.atomic_add(residual + y * m + cell, one, mask=here, sem="relaxed")

@@ -83,8 +83,9 @@ def raw_moments(
     if fused is None or sample.joint or sample.marks is None or sample.weights is not None or ties == "row":
         return None
     work = _Work(fused, ties == "together", norm == "l1", dispatch)
-    reports, marks = sample.reports, sample.marks
-    device: Any = reports.device
+    reports: Any = sample.reports
+    marks = sample.marks.contiguous()  # type: ignore[attr-defined]  # a tensor, which the kernels read in one go
+    device = reports.device
     if isinstance(rule, Quantile):
         return attempt(fused, device, lambda: work.moments(work.quantiles(reports, marks, rule)))
     if isinstance(rule, FixedRule) and sum(rule.counts or (1,)) * sample.views <= _MOST_CELLS:
@@ -197,7 +198,7 @@ class _Work:
             ordered = reports[:, tile].T.contiguous().sort(dim=1).values
             views, bins = len(ordered), len(cuts.upper)
             sizes = [self.fused.counts_size(views, len(cuts.ends), matrix=True), views * bins]
-            counts, out = _zeros(sizes, reports.device)
+            counts, out = _zeros(sum(sizes), reports.device).split_with_sizes(sizes)
             self._bins(ordered, reports, marks, tile.start, cuts, counts, out, 0)
             total = total + out.view(views, bins).sum(0)
         return total
@@ -280,17 +281,18 @@ def _taken(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
     size = sum(sizes)
     found, _spare.zeros = _spare.zeros, None  # a call that breaks off leaves none
     if found is None or found.shape[0] != size or found.device != device:
-        found, _spare.used = torch.zeros(size, dtype=torch.float64, device=device), None
+        found, _spare.used = _zeros(size, device), None
     _spare.before, _spare.used = _spare.used, found if size <= _MOST_SPARE else None
     return found.split_with_sizes(sizes)
 
 
 def _make_ready() -> None:
     """Zeros for a next call like the present one; before its numbers are read, which waits for them too."""
-    if _spare.used is not None:
-        _spare.zeros = torch.zeros_like(_spare.used) if _spare.before is None else _spare.before.zero_()
+    if (used := _spare.used) is not None:
+        _spare.zeros = _zeros(len(used), used.device) if _spare.before is None else _spare.before.zero_()
 
 
-def _zeros(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
-    """Arrays of zeros, side by side in one."""
-    return torch.zeros(sum(sizes), dtype=torch.float64, device=device).split_with_sizes(sizes)
+def _zeros(size: int, device: torch.device) -> Tensor:
+    """Zeros to add to; outside inference mode torch would not write to what was made inside."""
+    with torch.inference_mode(False):
+        return torch.zeros(size, dtype=torch.float64, device=device)
