@@ -227,6 +227,41 @@ def test_columns_that_lie_more_than_32_bits_apart(name, integer, transfers):
     np.testing.assert_allclose(METRICS[name](OnDevice(y.to(integer)), OnDevice(far)), METRICS[name](y, p), rtol=1e-9)
 
 
+class Launches(dict):
+    """A kernel whose grids are kept."""
+
+    def __init__(self, kernel, grids):
+        self.kernel, self.grids = kernel, grids
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return self.kernel[grid]
+
+
+def test_grids_have_one_dimension_and_bins_of_many_counts_a_few_views_at_a_time(monkeypatch, transfers):
+    """CUDA ends a second dimension at 65,535 programs; many counts have more bins than there are rows."""
+    grids: list[Any] = []
+    for kernel in ("_check", "_walk", "_finish", "_cells", "_count", "_bins"):
+        monkeypatch.setattr(fused, kernel, Launches(getattr(fused, kernel), grids))
+    y, p = matrix(20, 6, ties=True)
+    for call in METRICS.values():
+        call(OnDevice(y), OnDevice(p))
+    rule = tc.Quantile(tuple(range(1, 20)))
+    sample = backend.read(tc.Classwise(), y, p)
+    sizes, zeros = [], quick._zeros
+
+    def noted(size, device):
+        sizes.append(size)
+        return zeros(size, device)
+
+    monkeypatch.setattr(quick, "_zeros", noted)
+    found = backend.raw_moments(sample, rule, "average", "l2", Dispatch(device_numbers=190), fused)
+    assert max(sizes) <= 300  # the bins of one view, of which there are 190, and what is counted at its cuts
+    assert {len(grid) for grid in grids} == {1}
+    ours = [x.squared / 6 / 20**2 for x in found or ()]
+    np.testing.assert_allclose(ours, tc.classwise_error(y, p, n_bins=range(1, 20)), rtol=1e-9)
+
+
 def test_a_kernel_that_fails_leaves_torch_to_do_it(monkeypatch, transfers):
     def fails(*arguments, **options):
         raise fused.TritonError

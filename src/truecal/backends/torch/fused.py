@@ -455,8 +455,9 @@ def _bins(
     few: tl.constexpr,
     block: tl.constexpr,
 ):
-    view = tl.program_id(0).to(tl.int64)
-    j = tl.program_id(1) * block + tl.arange(0, block)
+    blocks = tl.cdiv(bins, block)
+    view = (tl.program_id(0) // blocks).to(tl.int64)
+    j = tl.program_id(0) % blocks * block + tl.arange(0, block)
     here = tl.load(upper + j, mask=j < bins, other=0)
     there = tl.load(lower + j, mask=j < bins, other=-1)
     totals = cut + 3 * (view * 0 + views) * cuts + view * cuts
@@ -527,7 +528,7 @@ def quantile_bins(
         counts, lanes = counts.view(lanes, 2, views, cuts + 1).sum(0).cumsum(2), 1
     block = 16 if few else 128
     constants = {"begin": begin, "together": together, "absolute": absolute, "few": few, "block": block}
-    grid = (views, triton.cdiv(bins, block))
+    grid = (views * triton.cdiv(bins, block),)  # a second dimension would end at 65,535
     _bins[grid](upper, lower, ends, cut, counts, out, bins, views, cuts, lanes=lanes, **constants)
 
 

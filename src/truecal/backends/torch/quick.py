@@ -194,9 +194,10 @@ class _Work:
     def _bins_of_views(self, reports: Tensor, marks: Tensor, cuts: _Cuts) -> Tensor:
         """The value of every bin, summed over the columns of reports."""
         total: Any = 0.0
-        for tile in tiles_of(len(reports), reports.shape[1], self.dispatch.device_numbers):
+        bins = len(cuts.upper)
+        for tile in tiles_of(max(len(reports), bins), reports.shape[1], self.dispatch.device_numbers):
             ordered = reports[:, tile].T.contiguous().sort(dim=1).values
-            views, bins = len(ordered), len(cuts.upper)
+            views = len(ordered)
             sizes = [self.fused.counts_size(views, len(cuts.ends), matrix=True), views * bins]
             counts, out = _zeros(sum(sizes), reports.device).split_with_sizes(sizes)
             self._bins(ordered, reports, marks, tile.start, cuts, counts, out, 0)
