@@ -137,6 +137,32 @@ def test_where_an_array_lies():
     assert not any(on_device(x) for x in ([1.0], np.ones(1), torch.ones(1), None, "text"))
 
 
+class Elsewhere:
+    """An array of another library, which hands its memory over through DLPack alone, as CuPy's do."""
+
+    def __init__(self, array):
+        self._array, self.strides = array, array.strides
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+    def copy(self):
+        return Elsewhere(self._array.copy())
+
+
+@pytest.mark.parametrize("turned", [np.s_[:], np.s_[::-1], np.s_[::2], np.s_[:, ::-1]], ids=str)
+def test_arrays_of_other_libraries(turned, monkeypatch):
+    monkeypatch.setattr("truecal.backends._CUDA", (1,))  # the CPU counts as a GPU
+    y, p = predictions(tc.ERRORS["classwise"], 60, ties=False)
+    p = np.asfortranarray(p)[turned]
+    for labels in (y[: len(p)], y[: len(p)].astype(np.uint16)):
+        found = tc.classwise_error(Elsewhere(labels[::-1]), Elsewhere(p))
+        assert found == pytest.approx(tc.classwise_error(labels[::-1], p), rel=1e-9)
+
+
 def test_public_functions_take_arrays_on_a_gpu():
     y, p = predictions(tc.ERRORS["classwise"], 200, ties=False)
     u, z, v = p[:, 0], (y == 0).astype(int), np.arange(200) / 7
