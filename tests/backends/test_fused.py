@@ -76,9 +76,12 @@ def test_raw_errors_are_numpys(name, rule, ties, norm):
     np.testing.assert_allclose(ours, np.atleast_1d(metric(y, p)), rtol=1e-9, atol=1e-15)
 
 
-def test_what_has_no_short_way():
+def test_what_has_no_short_way(monkeypatch):
     y, p = matrix(20, 3, ties=False)
     sample = backend.read(tc.Classwise(), y, p)
+    monkeypatch.setattr(quick, "_MOST_CELLS", 12)
+    for rule in (tc.EqualWidth(5), tc.EqualWidth((2, 3)), tc.Edges([0, 0.1, 0.2, 0.3, 0.4, 1])):
+        assert backend.raw_moments(sample, rule, "average", "l2", DISPATCH, fused) is None
     for rule, ties in ((tc.Exact(), "average"), (tc.TwoBin(), "average"), (tc.Quantile(3, ties="row"), "row")):
         assert backend.raw_moments(sample, rule, ties, "l2", DISPATCH, fused) is None
 
@@ -176,6 +179,17 @@ def test_calls_one_after_the_other_do_not_mix(transfers):
                 call(OnDevice(samples[0][0]), OnDevice(wrong))
             for _ in range(2):
                 np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), call(y, p), rtol=1e-9, err_msg=name)
+
+
+def test_only_small_arrays_stay_on_the_device(monkeypatch, transfers):
+    y, p = matrix(40, 3, ties=False)
+    kept = (quick._cuts, quick._intervals)
+    before = [cache.cache_info().currsize for cache in kept]
+    monkeypatch.setattr(quick, "_MOST_SPARE", 20)
+    for strategy in ("quantile", "uniform"):
+        found = tc.classwise_error(OnDevice(y), OnDevice(p), strategy=strategy, n_bins=30)
+        assert found == pytest.approx(tc.classwise_error(y, p, strategy=strategy, n_bins=30), rel=1e-9)
+    assert [cache.cache_info().currsize for cache in kept] == before
 
 
 def test_a_call_that_breaks_off_leaves_nothing_behind(monkeypatch, transfers):

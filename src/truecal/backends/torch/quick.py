@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...core.properties import Classwise, Confidence
-from ...core.rules import BinningRule, EqualWidth, FixedRule, Quantile, quantile_cuts
+from ...core.rules import BinningRule, Edges, EqualWidth, FixedRule, Quantile, quantile_cuts
 from ...core.sample import Sample
 from ...core.table import Moments, Totals
 from ...core.types import Array
@@ -61,7 +61,7 @@ def _measured(error: Any, rows: PlainRows, fused: Any) -> Found | None:
     work = _Work(fused, error.ties == "together", error.norm == "l1")
     if isinstance(rule, Quantile):
         found = work.quantiles(rows.reports, rows.labels, rule, rows, confidence=confidence)
-    elif sum(rule.counts) * views > _MOST_CELLS:
+    elif _cells(rule) * views > _MOST_CELLS:
         return None
     else:
         bounds = error.property.bounds
@@ -88,7 +88,7 @@ def raw_moments(
     device = reports.device
     if isinstance(rule, Quantile):
         return attempt(fused, device, lambda: work.moments(work.quantiles(reports, marks, rule)))
-    if isinstance(rule, FixedRule) and sum(rule.counts or (1,)) * sample.views <= _MOST_CELLS:
+    if isinstance(rule, FixedRule) and _cells(rule) * sample.views <= _MOST_CELLS:
         refuse_outside(sample, rule)
         return attempt(fused, device, lambda: work.moments(work.intervals(reports, marks, rule, sample.bounds)))
     return None
@@ -143,6 +143,16 @@ def _intervals(rule: FixedRule, bounds: Any, dtype: torch.dtype, device: torch.d
     return _Intervals(upper, low, high, first, _starts(first))
 
 
+def _cells(rule: FixedRule) -> int:
+    """How many intervals a view has at all counts together."""
+    return rule.n_cells if isinstance(rule, Edges) else sum(rule.counts or (1,))
+
+
+def _kept(make: Any, size: int, *about: Any) -> Any:
+    """What a function makes, which it keeps on the device for the next call unless it is large."""
+    return make(*about) if size <= _MOST_SPARE else make.__wrapped__(*about)
+
+
 def _starts(bins: Any) -> Array:
     return np.cumsum([0, *(len(each) for each in bins[:-1])])
 
@@ -176,7 +186,8 @@ class _Work:
     def quantiles(
         self, reports: Any, marks: Any, rule: Quantile, rows: PlainRows | None = None, *, confidence: bool = False
     ) -> _Read | None:
-        cuts = _cuts(len(marks), rule.counts or (), reports.device)
+        counts_asked = rule.counts or ()
+        cuts = _kept(_cuts, sum(counts_asked), len(marks), counts_asked, reports.device)
         one = confidence or reports.ndim == 1
         sizes = [self.fused.HEAD + _even(len(cuts.upper)), self.fused.counts_size(1, len(cuts.ends)) if one else 0]
         numbers, counts = _taken(sizes, reports.device)
@@ -220,7 +231,7 @@ class _Work:
         *,
         confidence: bool = False,
     ) -> _Read | None:
-        found = _intervals(rule, bounds, reports.dtype, reports.device)
+        found = _kept(_intervals, _cells(rule), rule, bounds, reports.dtype, reports.device)
         if confidence or reports.ndim == 1:
             return self._intervals_of_view(reports, marks, found, rows)
         (n, k), m, bins = reports.shape, len(found.upper), len(found.low)
