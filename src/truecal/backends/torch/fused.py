@@ -455,7 +455,7 @@ def _bins(
     few: tl.constexpr,
     block: tl.constexpr,
 ):
-    blocks = tl.cdiv(bins, block)
+    blocks = (bins + block - 1) // block
     view = (tl.program_id(0) // blocks).to(tl.int64)
     j = tl.program_id(0) % blocks * block + tl.arange(0, block)
     here = tl.load(upper + j, mask=j < bins, other=0)
