@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from truecal.core.extras import require
 from truecal.io import write_atomic
 from truecal.io.failures import need_extra, one_line, path_text
-from truecal.io.writing import check_writable
+from truecal.io.writing import check_writable, taking_turns
 
 from . import render, watching
 from .callables import find_metric, read_options
@@ -283,15 +283,16 @@ def run_monitor(
         require("matplotlib", "plots")
     if reading.labels is not None and len(files) > 1:
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
-    watched = watching.opened(state, reference, alpha, reading, _read)
-    notes = [watching.count(watched, file, reading, _read, replaced) for file in files]
-    result = watched.result()
-    watched.save(state)
+    with taking_turns(state):
+        watched = watching.opened(state, reference, alpha, reading, _read)
+        notes = [watching.count(watched, file, reading, _read, replaced) for file in files]
+        result = watched.result()
+        if plot is not None:
+            watching.draw(watched, plot)
+        if json is not None:
+            _put(json, as_json(result))
+        watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
     render.monitoring(result, notes)
-    if json is not None:
-        _put(json, as_json(result))
-    if plot is not None:
-        watching.draw(watched, plot)
     if result.alarm:
         raise typer.Exit(REJECTED)
 
