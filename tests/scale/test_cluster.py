@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -261,16 +262,39 @@ def test_a_partition_of_another_type_is_named():
             cluster.evaluate(da.from_array(y, chunks=75), mixed, n_bins=4, edges="uniform")
 
 
-def test_a_partition_that_kills_every_worker_is_named(monkeypatch):
-    y, p = world()
+@pytest.mark.parametrize(("deadly", "number"), [("truecal-count", 1), ("made_of", 3)])
+def test_a_partition_that_kills_every_worker_is_named(monkeypatch, deadly, number):
+    """Whether counting it is deadly or making it, from parts of other numbers: the second has parts 2 and 3."""
+    rows = frame(*world())
+
+    def made_of(i: int) -> Any:
+        return rows[150 * i : 150 * (i + 1)]
+
+    compute = cluster._Scheduler.compute
 
     def dies(self: Any, task: Any) -> Any:
-        leaf = next(key for key in task.__dask_graph__() if str(key).startswith("truecal-count") and key.endswith("-2"))
-        raise distributed.KilledWorker(leaf, SimpleNamespace(address="tcp://worker"), 3)
+        names = [str(key) for key in task.__dask_graph__()]
+        if not any(name.startswith("truecal") for name in names):
+            return compute(self, task)  # a few rows, to see what they are
+        which = next(name for name in names if deadly in name and re.search(rf"[-, ]{number}\)?$", name))
+        raise distributed.KilledWorker(which, SimpleNamespace(address="tcp://worker"), 3)
 
     monkeypatch.setattr(cluster._Scheduler, "compute", dies)
-    with pytest.raises(FileError, match=r"partition 2 of 4 \(rows 201 to 599\): every worker that was given it died"):
-        cluster.evaluate(*arrays(y, p), n_bins=4, edges="uniform")
+    table = dd.from_map(made_of, range(6), meta=rows[:0]).repartition(npartitions=3)
+    with pytest.raises(FileError, match=r"partition 1 of 3 \(of the DataFrame\): every worker that was given it died"):
+        cluster.evaluate(table, n_bins=4, edges="uniform")
+
+
+def test_a_failure_of_no_partition_is_passed_on(monkeypatch):
+    """As it was: an error that is its own cause keeps those busy for ever who look for the first one."""
+
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("no room for a table")
+
+    monkeypatch.setattr(cluster, "_merge", fails)
+    with pytest.raises(RuntimeError, match="no room for a table") as found:
+        cluster.evaluate(*arrays(*world()), n_bins=4, edges="uniform")
+    assert found.value.__cause__ is None
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path):

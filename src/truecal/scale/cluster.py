@@ -267,24 +267,27 @@ class _Scheduler:
             data = (step, part.start, *part.observed) if what == "observe" else part.counted
             named, shown_as = f"truecal-{what}-{run}-{i}", title(i, len(work.partitions), part.where)
             leaves.append((shown_as, task(of, shown_as, start, *data, dask_key_name=named)))
+        tree = _tree(leaves, dask.delayed(_merge, pure=False))
         try:
-            found: list[Stream] = self.compute(_tree(leaves, dask.delayed(_merge, pure=False)))
+            found: list[Stream] = self.compute(tree)
         except PartitionError as error:
             raise error.with_traceback(None) from None
         except Exception as error:  # what a reader or a worker's death raises is not known: the partition is named
-            raise self._named(error, work) from error
+            named = self._named(error, work, tree, leaves)
+            if named is error:
+                raise
+            raise named from error
         return found
 
-    def _named(self, error: Exception, work: Work) -> Exception:
+    def _named(self, error: Exception, work: Work, tree: Any, leaves: Sequence[tuple[str, Any]]) -> Exception:
         """The partition whose making failed before truecal saw it, or whose worker died again and again."""
-        titles = [title(i, len(work.partitions), part.where) for i, part in enumerate(work.partitions)]
         if type(error).__name__ == "KilledWorker":
-            number = str(getattr(error, "task", "")).rpartition("-")[2]
-            which = titles[int(number)] if number.isdecimal() and int(number) < len(titles) else "a partition"
+            needing = _dependents(tree.__dask_graph__(), getattr(error, "task", None))
+            which = next((title for title, leaf in leaves if leaf.key in needing), "a partition")
             return PartitionError(f"{which}: every worker that was given it died ({one_line(error, 200)})")
         nothing = require("dask", "scale").delayed(_nothing, pure=False)
         found = self._first_failure([nothing(*part.counted) for part in work.partitions])
-        return error if found is None else PartitionError(f"{titles[found[0]]}: {one_line(found[1], 600)}")
+        return error if found is None else PartitionError(f"{leaves[found[0]][0]}: {one_line(found[1], 600)}")
 
     def _first_failure(self, tasks: Sequence[Any]) -> tuple[int, BaseException] | None:
         """The first task that fails, and how."""
@@ -298,6 +301,18 @@ class _Scheduler:
             except Exception as error:  # whatever it was, it is the answer
                 return i, error
         return None
+
+
+def _dependents(graph: Mapping[Any, Any], task: Any) -> set[Any]:
+    """The keys of a task and of all that needs it; workers speak of keys as text."""
+    _, users = require("dask.core", "scale").get_deps(dict(graph))
+    found: set[Any] = set()
+    todo = [key for key in users if str(key) == str(task)]
+    while todo:
+        if (key := todo.pop()) not in found:
+            found.add(key)
+            todo += users[key]
+    return found
 
 
 def _tree(leaves: Sequence[tuple[str, Any]], merge: Any) -> Any:
