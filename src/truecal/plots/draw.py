@@ -279,10 +279,11 @@ def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
     draw(history.log_evalues, color="#000000", linewidth=2, label="all together")
     ax.axhline(height, color="#666666", linewidth=1, linestyle="--", label=f"alarm at {1 / monitor.alpha:.4g}")
     if now.since is not None:
-        ax.axvline(now.since, color="#666666", linewidth=1, linestyle=":")
+        reached = now.since + 1  # that many rows, the first being row 0
+        ax.axvline(reached, color="#666666", linewidth=1, linestyle=":")
         when = f"row {now.since}" if now.since_time is None else f"row {now.since}, {now.since_time}"
         ax.annotate(
-            _plain(when), (now.since, top), xytext=(3, -3), textcoords="offset points", va="top", fontsize="small"
+            _plain(when), (reached, top), xytext=(3, -3), textcoords="offset points", va="top", fontsize="small"
         )
     ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
     ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
