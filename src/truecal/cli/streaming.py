@@ -51,11 +51,11 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
     datasets = [open_table(file, reading, weights) for file in files]
     if not asked and WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets) <= limit:
         return None
-    _refuse_options(reading, measuring, datasets[0].path)
+    _refuse_options(reading, measuring, datasets[0].path, asked)
     return datasets
 
 
-def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
+def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Sequence[str]) -> None:
     """What needs all rows at once is refused before any work."""
     given = {
         "--labels": reading.labels,
@@ -65,11 +65,12 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
         "--weights FILE": measuring.weights if measuring.weights and file_of(measuring.weights) else None,
     }
     used = [option for option, value in given.items() if value is not None]
+    whole = f"without {' and '.join(asked)}" if asked else "with enough --memory"
     if used:
         raise failure(
             path,
             f"expected no {' and no '.join(used)}, the table is read in batches: labels and weights are columns of it; "
-            "with enough --memory it is read as a whole",
+            f"{whole} it is read as a whole",
         )
 
 

@@ -273,10 +273,10 @@ class _Scheduler:
         except PartitionError as error:
             raise error.with_traceback(None) from None
         except Exception as error:  # what a reader or a worker's death raises is not known: the partition is named
-            named = self._named(error, work, tree, leaves)
-            if named is error:
+            failure = self._named(error, work, tree, leaves)
+            if failure is error:
                 raise
-            raise named from error
+            raise failure from error
         return found
 
     def _named(self, error: Exception, work: Work, tree: Any, leaves: Sequence[tuple[str, Any]]) -> Exception:
