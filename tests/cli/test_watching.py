@@ -84,7 +84,8 @@ def test_a_picture_that_cannot_be_drawn_counts_nothing(truecal: Run, rng: np.ran
 def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
     """Two runs that read a state, count and write it would each lose the rows of the other: the second waits."""
     fcntl = pytest.importorskip("fcntl")
-    count, held = watching.count, []
+    count = watching.count
+    held: list[Any] = []
 
     def noted(*given: Any) -> str:
         place = os.open("state.npz" if held else ".", os.O_RDONLY)
