@@ -120,6 +120,18 @@ def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatc
         count_rows([stream], Run((dataset,)).counted(0, 1))
 
 
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_bad_weight_is_named_before_a_bad_row_that_follows(tmp_path, monkeypatch, lanes):
+    """Weights are looked at when a batch is counted, rows when it is read."""
+    monkeypatch.setattr(kernels, "THREADS", lanes)
+    y, p = world()
+    p[333, 1], weights = 3.0, np.ones(len(y))
+    weights[250] = -1.0
+    dataset = open_dataset(written(tmp_path, table(y, p, w=weights)), weight="w")
+    with pytest.raises(FileError, match=r"sample_weight.*counted from row 200\)"):
+        evaluate_dataset(dataset, one_pass=True)
+
+
 def test_quantile_bins_take_two_passes_and_are_those_of_memory(tmp_path):
     y, p = world(factor=1.4)
     shares: list[float] = []

@@ -104,12 +104,21 @@ def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], s
 
 
 def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
-    """The second pass, over frozen edges. Batches take turns in several lanes, which are counted side by side while
-    the next batch is read and checked; which lane a batch goes to does not depend on how fast they are."""
-    counted, lanes = 0, [streams]
+    """The second pass, over frozen edges; several batches side by side, where more than one thread may run."""
+    if kernels.THREADS > 1:
+        _count_in_lanes(streams, rows)
+        return
+    for start, batch in rows:
+        _count(streams, start, batch, streams[0].rows)
+
+
+def _count_in_lanes(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
+    """Batches take turns in several lanes, which are counted side by side while the next batch is read and checked;
+    which lane a batch goes to does not depend on how fast they are."""
+    counted, lanes = streams[0].rows, [streams]
     waiting: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(kernels.THREADS) as pool:
-        for i, (start, batch) in enumerate(rows):
+    with ThreadPoolExecutor(MOST_LANES) as pool:
+        for i, (start, batch) in enumerate(_after(waiting, rows)):
             if i == 1:
                 waiting.popleft().result()  # the first batch tells how much memory a lane takes
                 lanes += [[stream.without_rows() for stream in streams] for _ in range(_more_lanes(streams))]
@@ -122,6 +131,16 @@ def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> 
     for lane in lanes[1:]:
         for stream, more in zip(streams, lane, strict=True):
             stream.absorb(more)
+
+
+def _after(waiting: Iterable[Future[None]], rows: Iterable[tuple[int, Batch]]) -> Iterator[tuple[int, Batch]]:
+    """The rows; where some cannot be read, what is wrong with those before them, which are still counted, is said."""
+    try:
+        yield from rows
+    except FileError:
+        for earlier in waiting:
+            earlier.result()
+        raise
 
 
 def _more_lanes(streams: Sequence[Stream]) -> int:
