@@ -465,6 +465,8 @@ def main() -> None:
     parser.add_argument("--host", action="store_true", help="also print where the host's time goes")
     parser.add_argument("--shapes", action="store_true", help="also time the kernels with tiles of other shapes")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("torch finds no GPU here")
     y, p = softmax_sample(options.rows, options.classes)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, n={len(p):,} k={p.shape[1]:,} float32")
     print("kernels in Triton:", "used" if kernels.kernels_for(p) else "none", flush=True)

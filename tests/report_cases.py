@@ -8,6 +8,7 @@ import numpy as np
 
 import truecal as tc
 from truecal.evaluation.comparison import Comparison
+from truecal.scale.reading import compare_streams
 
 HOSTILE = (
     "<script>window.hit=1</script>.npz",
@@ -50,3 +51,15 @@ def hostile() -> Comparison:
     errors = ("classwise", "confidence", "confidence_l1")
     by = np.where(np.arange(n) % 2, HOSTILE[1], HOSTILE[0])
     return tc.compare(y, models, n_bins=(2, 10, 40), errors=errors, resamples=9, by=by)
+
+
+@cache
+def streamed() -> Comparison:
+    """Two models whose rows are gone: neither a test nor bands."""
+    rng = np.random.default_rng(9)
+    y = rng.integers(0, 4, 400)
+    streams = {}
+    for name, temperature in (("a", 1.0), ("b", 0.4)):
+        streams[name] = tc.stream(("classwise", "confidence", "confidence_l1"), n_bins=(5, 20), edges="uniform")
+        streams[name].update(y, probabilities(rng, y, 4, 1.5, temperature))
+    return compare_streams(streams, 0.95)

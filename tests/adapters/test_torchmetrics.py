@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from datetime import timedelta
@@ -124,6 +125,8 @@ def test_reset_clone_and_the_saved_state():
     metric = fed(CalibrationMetric(), data)
     value = metric.compute().item()
     other = CalibrationMetric()
+    assert not metric.state_dict()  # as of any metric of torchmetrics: a checkpoint holds no sums of its own epoch
+    metric.persistent(True)
     other.load_state_dict(metric.state_dict())
     assert metric.clone().compute().item() == value
     assert other._update_count == 0 and other._value(other.table) == value
@@ -175,6 +178,66 @@ def test_a_collection_shares_the_sums():
     assert found["error"].item() == fed(CalibrationMetric(scale="raw"), data).compute().item()
 
 
+OTHERS = [
+    {"edges": [0, 0.2, 0.9, 1]},
+    {"n_bins": 3, "ignore_index": 3},
+    {"n_bins": 3, "logits": True},
+    {"error": "classwise", "n_bins": 3, "num_classes": 4},
+    {"n_bins": 2},
+]
+
+
+@pytest.mark.parametrize("empty", [True, False], ids=["no rows", "rows that are alike to both"])
+@pytest.mark.parametrize("options", OTHERS, ids=str)
+def test_a_collection_keeps_other_sums_apart(options, empty):
+    """It compares the states after the first batch, which need not tell one metric from another."""
+    first = (torch.eye(4)[: 0 if empty else 2], torch.arange(0 if empty else 2))
+    data = [first, *batches()]
+    collection = MetricCollection({"one": CalibrationMetric(n_bins=3), "other": CalibrationMetric(**options)})
+    for p, y in data:
+        collection.update(p, y)
+    assert collection.compute()["other"].item() == fed(CalibrationMetric(**options), data).compute().item()
+
+
+@pytest.mark.parametrize("options", OTHERS, ids=str)
+def test_sums_of_another_metric_are_refused(options):
+    data = batches()
+    other = fed(CalibrationMetric(**options), data)
+    other.persistent(True)
+    loaded = CalibrationMetric(n_bins=3)
+    loaded.load_state_dict(other.state_dict())
+    with pytest.raises(ValueError, match="sums come from a metric with another"):
+        loaded.update(*data[0])
+    with pytest.raises(ValueError, match="sums come from a metric with another"):
+        _ = loaded.table
+    loaded.reset()
+    assert fed(loaded, data).compute().item() == fed(CalibrationMetric(n_bins=3), data).compute().item()
+
+
+def test_states_merge():
+    data = batches()
+    one, other = fed(CalibrationMetric(), data[:1]), fed(CalibrationMetric(), data[1:])
+    one.merge_state(other)
+    assert one.compute().item() == pytest.approx(fed(CalibrationMetric(), data).compute().item(), rel=1e-12)
+    one.merge_state(fed(CalibrationMetric(edges=torch.linspace(0, 1, 16) ** 2), data))
+    with pytest.raises(ValueError, match="sums come from a metric with another"):
+        _ = one.table
+
+
+def test_a_pickled_metric_goes_on():
+    data = batches()
+    metric = pickle.loads(pickle.dumps(fed(CalibrationMetric(), data[:2])))
+    assert fed(metric, data[2:]).compute().item() == fed(CalibrationMetric(), data).compute().item()
+
+
+def test_edges_of_each_class():
+    data = batches()
+    edges = [[0, 0.1 * j + 0.1, 0.9, 1] for j in range(4)]
+    metric = fed(CalibrationMetric("classwise", num_classes=4, edges=edges), data)
+    expected = tc.classwise_error(*whole(data), strategy=tc.Edges(edges), scale="score")
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_table_reads_like_any_other():
     data = batches()
     table = fed(CalibrationMetric(n_bins=6), data).table
@@ -198,6 +261,9 @@ def test_it_is_drawn():
         ({"error": tc.CalibrationError(tc.Confidence(), tc.EqualWidth(3)), "n_bins": 4}, "cannot apply"),
         ({"error": "full"}, "confidence, classwise or binary"),
         ({"error": "classwise"}, "num_classes is needed"),
+        ({"error": "binary", "num_classes": 2}, "num_classes cannot apply"),
+        ({"num_classes": 0}, "num_classes must be at least 1"),
+        ({"error": "classwise", "num_classes": 3, "edges": [[0, 0.5, 1]] * 2}, "edges are of 2 views, expected 3"),
         ({"n_bins": 3, "edges": [0, 1]}, "not both"),
         ({"error": "confidence_l1", "scale": "score"}, "cannot apply to norm='l1'"),
         ({"scale": "best"}, "scale must be one of"),
@@ -208,9 +274,10 @@ def test_options_that_cannot_apply(options, words):
         CalibrationMetric(**options)
 
 
-def test_another_number_of_classes():
+@pytest.mark.parametrize("name", ["classwise", "confidence"])
+def test_another_number_of_classes(name):
     with pytest.raises(ValueError, match="preds have 4 classes and num_classes is 3"):
-        CalibrationMetric("classwise", num_classes=3).update(*batches()[0])
+        CalibrationMetric(name, num_classes=3).update(*batches()[0])
 
 
 @pytest.mark.parametrize(

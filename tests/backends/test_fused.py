@@ -76,9 +76,12 @@ def test_raw_errors_are_numpys(name, rule, ties, norm):
     np.testing.assert_allclose(ours, np.atleast_1d(metric(y, p)), rtol=1e-9, atol=1e-15)
 
 
-def test_what_has_no_short_way():
+def test_what_has_no_short_way(monkeypatch):
     y, p = matrix(20, 3, ties=False)
     sample = backend.read(tc.Classwise(), y, p)
+    monkeypatch.setattr(quick, "_MOST_CELLS", 12)
+    for rule in (tc.EqualWidth(5), tc.EqualWidth((2, 3)), tc.Edges([0, 0.1, 0.2, 0.3, 0.4, 1])):
+        assert backend.raw_moments(sample, rule, "average", "l2", DISPATCH, fused) is None
     for rule, ties in ((tc.Exact(), "average"), (tc.TwoBin(), "average"), (tc.Quantile(3, ties="row"), "row")):
         assert backend.raw_moments(sample, rule, ties, "l2", DISPATCH, fused) is None
 
@@ -178,6 +181,17 @@ def test_calls_one_after_the_other_do_not_mix(transfers):
                 np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), call(y, p), rtol=1e-9, err_msg=name)
 
 
+def test_only_small_arrays_stay_on_the_device(monkeypatch, transfers):
+    y, p = matrix(40, 3, ties=False)
+    kept = (quick._cuts, quick._intervals)
+    before = [cache.cache_info().currsize for cache in kept]
+    monkeypatch.setattr(quick, "_MOST_SPARE", 20)
+    for strategy in ("quantile", "uniform"):
+        found = tc.classwise_error(OnDevice(y), OnDevice(p), strategy=strategy, n_bins=30)
+        assert found == pytest.approx(tc.classwise_error(y, p, strategy=strategy, n_bins=30), rel=1e-9)
+    assert [cache.cache_info().currsize for cache in kept] == before
+
+
 def test_a_call_that_breaks_off_leaves_nothing_behind(monkeypatch, transfers):
     """Its sums are in an array that another call would have taken for zeros."""
     y, p = matrix(60, 4, ties=False)
@@ -194,6 +208,72 @@ def test_a_call_that_breaks_off_leaves_nothing_behind(monkeypatch, transfers):
                     call(OnDevice(y), OnDevice(p))
         for _ in range(3):
             np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("calls_inside", [1, 2])
+@pytest.mark.parametrize("name", ["classwise", "classwise, equal width", "confidence"])
+def test_calls_in_and_out_of_inference_mode_take_turns(name, calls_inside, monkeypatch, transfers):
+    """torch refuses to write, outside inference mode, to an array that was made inside."""
+    monkeypatch.setattr(quick, "_spare", quick._Spare())
+    y, p = matrix(60, 4, ties=False)
+    call, wanted = METRICS[name], METRICS[name](y, p)
+    for inside in [True] * calls_inside + [False, True, False, False]:
+        with torch.inference_mode(inside):
+            np.testing.assert_allclose(call(OnDevice(y), OnDevice(p)), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_labels_in_a_column_of_a_table(name, transfers):
+    """One column of two: labels that do not lie one after the other, in a shape that is not the plain one."""
+    y, p = matrix(60, 4, ties=False)
+    table = torch.stack([y, (y + 1) % 4], 1)
+    np.testing.assert_allclose(METRICS[name](OnDevice(table[:, :1]), OnDevice(p)), METRICS[name](y, p), rtol=1e-9)
+
+
+@pytest.mark.parametrize("integer", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("name", METRICS)
+def test_columns_that_lie_more_than_32_bits_apart(name, integer, transfers):
+    """As in a large matrix that is transposed; most of the memory is never touched."""
+    apart = 2**30
+    y, p = matrix(40, 3, ties=True)
+    p = p.half()
+    far = torch.empty(2 * apart + len(p), dtype=torch.float16).as_strided(p.shape, (1, apart)).copy_(p)
+    np.testing.assert_allclose(METRICS[name](OnDevice(y.to(integer)), OnDevice(far)), METRICS[name](y, p), rtol=1e-9)
+
+
+class Launches(dict):
+    """A kernel whose grids are kept."""
+
+    def __init__(self, kernel, grids):
+        self.kernel, self.grids = kernel, grids
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return self.kernel[grid]
+
+
+def test_grids_have_one_dimension_and_bins_of_many_counts_a_few_views_at_a_time(monkeypatch, transfers):
+    """CUDA ends a second dimension at 65,535 programs; many counts have more bins than there are rows."""
+    grids: list[Any] = []
+    for kernel in ("_check", "_walk", "_finish", "_cells", "_count", "_bins"):
+        monkeypatch.setattr(fused, kernel, Launches(getattr(fused, kernel), grids))
+    y, p = matrix(20, 6, ties=True)
+    for call in METRICS.values():
+        call(OnDevice(y), OnDevice(p))
+    rule = tc.Quantile(tuple(range(1, 20)))
+    sample = backend.read(tc.Classwise(), y, p)
+    sizes, zeros = [], quick._zeros
+
+    def noted(size, device):
+        sizes.append(size)
+        return zeros(size, device)
+
+    monkeypatch.setattr(quick, "_zeros", noted)
+    found = backend.raw_moments(sample, rule, "average", "l2", Dispatch(device_numbers=190), fused)
+    assert max(sizes) <= 300  # the bins of one view, of which there are 190, and what is counted at its cuts
+    assert {len(grid) for grid in grids} == {1}
+    ours = [x.squared / 6 / 20**2 for x in found or ()]
+    np.testing.assert_allclose(ours, tc.classwise_error(y, p, n_bins=range(1, 20)), rtol=1e-9)
 
 
 def test_a_kernel_that_fails_leaves_torch_to_do_it(monkeypatch, transfers):

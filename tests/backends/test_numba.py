@@ -194,6 +194,24 @@ def test_threads_share_the_classes_of_a_batch(rng, monkeypatch):
         np.testing.assert_allclose(mine.blocks.sums, theirs.blocks.sums, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["tied", "generic", "crowded", "tiny"])
+def test_many_classes_with_edges_of_their_own(rng, kind):
+    """Their tables are smaller, so that more edges share a bucket: memory goes with the bins."""
+    n, k, m = 300, 70, 15
+    u = reports(rng, kind, n * (k - 1)).clip(0, 1).reshape(n, k - 1)
+    p = np.column_stack([u, np.ones(n)])
+    p /= p.sum(axis=1, keepdims=True)
+    y = rng.integers(0, k, n)
+    inner = np.sort(rng.permuted(p, axis=0)[: m - 1], axis=0).T
+    edges = np.column_stack([np.zeros(k), inner, np.ones(k)])
+    fast, plain = (streamed(y, p, tc.Edges(edges), [100], rows) for rows in (1 << 60, 0))
+    mine, theirs = (stream.tally_of(stream.entries[0]) for stream in (fast, plain))
+    np.testing.assert_array_equal(mine.table.count, theirs.table.count)
+    np.testing.assert_allclose(mine.whole().residual, theirs.whole().residual, rtol=1e-12, atol=1e-13)
+    tables = compiled_backend().interval_tables(edges)
+    assert tables.starts.nbytes < 2**8 * edges.size
+
+
 def test_a_refused_batch_leaves_no_trace_of_any_error(rng):
     """The last of several edges does not cover it; the first have not counted it."""
     p = rng.dirichlet([1, 1, 1], 50)
@@ -204,7 +222,7 @@ def test_a_refused_batch_leaves_no_trace_of_any_error(rng):
     before = stream.tally_of(stream.entry("classwise"))
     assert before.blocks is not None
     kept = before.blocks.residual.copy()
-    with pytest.raises(ValueError, match="do not cover the report"):
+    with pytest.raises(ValueError, match="do not cover the prediction"):
         stream.update([0, 1], [[0.2, 0.5, 0.3], [0.95, 0.05, 0.0]])
     after = stream.tally_of(stream.entry("classwise"))
     assert after.blocks is not None and stream.rows == len(good)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from truecal.inference.forms import ClassForms, ScalarForms
 from worlds import bounded, is_multiclass, variants
 
 tc: Any = truecal
+torch_tables = importlib.import_module("truecal.backends.torch.tables")  # a function has its name in the package
 VARIANTS = [(name, bounded(metric)) for name, metric in variants()]
 
 
@@ -135,6 +137,32 @@ def test_where_an_array_lies():
     assert not any(on_device(x) for x in ([1.0], np.ones(1), torch.ones(1), None, "text"))
 
 
+class Elsewhere:
+    """An array of another library, which hands its memory over through DLPack alone, as CuPy's do."""
+
+    def __init__(self, array):
+        self._array, self.strides = array, array.strides
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+    def copy(self):
+        return Elsewhere(self._array.copy())
+
+
+@pytest.mark.parametrize("turned", [np.s_[:], np.s_[::-1], np.s_[::2], np.s_[:, ::-1]], ids=str)
+def test_arrays_of_other_libraries(turned, monkeypatch):
+    monkeypatch.setattr("truecal.backends._CUDA", (1,))  # the CPU counts as a GPU
+    y, p = predictions(tc.ERRORS["classwise"], 60, ties=False)
+    p = np.asfortranarray(p)[turned]
+    for labels in (y[: len(p)], y[: len(p)].astype(np.uint16)):
+        found = tc.classwise_error(Elsewhere(labels[::-1]), Elsewhere(p))
+        assert found == pytest.approx(tc.classwise_error(labels[::-1], p), rel=1e-9)
+
+
 def test_public_functions_take_arrays_on_a_gpu():
     y, p = predictions(tc.ERRORS["classwise"], 200, ties=False)
     u, z, v = p[:, 0], (y == 0).astype(int), np.arange(200) / 7
@@ -197,6 +225,7 @@ def changed(place, value):
         ([0, -1, 1], GOOD, None),
         ([0.0, 0.5, 1.0], GOOD, None),
         ([True, False, True], GOOD, None),
+        ([0j, 1j, 1j], GOOD, None),
         ([0, 1], GOOD, None),
         ([0, 1, 2], GOOD[:, 0], None),
         ([0, 1, 1], GOOD[:, :1], None),
@@ -234,6 +263,32 @@ def test_bad_numbers_are_refused_in_the_words_of_the_cpu(function, y, u, options
     with pytest.raises(ValueError, match=r"row|two classes|top class|size") as there:
         getattr(tc, function)(OnDevice(y), OnDevice(u), **options)
     assert str(there.value) == str(here.value)
+
+
+def test_what_is_no_array_is_refused_in_the_words_of_the_cpu():
+    for function in (tc.binary_error, tc.top_label_error, tc.linear_error):
+        with pytest.raises(TypeError, match="must be an array, got None") as here:
+            function(None, [0.1, 0.2])
+        with pytest.raises(TypeError, match="must be an array, got None") as there:
+            function(None, OnDevice([0.1, 0.2]))
+        assert str(there.value) == str(here.value)
+
+
+def test_many_counts_have_a_few_views_at_a_time(monkeypatch):
+    """Their bins may be more than the rows, and fill the memory as well."""
+    y, p = predictions(tc.ERRORS["classwise"], 30, ties=True)
+    counts, wide = tuple(range(1, 30)), []
+    tables = torch_tables.quantile_tables
+
+    def noted(build, tile):
+        wide.append(tile.stop - tile.start)
+        return tables(build, tile)
+
+    monkeypatch.setattr(torch_tables, "quantile_tables", noted)
+    metric = tc.CalibrationError(tc.Classwise(), tc.Quantile(counts))
+    found = metric.of(on_tensors(metric, y, p), Dispatch(device_numbers=2 * sum(counts)))
+    assert wide == [2, 2]
+    np.testing.assert_allclose(found, tc.classwise_error(y, p, n_bins=counts), rtol=1e-9)
 
 
 def test_labels_by_name_and_soft_labels():

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import reference_baselines as reference
 import truecal
+from on_device import OnDevice
 from truecal.baselines import BASELINES
 from truecal.baselines.classical import MOST_CURVE_POINTS, local_quadratic
 from truecal.baselines.smooth import NARROWEST, lipschitz_sup
@@ -225,3 +227,22 @@ def test_kumar_et_al_by_hand():
     y = np.array([1, 0, 0, 0, 1, 1, 1, 1, 0])
     own = replace(BASELINES["debiased_squared"], property=tc.Binary())
     assert own.with_options(strategy="exact", n_bins=None)(y, u) == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("name", BASELINES)
+def test_predictions_on_a_gpu_are_measured_or_moved(name, weighted, monkeypatch):
+    """What numpy would read by itself from a tensor on the CPU it cannot read from a GPU."""
+    baseline, rng = BASELINES[name], np.random.default_rng(3)
+    y, p = classes(rng, 40, tied=True)
+    w = rng.random(40) if weighted and baseline.weighted else None
+    if baseline.property.kind in ("binary", "top_label"):
+        y, p = (y == 0).astype(int), p[:, 0]
+    expected = baseline(y, p, sample_weight=w)
+
+    def refused(*arguments, **options):
+        raise TypeError("numpy read a tensor")
+
+    monkeypatch.setattr(torch.Tensor, "__array__", refused)
+    there = None if w is None else OnDevice(w)
+    assert baseline(OnDevice(y), OnDevice(p), sample_weight=there) == pytest.approx(expected, rel=1e-9, abs=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -18,10 +19,16 @@ def test_a_budget_decides(folder: Path, truecal: Run):
     assert code == 0 and "read in batches" not in whole
     code, out, _ = truecal("evaluate", "sharp.parquet", "--memory", "1KB", "--json", "out.json")
     assert code == 0 and "read in batches: 1 file, two passes" in out and "need the rows" in out
+    enough = re.search(r"with --memory (\d+MB) it is read as a whole", out)
+    assert enough and "read in batches" not in truecal("evaluate", "sharp.parquet", "--memory", enough[1], *FAST)[1]
     found = json.loads((folder / "out.json").read_text())
     assert found["test"] is None and found["n_samples"] == 300 and found["gaps"]["confidence"]["high"] > 0
     code, out, _ = truecal("evaluate", "sharp.parquet", "--one-pass", "--bins", "4")
-    assert code == 0 and "one pass" in out
+    assert code == 0 and "one pass" in out and "as a whole" not in out
+    pd.read_parquet("sharp.parquet").to_csv("sharp.csv", index=False)
+    code, _, err = truecal("evaluate", "sharp.csv", "--memory", "1KB", *FAST)
+    assert code == 2 and "--memory" in err and "sharp.csv" in err and "parquet" in err
+    assert truecal("evaluate", "sharp.csv", "--memory", "1GB", *FAST)[0] == 0
 
 
 def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch):
@@ -42,6 +49,10 @@ def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.Monke
         assert code == 0 and "300 samples, 4 classes" in out and "read in batches" in out
     code, out, _ = truecal("compare", "parts.parquet", "parts.parquet", "--bins", "5", "--csv", "rows.csv", *small)
     assert code == 0 and "2 models, 300 samples" in out and (folder / "rows.csv").read_text().count("\n") == 7
+    (folder / "parts.parquet").rename("parts")
+    code, _, err = truecal("compare", "parts", "sharp.parquet", *small)
+    assert code == 1 and "each file of a folder or pattern is compared as a model" in err and "FOLDER.parquet" in err
+    (folder / "parts").rename("parts.parquet")
     assert truecal("test", "parts.parquet", "--resamples", "19")[0] in (0, 3)
     monkeypatch.setattr("truecal.cli.streaming.available_memory", lambda: 1000)
     code, _, err = truecal("test", "parts.parquet")

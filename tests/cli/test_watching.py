@@ -45,7 +45,16 @@ def test_a_week_of_files(truecal: Run, rng: np.random.Generator) -> None:
         expected = monitor.update(day["label"], day["prob"])
     assert said["n_samples"] == 900 and said["since"] == expected.since and said["since_time"] == "day2.csv"
     assert said["evalue"] == pytest.approx(expected.evalue, rel=1e-9)
-    assert truecal("monitor", "day0.csv", *STATE)[0] == 3  # an alarm stays
+    assert said["new"] == 300  # of this run
+    assert truecal("monitor", "day0.csv", *STATE, "--json", "now.json")[0] == 3  # an alarm stays
+    assert json.loads(Path("now.json").read_text())["new"] == 0
+
+
+def test_rows_of_all_files_are_said_together(truecal: Run, rng: np.random.Generator) -> None:
+    for i in range(3):
+        write(f"day{i}.csv", 20, rng)
+    out = truecal("monitor", ".", *STATE, "--json", "now.json")[1]
+    assert "60 new rows in 3 files" in out and json.loads(Path("now.json").read_text())["new"] == 60
 
 
 def test_a_file_that_grows_and_one_that_changes(truecal: Run, rng: np.random.Generator) -> None:
@@ -71,13 +80,21 @@ def test_nothing_is_kept_of_a_run_that_fails(truecal: Run, rng: np.random.Genera
     Path("bad.csv").write_text("label,prob\n1,1.7\n")
     code, _, err = truecal("monitor", "good.csv", "bad.csv", *STATE)
     assert code == 1 and "bad.csv" in err and not Path("state.npz").exists()
+    code, _, err = truecal("monitor", "good.csv", *STATE, "--plot", "picture.xyz")
+    assert code == 2 and "--plot" in err and ".png" in err and not Path("state.npz").exists()
 
 
-def test_a_picture_that_cannot_be_drawn_counts_nothing(truecal: Run, rng: np.random.Generator) -> None:
-    """Exit code 1 says that nothing was counted, and never hides an alarm from the next run."""
+def test_a_picture_that_cannot_be_drawn_counts_nothing(truecal: Run, rng, monkeypatch) -> None:
+    """Exit code 1 says that nothing was counted, and hides no alarm from the next run."""
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
     write("day.csv", 300, rng, 3.0)
-    code, out, err = truecal("monitor", "day.csv", *STATE, "--plot", "day.xyz")
-    assert code == 1 and "xyz" in err and "Monitor" not in out and not Path("state.npz").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(watching, "draw", full)
+        code, out, err = truecal("monitor", "day.csv", *STATE, "--plot", "day.png")
+    assert code == 1 and "no space left" in err and "Monitor" not in out and not Path("state.npz").exists()
     assert truecal("monitor", "day.csv", *STATE)[0] == 3
 
 

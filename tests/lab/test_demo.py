@@ -82,6 +82,18 @@ def test_the_story_claims_nothing_that_the_run_does_not_show():
     assert demo.story(result) == demo.STAGE  # ECE saw through this one
 
 
+@pytest.mark.slow
+def test_a_cheat_that_is_rejected_for_next_to_nothing_is_explained():
+    rng = np.random.default_rng(0)
+    chances = rng.choice([0.005, 0.9], 30_000, p=[0.95, 0.05])
+    y = rng.random(30_000) < chances
+    for off, explained in ((0.004, True), (0.008, False)):
+        models = {"sharp": np.where(chances > 0.5, 0.99, 0.02), demo.CHEAT: np.full(len(y), y.mean() + off)}
+        result = tc.compare(y, models, n_bins=(2, 5), errors=["binary", "binary_l1"], resamples=99)
+        assert demo.story(result).startswith(f"{demo.STAGE} ECE's winner is the cheat.")
+        assert (demo.TINY in demo.story(result)) == explained
+
+
 def test_the_cheat_looks_at_validation_labels_alone(few_rows):
     p = demo.base_rates(few_rows)
     assert p.shape == (len(few_rows.test), 3) and (p == p[0]).all()

@@ -171,8 +171,33 @@ def test_evidence_has_reached_the_alarm_at_its_line(ax):
     assert found.since is not None and at == rows[np.argmax(values >= np.log10(2))] == found.since + 1
 
 
+def test_when_the_alarm_came_is_written_beside_the_lines(ax):
+    watched = monitor()
+    watched.update([0, 1] * 50, [0.9, 0.1] * 50, time="Thursday")
+    plots.evidence(watched, ax=ax)
+    (words,) = (text for text in ax.texts if "Thursday" in text.get_text())
+    ax.figure.canvas.draw()
+    assert words.get_window_extent().y0 >= ax.bbox.y1
+
+
 def test_evidence_without_bounds_has_a_place(ax):
     watched = monitor()
     watched.update([1, 0, 1], [0.5, 1.0, 0.5])
     plots.evidence(watched, ax=ax)
     assert all(np.isfinite(line.get_ydata()).all() for line in ax.get_lines())
+
+
+def test_bin_counts_that_lie_close_have_labels_that_do_not_touch(ax):
+    y, p = [0, 1, 1, 0] * 50, [0.2, 0.9, 0.6, 0.1] * 50
+    found = compare(y, {"a": p, "b": p}, n_bins=(5, 13, 15, 16, 150), errors=["binary"], resamples=9)
+    plots.error_against_bins(found, "binary", by="score", ax=ax)
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert [label.get_text().strip() for label in ax.get_xticklabels()] == ["5", "13", "15", "16", "150"]
+    inked = [
+        (box.x0, box.x1, box.y0, box.y0 + box.height / (1 + label.get_text().count("\n")))
+        for box, label in zip(boxes, ax.get_xticklabels(), strict=True)
+    ]
+    for i, a in enumerate(inked):
+        for b in inked[:i]:
+            assert a[0] > b[1] or b[0] > a[1] or a[2] > b[3] or b[2] > a[3]

@@ -37,12 +37,13 @@ def browser():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The pages: a comparison, hostile names, and an evaluation."""
+    """The pages: a comparison, hostile names, an evaluation, and a comparison of streams."""
     found = tmp_path_factory.mktemp("pages")
     write_report(cases.flipping(), found / "page.html")
     write_report(cases.hostile(), found / "hostile.html", title=cases.HOSTILE[1], classes=cases.HOSTILE[:5])
     y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
     write_report(tc.evaluate(y, p, n_bins=(2, 5), resamples=19), found / "one.html")
+    write_report(cases.streamed(), found / "streamed.html")
     return found
 
 
@@ -210,7 +211,34 @@ def test_diagrams_show_the_bins_of_the_chosen_model_and_class(browser, folder, v
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize(("name", "charts"), [("page", 8), ("hostile", 8), ("one", 3)])
+def test_without_bands_no_point_is_called_inside_and_no_band_is_spoken_of(browser, folder):
+    seen = "document.getElementById('banded').offsetParent !== null"
+    points = "[...document.querySelectorAll('#diagram-0 .mark-symbol path')]"
+    inks = f"{points}.map(node => node.getAttribute('fill'))"
+    browser.open(folder / "page.html")
+    assert browser.run(seen)
+    of_bands = set(browser.run(inks))
+    assert len(of_bands) == 2
+    wide = (
+        "[...document.querySelectorAll('#diagram-0 .mark-symbol path')].map(node => node.getBoundingClientRect().width)"
+    )
+    assert max(browser.run(wide)) > 1.3 * min(browser.run(wide))  # points outside are seen at once
+    browser.open(folder / "streamed.html")
+    assert not browser.run(seen)
+    assert "no band" in browser.run("document.getElementById('told-0').textContent")
+    found = set(browser.run(inks))
+    assert len(found) == 1 and not of_bands & found
+
+
+def test_ranks_of_two_models_are_one_and_two(browser, folder):
+    browser.open(folder / "streamed.html")
+    for side in ("left", "right"):
+        axes = f"[...document.querySelectorAll('#bump-{side} .role-axis-label')]"
+        labels = browser.run(f"{axes}.map(axis => [...axis.children].map(node => node.textContent).filter(Boolean))")
+        assert ["1", "2"] in labels
+
+
+@pytest.mark.parametrize(("name", "charts"), [("page", 8), ("hostile", 8), ("one", 3), ("streamed", 6)])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_every_chart_is_drawn_and_nothing_is_wider_than_the_screen(browser, folder, name, charts, width):
     browser.open(folder / f"{name}.html", width=width)
@@ -234,6 +262,12 @@ def test_tables_fold_on_a_phone_so_that_nothing_is_cut(browser, folder, name):
     assert wide == []
     heads = browser.run("[...document.querySelectorAll('table thead')].map(node => getComputedStyle(node).display)")
     assert heads and set(heads) == {"none"}
+
+
+@pytest.mark.parametrize("width", [780, 1000, 1200])
+def test_the_leaderboard_is_whole_on_every_width(browser, folder, width):
+    browser.open(folder / "page.html", width=width)
+    assert browser.run("(node => node.scrollWidth <= node.clientWidth)(document.querySelector('.scroll'))")
 
 
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])

@@ -193,6 +193,7 @@ def test_what_is_not_rejected_is_no_pass():
     assert "✓ not rejected" not in text and "which is no proof" in Page(text).text
     few = render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise"], resamples=9))
     assert cells(few, "calibrated?") == ["untested"]
+    assert "which is no proof" not in Page(few).text and "Untested: no verdict" in Page(few).text
 
 
 def test_one_bin_count_promises_no_control():

@@ -102,7 +102,7 @@ def test_refused_in_words():
         (lambda: tc.Edges([[0, 0.5, 0.4, 1]]), "must not decrease"),
         (lambda: tc.Edges(np.zeros((1, 2, 3))), "finite increasing"),
         (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES[:2]))(y, p), "edges are of 2 views"),
-        (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES / 2))(y, p), "do not cover the report"),
+        (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES / 2))(y, p), "do not cover the prediction"),
         (lambda: tc.CalibrationError(tc.Full(), tc.ArgmaxEdges(EDGES[:2]))(y, p), "edges are of 2 classes"),
         (lambda: tc.ArgmaxEdges([0, 1]), "one row per class"),
         (lambda: tc.CalibrationError(tc.Binary(), tc.OnGrid(tc.TwoBin()), "l1"), "norm='l1' cannot apply"),

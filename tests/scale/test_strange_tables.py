@@ -130,8 +130,26 @@ def test_weights_are_refused_with_their_file_and_row(tmp_path):
     y, p = world()
     w = np.where(np.arange(600) == 333, -1.0, 1.0)
     folder = written(tmp_path / "preds", (300,), label=y, w=w, **probabilities(p, range(3)))
-    with pytest.raises(FileError, match=r"preds: .*negative, got -1 at row 33 \(rows are counted from row 300\)"):
+    with pytest.raises(FileError, match=r"preds: .*negative, got -1 at row 333$"):
         value(folder, weight="w")
+
+
+def test_a_bad_row_is_named_by_its_number_in_the_table_and_in_its_file(tmp_path):
+    y, p = world()
+    p[555, 2] = np.nan
+    columns = {"label": y, **probabilities(p, range(3))}
+    folder = written(tmp_path / "row 7", (200, 400), **columns)
+    with pytest.raises(FileError, match=r"row 7: expected a value at row 555,.* \(row 155 of .*part-2.parquet\)$"):
+        value(folder)
+    single = written(tmp_path / "single", (), **columns) / "part-0.parquet"
+    with pytest.raises(FileError, match=r"part-0.parquet: expected a value at row 555,.*\(--drop-incomplete\)$"):
+        list(open_dataset(single).batches())
+    p[555] = p[554]
+    same = written(tmp_path / "same", (), label=y, **probabilities(p, range(3)))
+    y[511] = (y[511] + 1) % 3
+    other = written(tmp_path / "other", (), label=y, **probabilities(p, range(3)))
+    with pytest.raises(FileError, match=r"other: expected the labels of .*same, at row 511 it has"):
+        compare_datasets([open_dataset(same), open_dataset(other)])
 
 
 @pytest.mark.parametrize("name", tc.ERRORS)
@@ -156,3 +174,13 @@ def test_every_error_is_streamed_or_refused_in_words(name):
     assert stream.result().row(name).value == pytest.approx(in_memory, rel=1e-12)
     with pytest.raises(ValueError, match="cannot merge streams"):
         stream.merge(tc.stream(name, blocks=8))
+
+
+def test_an_arrow_stream_is_refused_by_its_name(tmp_path):
+    """pyarrow's datasets know Arrow files alone, and would say that it is no such file."""
+    y, p = world()
+    whole = pa.table({"label": NAMES[y], **probabilities(p)})
+    with pa.OSFile(str(tmp_path / "data-0.arrow"), "wb") as file, pa.ipc.new_stream(file, whole.schema) as writer:
+        writer.write_table(whole)
+    with pytest.raises(FileError, match=r"data-0\.arrow: expected an Arrow file, it is an Arrow stream"):
+        open_dataset(tmp_path)

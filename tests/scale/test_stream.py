@@ -222,7 +222,7 @@ def test_refusals_in_words():
         (lambda: tc.stream("confidence", edges="uniform").observe(p), "known already"),
         (lambda: tc.stream("confidence", edges="uniform").result(), "no rows yet"),
         (lambda: observed("confidence", p).table("classwise"), "not measured here"),
-        (lambda: tc.stream("binary", edges=[0.2, 0.5, 1]).update([0], [0.1]), "do not cover the report"),
+        (lambda: tc.stream("binary", edges=[0.2, 0.5, 1]).update([0], [0.1]), "do not cover the prediction"),
     ):
         with pytest.raises(ValueError, match=words):
             make()

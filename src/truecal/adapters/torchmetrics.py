@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, final
@@ -37,7 +38,7 @@ class CalibrationMetric(Metric):
 
     Predictions are probabilities, (N, C, ...) or, for "binary", of any shape; with logits=True their softmax, or
     sigmoid, is taken. Nothing is guessed from values. Rows with target ignore_index do not count. Sums are in float64
-    whatever the model's precision.
+    whatever the model's precision; sums of other cells, or of rows that were read in another way, are refused.
 
     >>> import torch
     >>> from truecal.adapters.torchmetrics import CalibrationMetric
@@ -56,6 +57,7 @@ class CalibrationMetric(Metric):
     cells: Tensor
     totals: Tensor
     largest: Tensor
+    origin: Tensor
 
     def __init__(
         self,
@@ -73,21 +75,24 @@ class CalibrationMetric(Metric):
         self.error = _over_fixed_cells(get_error(error), n_bins, edges, named=isinstance(error, str))
         self.scale = _scale(scale, self.error)
         self.logits, self.ignore_index = bool(logits), ignore_index
-        views = _views(self.error, num_classes)
+        self.num_classes = _num_classes(self.error, num_classes)
+        views = (self.num_classes or 1) if isinstance(self.error.property, Classwise) else 1
         self._empty = BinTable.empty(self.error.property, self.error.binning, views=views, dtype="float32")
         shape = (len(_CELLS), *self._empty.count.shape)
-        self.add_state("cells", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum", persistent=True)
-        self.add_state("totals", torch.zeros(len(_TOTALS), dtype=torch.float64), dist_reduce_fx="sum", persistent=True)
-        self.add_state("largest", torch.zeros((), dtype=torch.float64), dist_reduce_fx="max", persistent=True)
+        self.add_state("cells", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("totals", torch.zeros(len(_TOTALS), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("largest", torch.zeros((), dtype=torch.float64), dist_reduce_fx="max")
+        # a collection lets metrics whose states were once equal share them for good: those of other rows must differ
+        about = (self.error.property, self.error.binning, views, self.logits, self.ignore_index)
+        self.add_state("origin", _digest(about), dist_reduce_fx="max")
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Add a batch: predictions, then labels, as torchmetrics has it; a batch of no rows adds nothing."""
         p, y, w = self._rows(preds, target, sample_weight)
         if len(p) == 0:
             return
+        self._refuse_other_sums()
         (table,) = self.error.tables(y, p, sample_weight=w)
-        if table.views != self._empty.views:
-            raise ValueError(f"preds have {table.views} classes and num_classes is {self._empty.views}")
         totals = {name: getattr(table.totals, name) for name in _TOTALS} | {"residual_sq": table.loss_total}
         about: dict[str, Any] = {"dtype": torch.float64, "device": self.cells.device}
         self.cells = self.cells + torch.stack([torch.as_tensor(getattr(table, name), **about) for name in _CELLS])
@@ -101,6 +106,8 @@ class CalibrationMetric(Metric):
         binary = isinstance(self.error.property, Binary)
         if not binary and preds.ndim < 2:
             raise ValueError(f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; of one event, use 'binary'")
+        if self.num_classes is not None and preds.shape[1] != self.num_classes:
+            raise ValueError(f"preds have {preds.shape[1]} classes and num_classes is {self.num_classes}")
         places = preds.shape if binary else preds.shape[:1] + preds.shape[2:]
         _one_for_each(target, places, "target")
         p, y = preds.detach(), target.reshape(-1)
@@ -117,9 +124,17 @@ class CalibrationMetric(Metric):
         kept = y != self.ignore_index
         return p[kept], y[kept], None if w is None else w[kept]
 
+    def _refuse_other_sums(self) -> None:
+        if not torch.equal(self.origin.cpu(), self._defaults["origin"].cpu()):  # type: ignore[union-attr]  # no list
+            raise ValueError(
+                "the sums come from a metric with another error, other cells, num_classes, logits or ignore_index: "
+                "a state can be loaded, merged and added up over processes by a metric with the same options alone"
+            )
+
     @property
     def table(self) -> BinTable:
         """The table of everything seen so far, for reliability diagrams and other numbers."""
+        self._refuse_other_sums()
         count, outcome, residual, residual_sq, weight_sq = self.cells.cpu().numpy()
         names = dict(zip(_TOTALS, self.totals.tolist(), strict=True))
         totals = Totals(**names | {"rows": round(names["rows"]), "largest": float(self.largest)})
@@ -193,9 +208,19 @@ def _scale(scale: Scale | None, error: CalibrationError) -> Scale:
     return scale
 
 
-def _views(error: CalibrationError, num_classes: int | None) -> int:
-    if not isinstance(error.property, Classwise):
-        return 1
+def _num_classes(error: CalibrationError, num_classes: int | None) -> int | None:
     if num_classes is None:
-        raise ValueError("num_classes is needed for a classwise error: every process must know the size of its sums")
+        if isinstance(error.property, Classwise):
+            raise ValueError(
+                "num_classes is needed for a classwise error: every process must know the size of its sums"
+            )
+        return None
+    if isinstance(error.property, Binary):
+        raise ValueError("num_classes cannot apply: 'binary' takes one probability of one event")
     return check_positive_int(num_classes, "num_classes")
+
+
+def _digest(about: Any) -> Tensor:
+    """A few whole numbers that are others for anything else."""
+    found = hashlib.blake2b(repr(about).encode(), digest_size=16).digest()
+    return torch.tensor(list(found), dtype=torch.float64)

@@ -8,8 +8,7 @@ exact, and buckets are fine near both ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -474,7 +473,7 @@ def add_blocks(
     columns: Array,
     labels: Array,
     first: int,
-    edges: Array,
+    tables: IntervalTables,
     start: int,
     views: slice,
     residual: Array,
@@ -483,10 +482,13 @@ def add_blocks(
     """Sums over fixed intervals of some of the views in `columns` (V, n), of which row v is marked where the label is
     first + v; row i belongs to block start + i.
 
-    `edges` is (1, m + 1), or has a row for each of those views. Returns their count, outcome, residual and residual²,
-    (4, views, m); adds residuals to those of each block, `residual` (B, V, m), and residual² to `loss` (B,).
+    `tables` are those of one row of edges, or of a row for each view of `columns`. Returns count, outcome, residual and
+    residual² of the chosen views, (4, views, m); adds residuals to those of each block, `residual` (B, V, m), and
+    residual² to `loss` (B,).
     """
-    starts, upper, base, shift = _interval_tables(edges.tobytes(), edges.dtype.str, len(edges))
+    starts, upper, base, shift = tables
+    if len(upper) > 1:
+        starts, upper = starts[views], upper[views]
     whole = np.zeros((4, views.stop - views.start, residual.shape[2]))
     bits = columns.view(f"i{columns.itemsize}")
     labels = np.ascontiguousarray(labels, dtype=np.int32)
@@ -495,16 +497,26 @@ def add_blocks(
     return whole
 
 
-@lru_cache(maxsize=64)
-def _interval_tables(edges: bytes, dtype: str, views: int) -> tuple[Array, Array, int, int]:
+class IntervalTables(NamedTuple):
     """Per view the first interval of each bucket of an `IntervalLookup`, and the upper ends of intervals."""
-    several = np.frombuffer(edges, dtype=dtype).reshape(views, -1)
-    lookups = [IntervalLookup(row) for row in several]
-    starts = np.stack([np.append(lookup.first, several.shape[1] - 2) for lookup in lookups]).astype(np.uint32)
-    starts[:, 0] = 0  # whatever lies below
-    upper = several[:, 1:].copy()
+
+    starts: Array
+    upper: Array
+    base: int
+    shift: int
+
+
+def interval_tables(edges: Array) -> IntervalTables:
+    """The tables of some edges, (1, m + 1) or a row for each view."""
+    views = len(edges)
+    lookup = IntervalLookup(edges[0], views)
+    starts = np.empty((views, len(lookup.first) + 1), dtype=np.uint32)
+    for own, row in zip(starts, edges, strict=True):
+        own[:-1] = IntervalLookup(row, views).first
+    starts[:, 0], starts[:, -1] = 0, edges.shape[1] - 2  # whatever lies below, and above
+    upper = edges[:, 1:].copy()
     upper[:, -1] = np.inf
-    return starts, upper, lookups[0].base, lookups[0].shift
+    return IntervalTables(starts, upper, lookup.base, lookup.shift)
 
 
 @_entry

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -442,6 +441,7 @@ def interval_index(values: Array, edges: Array) -> Array:
 
 
 _OCTAVES, _STEPS = 32, 9  # buckets reach down to 2^-32, with 2^9 of them between a power of two and the next
+_FEW_VIEWS = 64  # more views than this have tables of their own in a size that follows their bins
 
 
 class IntervalLookup:
@@ -449,15 +449,17 @@ class IntervalLookup:
 
     Non-negative floats order like their bits, so the leading bits of a value are its bucket, and the table has the
     first interval of each bucket. Where one edge lies in a bucket, a comparison decides; where several do, a search.
+    Where it is one of many `views`, each with edges of its own, its table takes about 100 bytes a bin.
     """
 
-    def __init__(self, edges: Array) -> None:
+    def __init__(self, edges: Array, views: int = 1) -> None:
         self._edges = edges
         size = edges.dtype.itemsize
         self._bits = np.dtype(f"i{size}")
         one = int(np.ones(1, dtype=edges.dtype).view(self._bits)[0])
-        self.shift = np.finfo(edges.dtype).nmant - _STEPS
-        self.base = (one >> self.shift) - (_OCTAVES << _STEPS)
+        steps = _STEPS if views <= _FEW_VIEWS else min(_STEPS, len(edges).bit_length() - 1)
+        self.shift = np.finfo(edges.dtype).nmant - steps
+        self.base = (one >> self.shift) - (_OCTAVES << steps)
         """The leading bits of the first bucket."""
         low = (np.arange(self.base, (one >> self.shift) + 2, dtype=self._bits) << self.shift).view(edges.dtype)
         low[0] = 0.0
@@ -478,16 +480,6 @@ class IntervalLookup:
             rows = np.flatnonzero(self._crowded.take(bucket))
             cell[rows] = interval_index(values[rows], self._edges)
         return cell
-
-
-def interval_lookup(edges: Array) -> IntervalLookup:
-    """The lookup of some edges, made once."""
-    return _lookup(edges.tobytes(), edges.dtype.str)
-
-
-@lru_cache(maxsize=2048)
-def _lookup(edges: bytes, dtype: str) -> IntervalLookup:
-    return IntervalLookup(np.frombuffer(edges, dtype=dtype))
 
 
 def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:

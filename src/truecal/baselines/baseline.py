@@ -107,6 +107,7 @@ def of_each_view(formula: Callable[..., float]) -> Measure:
 
     @wraps(formula)
     def measure(sample: Sample, **options: Any) -> float:
+        sample = sample.on_host()
         w = sample.row_weights
         counted = w > 0
         values = [

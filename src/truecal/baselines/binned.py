@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import top_class
+from ..backends import is_tensor, top_class_and_value
 from ..core.data import as_array, check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise, Confidence, Outcomes
@@ -65,6 +65,7 @@ def thresholded(sample: Sample, *, n_bins: Any, threshold: Any) -> float:
     if not isinstance(threshold, (int, float)) or not 0 <= threshold < 1:
         raise ValueError(f"threshold must be a number from 0 to below 1, got {shown(threshold)}")
     total = 0.0
+    sample = sample.on_host()
     for j in range(sample.views):
         u = sample.view(j).astype(np.float64)
         kept = u > threshold
@@ -100,7 +101,9 @@ def debiased(sample: Sample, *, n_bins: Any, strategy: Any) -> float:
 def within_top_class(sample: Sample, *, n_bins: Any, strategy: Any) -> float:
     """The ECE of the rows of each predicted class, weighted by their share."""
     assert sample.distributions is not None  # of Confidence, which alone is taken
-    top = top_class(sample.distributions)
+    top = top_class_and_value(sample.distributions)[0]
+    if is_tensor(top):
+        top, sample = top.cpu().numpy(), sample.on_host()
     parts = [sample.take(top == r) for r in np.unique(top)]
     counted = [part for part in parts if part.total_weight > 0]
     errors = [part.total_weight * absolute(part, n_bins=n_bins, strategy=strategy) for part in counted]

@@ -158,6 +158,7 @@ def corp(sample: Sample) -> float:
     """The squared error less that of the isotonic regression of outcomes on predictions, averaged over classes."""
     from ..inference.refinement import squared_errors
 
+    sample = sample.on_host()
     errors = [squared_errors(sample, j) for j in range(sample.views)]
     return float(np.mean([own - isotonic for own, isotonic, _ in errors]))
 

@@ -51,6 +51,7 @@ def decision_loss(u: Array, y: Array, w: Array) -> float:
 
 def decision_calibration(sample: Sample, *, losses: Any) -> float:
     """Σ_a |Σ_{i: action a} w_i ⟨ℓ_a, p_i − e_{y_i}⟩| / Σw, each row taking the action its prediction says is best."""
+    sample = sample.on_host()
     p = sample.reports.astype(np.float64)
     matrix = _actions(losses, sample.views, "losses", default=1 - np.eye(sample.views))
     action = (p @ matrix.T).argmin(axis=1)
@@ -60,6 +61,7 @@ def decision_calibration(sample: Sample, *, losses: Any) -> float:
 
 def projected_smooth(sample: Sample, *, directions: Any) -> float:
     """max over directions a of the smooth calibration error of ⟨a, p⟩ as a prediction of ⟨a, e_y⟩."""
+    sample = sample.on_host()
     matrix = _actions(directions, sample.views, "directions", default=np.eye(sample.views))
     p, residual = sample.reports.astype(np.float64), -sample.residuals(slice(None)).T
     sups = [lipschitz_sup(*sums_by_value(_along(p, a), residual @ a)) for a in matrix]

@@ -34,6 +34,7 @@ def skce(sample: Sample, *, bandwidth: Any, unbiased: Any) -> float:
     unbiased = check_flag(unbiased, "unbiased")
     if sample.rows > MOST_ROWS:
         raise ValueError(f"the kernel error visits every pair of rows: at most {MOST_ROWS:,} rows, got {sample.rows:,}")
+    sample = sample.on_host()
     p = sample.reports.astype(np.float64)
     residual, scale = sample.residuals(slice(None)).T, _bandwidth(bandwidth, p)
     total = 0.0

@@ -17,8 +17,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from truecal.core.extras import require
-from truecal.io import write_atomic
+from truecal.io import FileError, write_atomic
+from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.writing import check_writable, taking_turns
 
@@ -29,6 +29,7 @@ from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
+PARTS = "each file of a folder or pattern is compared as a model; a folder of parts must be called FOLDER.parquet"
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
 
 app = typer.Typer(
@@ -141,6 +142,10 @@ def as_json(result: Any) -> str:
 
 def _put(path: Path, text: str) -> None:
     write_atomic(path, text)
+    _wrote(path)
+
+
+def _wrote(path: Path) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
@@ -177,10 +182,15 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
 
     - `truecal compare a.npz:logits b.npy:probs --labels y.csv --groups patient.csv`
     """
-    files = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
-    if len(files) < 2:
+    found = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
+    if len(found) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
-    _measure(files, reading, measuring, outputs, details)
+    try:
+        _measure(found, reading, measuring, outputs, details)
+    except FileError as error:
+        if len(found) == len(files) or not all(can_stream(split_kind(file)[0]) for file in found):
+            raise
+        raise FileError(f"{error}; {PARTS}") from error
 
 
 def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs: Outputs, details: bool) -> None:
@@ -253,7 +263,13 @@ def run_calibration_test(
 @app.command("monitor")
 @with_options
 def run_monitor(
-    files: Files,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Prediction files of one model, in order; folders of them; FOLDER.parquet as one; FILE:logits.",
+            show_default=False,
+        ),
+    ],
     reading: Reading,
     state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
     reference: Annotated[
@@ -274,21 +290,27 @@ def run_monitor(
 
     - `truecal monitor predictions/ --state monitor.npz`
 
-    - `truecal monitor today.csv --state monitor.npz --reference accepted.csv --plot monitor.png || notify`
+    - `truecal monitor log.csv --state release.npz --reference accepted.csv` (the first run)
+
+    - `truecal monitor log.csv --state release.npz --plot release.png || notify` (for cron)
     """
     outputs = {"--state": state, "--json": json, "--plot": plot}
     files = expand(files, [*reading.files, reference, *outputs.values()])
     _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
     if plot is not None:
-        require("matplotlib", "plots")
+        watching.check_picture(plot)
     if reading.labels is not None and len(files) > 1:
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
     with taking_turns(state):
         watched = watching.opened(state, reference, alpha, reading, _read)
-        notes = [watching.count(watched, file, reading, _read, replaced) for file in files]
-        result = watched.result()
+        counted = [watching.count(watched, file, reading, _read, replaced) for file in files]
+        new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
+        if len(files) > 1:
+            notes.append(f"{new} new rows in {len(files)} files")
+        result = replace(watched.result(), new=new)
         if plot is not None:
             watching.draw(watched, plot)
+            _wrote(plot)
         if json is not None:
             _put(json, as_json(result))
         watched.save(state)  # the last thing that can fail: a run that fails has counted nothing

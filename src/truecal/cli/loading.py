@@ -26,9 +26,9 @@ from truecal.io import (
     read_predictions,
 )
 from truecal.io.agreement import names_classes
-from truecal.io.columns import suggest_label
+from truecal.io.columns import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
-from truecal.io.failures import failure, listing, path_text
+from truecal.io.failures import failure, path_text
 from truecal.io.predictions import Floats
 from truecal.io.reading import is_known
 
@@ -208,9 +208,8 @@ def _labels(read: Sequence[Predictions]) -> Any:
 def _no_labels(predictions: Predictions) -> FileError:
     if not predictions.unused:
         return failure(predictions.path, "expected labels, the file has none: give them with --labels")
-    found = f"found none; columns not in use: {listing(predictions.unused)}"
-    how = f"use --label-column {suggest_label(predictions.unused)}, or give them with --labels"
-    return failure(predictions.path, f"expected labels, {found}: {how}")
+    how = f"{choose_label(predictions.unused)}, or give them with --labels"
+    return failure(predictions.path, f"expected labels, found none; {how}")
 
 
 def _model(predictions: Predictions, one_number: bool) -> Any:

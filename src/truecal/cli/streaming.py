@@ -43,16 +43,32 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
     if not all(map(can_stream, places)):
         if asked:
             raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=asked[0])
+        _refuse_large(places, limit, measuring)
         return None
     several = any(map(is_dataset, places))
     if not asked and not several and WORK * sum(path.stat().st_size for path in places if path.is_file()) < limit:
         return None  # typed tables are packed, but hardly to less than a quarter
     weights = measuring.weights if measuring.weights and file_of(measuring.weights) is None else None
     datasets = [open_table(file, reading, weights) for file in files]
-    if not asked and WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets) <= limit:
+    if not asked and _needed(datasets) <= limit:
         return None
     _refuse_options(reading, measuring, datasets[0].path, asked)
     return datasets
+
+
+def _needed(datasets: Sequence[Dataset]) -> int:
+    """Bytes that the tables take when they are read as a whole and measured."""
+    return WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
+
+
+def _refuse_large(places: Sequence[Path], limit: int, measuring: Measuring) -> None:
+    """A budget that was asked for and cannot be kept is refused: other formats are read as a whole."""
+    large = [path for path in places if not can_stream(path) and path.is_file() and path.stat().st_size > limit]
+    if measuring.memory is not None and large:
+        raise typer.BadParameter(
+            f"{large[0]} alone is larger, and only parquet and arrow tables can be read in batches",
+            param_hint="--memory",
+        )
 
 
 def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Sequence[str]) -> None:
@@ -79,7 +95,7 @@ def refuse_test(file: Path, reading: Reading) -> None:
     path, _ = split_kind(file)
     if is_dataset(path):
         table = open_table(file, reading)
-        if WORK * table.n_rows * table.row_bytes > budget(None):
+        if _needed([table]) > budget(None):
             words = (
                 f"expected rows that fit in memory, there are {table.n_rows}: the test draws labels for each of them"
             )
@@ -100,7 +116,17 @@ def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: 
                 return cluster.evaluate(datasets[0], client=client, **options)
             return cluster.compare(datasets, client=client, **options)
         options |= {"one_pass": measuring.one_pass, "progress": progress}
-        return files.evaluate_dataset(datasets[0], **options) if one else files.compare_datasets(datasets, **options)
+        found = files.evaluate_dataset(datasets[0], **options) if one else files.compare_datasets(datasets, **options)
+        return found if measuring.one_pass else found.with_notes(_how_to_test(datasets))
+
+
+def _how_to_test(datasets: Sequence[Dataset]) -> list[str]:
+    """The budget under which the tables would be read as a whole, where there is so much memory."""
+    needed = _needed(datasets)
+    if needed > available_memory():
+        return []
+    them = "it is" if len(datasets) == 1 else "they are"
+    return [f"with --memory {-(-needed // 10**6)}MB {them} read as a whole, with the calibration test"]
 
 
 @contextmanager

@@ -56,8 +56,8 @@ def _pair(loaded: Loaded) -> tuple[object, object]:
     return None, (top.y, top.reports)
 
 
-def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool) -> str:
-    """Count the rows of a file that have not been counted; what was done, in words."""
+def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool) -> tuple[int, str]:
+    """Count the rows of a file that have not been counted; how many, and what was done in words."""
     path, _ = split_kind(file)
     classes, rows, batches = _rows(watched, file, reading, read)
     if watched.columns is not None and classes is not None and watched.columns != classes:
@@ -83,7 +83,7 @@ def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced
     said = [f"{seen.rows - before} new rows"]
     said += [f"{before} counted before"] * bool(before)
     said += [f"{rows - seen.rows} without a prediction dropped"] * (rows > seen.rows)
-    return f"{path_text(path)}: {', '.join(said)}"
+    return seen.rows - before, f"{path_text(path)}: {', '.join(said)}"
 
 
 def _rows(
@@ -144,6 +144,16 @@ def _new_rows(batches: Iterator[Inputs], seen: _Seen, before: int, digest: str) 
             yield fresh
     if seen.rows < before:
         raise _ChangedError
+
+
+def check_picture(path: Path) -> None:
+    """Before any row is counted: a picture can have that form."""
+    known = require("matplotlib.backend_bases", "plots").FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise typer.BadParameter(
+            f"expected a name that ends in one of {', '.join(f'.{form}' for form in known)}, got {path.name!r}",
+            param_hint="--plot",
+        )
 
 
 def draw(watched: Monitor, path: Path) -> None:

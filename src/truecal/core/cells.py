@@ -21,7 +21,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .data import row_blocks, working_dtype
+from .data import rounding_slack, row_blocks, working_dtype
 from .rules import (
     AveragedRule,
     BinningRule,
@@ -311,12 +311,21 @@ def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> Non
     if not isinstance(rule, Edges):
         return
     (edges,) = rule.edges(sample.bounds, reports.dtype)
-    low, high = edges.reshape(-1)[[0, -1]]
+    ends = edges.reshape(-1)
+    low, high = covered(ends)
     if reports.size and (reports.min() < low or reports.max() > high):
         place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         value = sample.reports[tuple(place)]
-        raise ValueError(f"edges run from {low:g} to {high:g} and do not cover the report {value:g} at {where}")
+        span = f"edges run from {ends[0]:g} to {ends[-1]:g}"
+        raise ValueError(f"{span} and do not cover the prediction {value:g} at {where}")
+
+
+def covered(edges: Array) -> tuple[Array, Array]:
+    """The least and the largest report that edges (..., m + 1) cover: a report may lie outside by rounding alone."""
+    low, high = edges[..., 0], edges[..., -1]
+    slack = rounding_slack(edges) * np.maximum(np.abs(low), np.abs(high))
+    return np.asarray(low - slack), np.asarray(high + slack)
 
 
 def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:

@@ -111,7 +111,9 @@ class BinTable:
         (3, 5)
         """
         edges = _fixed_edges(property, binning, np.dtype(dtype), "of an empty table")
-        zeros = np.zeros((views, len(edges) - 1))
+        if edges.ndim == 2 and len(edges) != views:
+            raise ValueError(f"edges are of {len(edges)} views, expected {views}")
+        zeros = np.zeros((views, edges.shape[-1] - 1))
         where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
         return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)
 

@@ -75,12 +75,12 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
     spread = np.maximum(own - np.square(over(table.residual, weight)) * table.cell_weight_sq, 0.0)
     slope = 4 * float((np.square(a * bias * others) * spread).sum())  # of 4 Σ_rows (a·bias·(x − w·mean)·others)²
     norm, plain_norm = float((a * bias * bias * mass).sum()), float((a * mass).sum())
-    even = np.zeros(2)
-    for v in range(table.views):
+    even, H = np.zeros(2), np.zeros((len(residual),) * 2)
+    for v in range(table.views):  # one at a time: a product of all is as large as all blocks
+        H += (residual[:, v] * a[v]) @ residual[:, v].T
         even += even_parts(a[v], weight[v], float(own[v].sum()), averaged, several, table.totals.largest**2)
-    flat = residual.reshape(len(residual), -1)
     return _Sums(
-        H=(flat * a.reshape(-1)) @ flat.T,
+        H=H,
         c0=(2.0 if several else 1.0) * slope / norm if norm > 0 else 0.0,
         pairs=_pairs(a, own / table.totals.largest**2, over(mass, np.square(weight))),
         even=(float(even[0]), float(even[1]) / plain_norm if plain_norm > 0 else 0.0),

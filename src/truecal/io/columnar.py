@@ -283,15 +283,20 @@ def checked(path: str, batches: Iterable[Any]) -> Iterator[Any]:
         yield batch
 
 
-def open_arrow(request: Request) -> Source:
-    """Arrow IPC files (feather version 2) and streams, told apart by their first bytes."""
-    pyarrow = need("pyarrow", "cli", "arrow files")
-    path = request.path
+def is_arrow_file(path: str) -> bool:
+    """Whether it is an Arrow IPC file, not a stream."""
     with open(path, "rb") as stream:
         magic = stream.read(6)
     if magic[:4] == b"FEA1":
         raise failure(path, "expected feather version 2 (arrow), it is version 1: save it again")
-    is_file = magic == b"ARROW1"
+    return magic == b"ARROW1"
+
+
+def open_arrow(request: Request) -> Source:
+    """Arrow IPC files (feather version 2) and streams, told apart by their first bytes."""
+    pyarrow = need("pyarrow", "cli", "arrow files")
+    path = request.path
+    is_file = is_arrow_file(path)
     opened = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
     with parsing(path, "an arrow file or stream"), arrow_file(path) as stream:
         schema = opened(stream).schema

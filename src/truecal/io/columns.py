@@ -384,7 +384,9 @@ def _shown(names: Sequence[str], what: str) -> str:
     return f"the {what} {quote(names[0])}" if len(names) == 1 else f"{len(names)} {what}s {listing(names, MOST_LISTED)}"
 
 
-def suggest_label(names: Iterable[str]) -> str:
-    """Which of the names might be the labels', for a message: a likely word, else the first that is no identifier."""
+def choose_label(names: Sequence[str]) -> str:
+    """What to do about labels that were not found among these names, for a message: take a likely word, else the first
+    that is no identifier."""
     left = _plain(names)
-    return next(iter([n for n in left if n.lower() in LIKELY_LABELS] or left), "NAME")
+    likely = next(iter([n for n in left if n.lower() in LIKELY_LABELS] or left), "NAME")
+    return f"columns not in use: {listing(names)}: use --label-column {likely}"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.columnar import Table, checked, open_table, table_types
+from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
 from truecal.io.columns import Request, find_label, find_layout, label_family
 from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
 from truecal.io.labels import Values, numbers_if_whole
@@ -28,6 +28,10 @@ from truecal.io.streams import arrow_file, split_suffix
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
+_STREAM = (
+    "expected an Arrow file, it is an Arrow stream, which cannot be read in parts: save it as parquet, or with "
+    "pyarrow.feather; alone, and with enough --memory, it is read as a whole"
+)
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 1 << 24  # of predictions in a batch: wide tables come in fewer rows
 
@@ -106,8 +110,8 @@ class Dataset:
         """Checked predictions and weights of some rows after the other, at most `rows` at a time."""
         start = 0
         for batch in self.record_batches(rows):
-            with counted_from(start), suppress(NoRowsError):
-                yield self.judged(batch)
+            with suppress(NoRowsError):
+                yield self.judged(batch, start)
             start += len(batch)
 
     def record_batches(self, rows: int | None = None) -> Iterator[Any]:
@@ -185,14 +189,22 @@ class Dataset:
     def _is_parquet(self) -> bool:
         return FORMATS[split_suffix(self.files[0])[1]] == "parquet"
 
-    def judged(self, batch: Any) -> tuple[Predictions, Array | None]:
-        """Checked predictions and weights of a batch of rows as they are stored."""
-        source = _source(self.path, self._types, batch)
-        read = judge(self.name, self.request, extract(self.request, source, False), None)
-        if self.weight is None:
-            return read, None
-        weights = source.numbers((self.weight,), False)
-        return read, weights if read.rows is None else weights[read.rows]
+    def judged(self, batch: Any, start: int = 0) -> tuple[Predictions, Array | None]:
+        """Checked predictions and weights of a batch of rows as they are stored; the first is row `start`."""
+        with counted_from(start, self._in_file):
+            source = _source(self.path, self._types, batch)
+            read = judge(self.name, self.request, extract(self.request, source, False), None)
+            if self.weight is None:
+                return read, None
+            weights = source.numbers((self.weight,), False)
+            return read, weights if read.rows is None else weights[read.rows]
+
+    def _in_file(self, row: int) -> str:
+        """Where a row of a table in several files lies, for a message."""
+        if len(self.files) < 2 or self._is_part or not self._is_parquet:
+            return ""
+        i = bisect_right(self._file_ends, row)
+        return f" (row {row - (self._file_ends[i - 1] if i else 0)} of {path_text(self.files[i])})"
 
 
 def is_dataset(path: str | os.PathLike[str]) -> bool:
@@ -227,8 +239,11 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     for other in files[1:]:
         if file_format(other) != form:
             raise failure(other, f"expected a file like {files[0]}, it is of another format")
+    for file in files if form == "arrow" else ():
+        if not is_arrow_file(file):
+            raise failure(file, _STREAM)
     arrow = need("pyarrow.dataset", "cli", "tables")
-    with parsing(place, "tables of one form"):
+    with parsing(place, "tables of one form" if len(files) > 1 else f"{'an' if form == 'arrow' else 'a'} {form} file"):
         dataset = arrow.dataset(list(files), format=STREAMED[form])
         n_rows = int(dataset.count_rows())
         types = table_types(place, dataset.schema)

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,8 @@ LONGEST_QUOTE = 60  # characters of a user's value repeated in a message
 LONGEST_PATH = 400
 LONGEST_NAME = 200
 LONGEST_REASON = 300  # characters of a library's own message repeated in ours
+
+_ROW = re.compile(r"'[^']*'|\brow (\d+)\b")  # what stands in quotes is the user's
 
 EXTRAS = {
     "report": ("altair", "vl_convert", "jinja2"),
@@ -41,16 +43,20 @@ class NoRowsError(FileError):
 
 
 @contextmanager
-def counted_from(start: int) -> Iterator[None]:
-    """Say of a FileError about some rows of a table from which row on it counts them."""
+def counted_from(start: int, place: Callable[[int], str] = lambda row: "") -> Iterator[None]:
+    """Let a FileError about rows from row `start` of a table on name them by their numbers in the table; `place` may
+    say of a row where else to look for it."""
     try:
         yield
     except NoRowsError:
         raise
     except FileError as error:
-        if not start:
+        path, colon, said = str(error).partition(": ")
+        found = [start + int(row) for row in _ROW.findall(said) if row]
+        if not found:
             raise
-        raise FileError(f"{error} (rows are counted from row {start})") from error
+        words = _ROW.sub(lambda match: f"row {start + int(match[1])}" if match[1] else match[0], said)
+        raise FileError(f"{path}{colon}{words}{place(found[0])}") from error
 
 
 def one_line(text: object, longest: int) -> str:

@@ -28,6 +28,11 @@ STAGE = (
     "Ten models learned to read letters. The eleventh, the cheat, knows nothing: whatever the letter, it answers how "
     "often each one came in the validation labels."
 )
+TINY = (
+    "Even the cheat is called not calibrated: rates counted on validation labels are a fraction of a point off, which "
+    "so many rows can show, and the gap says how little it is."
+)
+SMALL_GAP = 0.5  # points
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,11 @@ def story(result: Comparison) -> str:
     by_score = [r.order[-1] == CHEAT for r in result.rankings if (r.error, r.by) == (result.headline, "score")]
     if not (all(by_ece) and all(by_score)):
         return STAGE
-    return f"{STAGE} ECE's winner is the cheat. The truthful score puts it last, at every number of bins."
+    told = f"{STAGE} ECE's winner is the cheat. The truthful score puts it last, at every number of bins."
+    gap = result.evaluations[CHEAT].gap
+    if result.verdict.standings[CHEAT].state == "rejected" and gap is not None and gap.points < SMALL_GAP:
+        told += f" {TINY}"
+    return told
 
 
 def _fit(model: DemoModel, data: Splits) -> Any:

@@ -28,6 +28,7 @@ DASHES = ("-", "--", "-.", ":")
 
 _BAND = "#999999"
 _PAST_ALARM = 4  # powers of ten above an alarm that are shown
+_NEAR = 0.08  # of the width of a logarithmic axis: labels of bin counts closer than that may touch
 _FEW = 6  # series up to which intervals are shaded and the legend fits inside
 
 
@@ -149,8 +150,8 @@ def error_against_bins(
     ax = _axes(ax, figsize=(5.4, 3.8))
     lines = {name: comparison.evaluations[name].rows(error) for name in comparison.names}
     first = lines[comparison.names[0]]
-    x = [row.n_bins for row in first]
-    if x == [None]:
+    x = [row.n_bins for row in first if row.n_bins is not None]
+    if not x:
         raise ValueError(f"{error!r} has no bin count to draw against")
     if by == "score" and first[0].score is None:
         raise ValueError(f"{error!r} has no score: only squared errors have one")
@@ -163,10 +164,19 @@ def error_against_bins(
     symbol = _formula(first[0].symbol)
     value = symbol if first[0].loss is None else f"n·{symbol} = loss + U"
     ax.set(xlabel="number of bins", ylabel=f"score of {symbol}" if by == "score" else value, xscale="log")
-    ax.set_xticks(x, [str(m) for m in x])
+    ax.set_xticks(x, _staggered(x))
     ax.minorticks_off()
     _legend(ax, len(lines))
     return ax
+
+
+def _staggered(counts: Sequence[int]) -> list[str]:
+    """Labels of bin counts on a logarithmic axis; each that would touch the one before stands a line lower."""
+    share = np.diff(np.log(counts)) / np.log(counts[-1] / counts[0]) if len(counts) > 1 else []
+    lines = [0]
+    for step in share:
+        lines.append(lines[-1] + 1 if step < _NEAR else 0)
+    return ["\n" * line + str(m) for m, line in zip(counts, lines, strict=True)]
 
 
 def _sum(row: ErrorValue, U: float | None) -> float:
@@ -282,9 +292,8 @@ def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
         reached = now.since + 1  # that many rows, the first being row 0
         ax.axvline(reached, color="#666666", linewidth=1, linestyle=":")
         when = f"row {now.since}" if now.since_time is None else f"row {now.since}, {now.since_time}"
-        ax.annotate(
-            _plain(when), (reached, top), xytext=(3, -3), textcoords="offset points", va="top", fontsize="small"
-        )
+        above = {"xycoords": ax.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
+        ax.annotate(_plain(when), (reached, 1), ha="center", va="bottom", fontsize="small", **above)
     ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
     ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
     ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:.0f}}}$")

@@ -62,7 +62,10 @@ def _tooltip(fields: dict[str, str]) -> list[alt.Tooltip]:
 
 def _rank(title: str, **axis: Any) -> alt.Y:
     scale = alt.Scale(reverse=True, nice=False, zero=False, padding=14)
-    return alt.Y("rank:Q", scale=scale, axis=alt.Axis(title=title, tickMinStep=1, format="d", domain=False, **axis))
+    whole = "datum.value % 1 ? '' : format(datum.value, 'd')"  # between two models there is no place
+    return alt.Y(
+        "rank:Q", scale=scale, axis=alt.Axis(title=title, tickMinStep=1, labelExpr=whole, domain=False, **axis)
+    )
 
 
 def bump() -> dict[str, Any]:
@@ -132,13 +135,13 @@ def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
     band = bins.mark_area(opacity=0.3).encode(x=x, y=alt.Y("low:Q", scale=unit), y2="high:Q", color=grey)
     diagonal = _data("diagonal").mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(x=x, y=y, color=grey)
     line = bins.mark_line(strokeWidth=1.6, opacity=0.75).encode(x=x, y=y, color=_color())
-    where = ["inside", "outside"]
+    where = ["inside", "outside", "no band"]
     point = bins.mark_point(filled=True, opacity=1, strokeWidth=1.5).encode(
         x=x,
         y=y,
-        color=alt.Color("where:N", **_scale(where, "#56b4e9", "#d55e00")),
-        shape=alt.Shape("where:N", **_scale(where, "circle", "diamond")),
-        size=alt.Size("where:O", **_scale(where, 55, 150)),
+        color=alt.Color("where:N", **_scale(where, "#56b4e9", "#d55e00", "#8a8f98")),
+        shape=alt.Shape("where:N", **_scale(where, "circle", "diamond", "circle")),
+        size=alt.condition("datum.where === 'outside'", alt.value(150), alt.value(55)),
         tooltip=_tooltip(
             {"predicted": "x_shown", "observed": "y_shown", "if calibrated": "band", "samples": "n", "band": "where"}
         ),

@@ -146,6 +146,7 @@ def summary(source: Source, title: str | None, intro: str | None) -> dict[str, A
         "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
         "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
+        "said": {line["standing"].said for line in source.board},
         "counts": source.counts,
         "start": source.start,
         "several": len(source.models) > 1,

@@ -278,7 +278,7 @@ function binRows(model, name, view) {
   return xs.map((x, b) => {
     const out = lows !== null && (ys[b] < lows[b] || ys[b] > highs[b]);
     return { x: x / unit, y: ys[b] / unit, low: lows ? lows[b] / unit : x / unit, high: highs ? highs[b] / unit : x / unit,
-      c: models[model].c, n: counts[b], where: out ? "outside" : "inside", x_shown: share(x / unit), y_shown: share(ys[b] / unit),
+      c: models[model].c, n: counts[b], where: lows === null ? "no band" : out ? "outside" : "inside", x_shown: share(x / unit), y_shown: share(ys[b] / unit),
       band: lows ? `${share(lows[b] / unit)} to ${share(highs[b] / unit)}` : "no band" };
   });
 }
@@ -288,7 +288,8 @@ function drawDiagram(slot) {
   const [name, view] = at("view").value.split(" "), model = Number(chosen.value);
   const rows = binRows(model, name, Number(view));
   const out = rows.filter(row => row.where === "outside").length;
-  const band = rows.some(row => row.band !== "no band");
+  const band = rows.some(row => row.where !== "no band");
+  at("banded").hidden = !band;
   const counts = rows.map(row => row.n), least = Math.min(...counts), most = Math.max(...counts);
   const each = least === most ? `${most} samples each` : `${least} to ${most} samples each`;
   at(`told-${slot}`).textContent = band

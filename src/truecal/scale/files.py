@@ -21,10 +21,11 @@ from ..evaluation.comparison import Comparison
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind
 from ..evaluation.model import Evaluation
 from ..io.agreement import check_same_samples, distinct_names
+from ..io.columns import choose_label
 from ..io.dataset import Dataset, left_out_files
 from ..io.failures import FileError, NoRowsError, counted_from, failure
 from ..io.predictions import Predictions
-from .plan import UNIFORM, at_rows, read_plan, refuse_baseline
+from .plan import UNIFORM, at_rows, read_plan, refuse_baseline, refuse_other_edges
 from .reading import compare_streams
 from .stream import BLOCKS, Stream
 
@@ -43,7 +44,9 @@ visibly, as sketches round them by as much."""
 MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
 
-SKETCHED_NOTE = "quantile bins have edges sketched from the predictions: equal in size to about .1% of the rows"
+SKETCHED_NOTE = (
+    "quantile bins have edges sketched from the predictions, anew in each run: equal in size to about .1% of the rows"
+)
 
 
 def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float = 0.95, **options: Any) -> Evaluation:
@@ -168,6 +171,7 @@ def new_stream(
     known. `edges` are those of `stream`."""
     names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
     check_applies(names, inputs)
+    refuse_other_edges(edges, names)
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
         automatic = isinstance(n_bins, str) and COMPOSED[name].norm == "l1"
@@ -200,7 +204,8 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         assert read.confidence is not None
         return Inputs("top_label", read.correct, read.confidence, checked)
     if read.y_true is None:
-        raise failure(read.path, "expected labels in the table, found none: name their column with --label-column")
+        how = choose_label(read.unused) if read.unused else "with enough --memory, --labels takes a file of them"
+        raise failure(read.path, f"expected labels in the table, it has none beside its predictions; {how}")
     if read.one_number and read.y_true.ndim == 1:
         positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
         return Inputs("binary", read.y_true == 1, positive, checked)
@@ -235,25 +240,29 @@ class Run:
         start = 0
         for stored in zip(*(dataset.record_batches(size) for dataset in self.datasets), strict=True):
             chosen = range(-(self.first + start) % self.every, len(stored[0]), self.every)
-            with counted_from(start), suppress(NoRowsError):
+            with suppress(NoRowsError):
                 if chosen:
-                    yield start, self._judged(stored) if self.every == 1 else self._judged_some(stored, chosen)
+                    whole = self.every == 1
+                    yield start, self._judged(stored, start) if whole else self._judged_some(stored, start, chosen)
             start += len(stored[0])
             if self.progress is not None:
                 self.progress((done + start / self.n_rows) / passes)
 
-    def _judged(self, stored: Sequence[Any]) -> Batch:
-        batch = tuple(dataset.judged(rows) for dataset, rows in zip(self.datasets, stored, strict=True))
-        return agreeing(batch) if len(batch) > 1 else batch
+    def _judged(self, stored: Sequence[Any], start: int) -> Batch:
+        batch = tuple(dataset.judged(rows, start) for dataset, rows in zip(self.datasets, stored, strict=True))
+        if len(batch) == 1:
+            return batch
+        with counted_from(start):
+            return agreeing(batch)
 
-    def _judged_some(self, stored: Sequence[Any], chosen: range) -> Batch:
+    def _judged_some(self, stored: Sequence[Any], start: int, chosen: range) -> Batch:
         places = np.arange(chosen.start, chosen.stop, chosen.step)
         try:
-            return self._judged([rows.take(places) for rows in stored])
+            return self._judged([rows.take(places) for rows in stored], start)
         except NoRowsError:
             raise
         except FileError:
-            self._judged(stored)  # what is wrong is said of a row of the table
+            self._judged(stored, start)  # what is wrong is said of a row of the table
             raise
 
     def notes(self, passes: int, measured: int) -> tuple[str, ...]:

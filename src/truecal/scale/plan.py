@@ -83,6 +83,13 @@ def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[Entry,
     return tuple(dict.fromkeys(entries))
 
 
+def refuse_other_edges(edges: Any, names: Sequence[str]) -> None:
+    """A mapping of names to edges has edges of the errors measured, and of no others."""
+    others = [name for name in edges if name not in names] if isinstance(edges, Mapping) else []
+    if others:
+        raise ValueError(f"edges has {shown(others[0])}, which is not measured here; expected some of {list(names)}")
+
+
 def refuse_baseline(error: Any) -> None:
     """Measures that no table holds are for rows in memory."""
     name = error.name if isinstance(error, Baseline) else error

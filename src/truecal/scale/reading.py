@@ -29,11 +29,14 @@ ROWS_GONE = "the calibration test and null bands need the rows, which a stream d
 BRIER_TABLES = {"classwise": 1.0, "full": 1.0, "binary": 2.0}
 """Kinds of tables whose Σ w|r|² is that of the Brier score, but for a factor."""
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
+FEW_ROWS = "left out: too few rows, or none that share a bin"
 
 
 def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
     """The stream so far, as `evaluate` would give it, without what needs rows."""
-    level = check_level(level)
+    level, blocks = check_level(level), stream.settings["blocks"]
+    if not _any_tally(stream, "top_label").table.totals.weight:
+        raise ValueError(f"expected rows with weights above 0, all {stream.rows} so far have weights of 0")
     direction = _direction(stream)
     headlines = _headlines(stream)
     rows, gaps, reliability, notes = [], {}, {}, [ROWS_GONE]
@@ -46,11 +49,11 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
             spread = _spread(stream, entry, table, parts)
         rows.append(_error_value(entry, table, parts, spread, headline, level))
         if headline and entry.name in NOTIONS and parts is not None:
-            gaps[entry.name] = _gap(entry, parts, spread, direction, level, table.rows)
+            gaps[entry.name] = _gap(entry, parts, spread, direction, level, table.rows, blocks)
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
                 notes.append(f"the interval of the {entry.name} gap is {gaps[entry.name].note}")
-    if stream.settings["blocks"] and is_scarce(_any_tally(stream, "top_label").table.totals):
+    if blocks and is_scarce(_any_tally(stream, "top_label").table.totals):
         notes.append(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
         notes.append(infinite_text("cross_entropy", stream.losses.infinite))
@@ -107,11 +110,14 @@ def _error_value(
     return ErrorValue(**about | more | spread_ends(spread, parts.U, level))
 
 
-def _gap(entry: Entry, parts: Parts, spread: Spread | None, direction: MeanGap, level: float, rows: int) -> Gap:
+def _gap(
+    entry: Entry, parts: Parts, spread: Spread | None, direction: MeanGap, level: float, rows: int, blocks: int
+) -> Gap:
     if spread is not None:
         return gap_from(spread, direction.word, level, entry.n_bins, rows, entry.error.symbol)
     points, nan = 100 * signed_root(parts.gap_sq), float("nan")
-    return Gap(points, nan, nan, direction.word, level, entry.n_bins, rows, entry.error.symbol, NO_BLOCKS)
+    note = FEW_ROWS if blocks else NO_BLOCKS
+    return Gap(points, nan, nan, direction.word, level, entry.n_bins, rows, entry.error.symbol, note)
 
 
 def _direction(stream: Stream) -> MeanGap:

@@ -50,9 +50,13 @@ class Sketch:
         for view, values in zip(self.views, columns, strict=True):
             view.update(np.require(values, np.float64, ["C", "W"]))  # it refuses arrays that are read-only
 
+    def copied(self) -> Sketch:
+        """The same as a sketch of its own."""
+        return Sketch.of_bytes(self.to_bytes())
+
     def merge(self, other: Sketch) -> Sketch:
         """The sketch of both; neither is changed."""
-        merged = Sketch.of_bytes(self.to_bytes())
+        merged = self.copied()
         for view, more in zip(merged.views, other.views, strict=True):
             view.merge(more)
         return merged

@@ -28,7 +28,7 @@ from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
 from .losses import LossSums
-from .plan import Entry, at_rows, read_plan, sketched
+from .plan import Entry, at_rows, read_plan, refuse_other_edges, sketched
 from .sketch import Sketch
 from .tally import Tally, check_cells, tally
 
@@ -58,7 +58,7 @@ def stream(
     width; an array, `Edges`, table or Evaluation whose frozen edges to use, or a mapping of error names to these; None
     leaves each error its own rule. Quantile bins then need a first pass, `observe(p)` and `freeze()`; averages over
     cuts are taken over a grid (`OnGrid`). `blocks` is the number of label-blind blocks of rows behind the intervals (0:
-    no intervals); memory is 8·blocks bytes for each class and bin, and about 80 bytes beside.
+    no intervals); memory is 8·blocks bytes for each class and bin, and 150 to 350 beside.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -69,15 +69,18 @@ def stream(
     >>> stream.result().gap
     gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
-    return empty_stream(read_plan(errors, n_bins, edges), blocks, labels, pos_label)
+    entries = read_plan(errors, n_bins, edges)
+    refuse_other_edges(edges, [entry.name for entry in entries])
+    return empty_stream(entries, blocks, labels, pos_label)
 
 
 def empty_stream(entries: tuple[Entry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
     """A stream of these errors, without rows."""
-    if not isinstance(blocks, int) or isinstance(blocks, bool) or not (blocks == 0 or 4 <= blocks <= 4096):
+    whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
+    if not whole or not (blocks == 0 or 4 <= blocks <= 4096):
         raise ValueError(f"blocks must be 0, or a whole number from 4 to 4096, got {shown(blocks)}")
     names = None if labels is None else np.asarray(as_array(labels, "labels"))
-    return Stream(entries, blocks, names, pos_label)
+    return Stream(entries, int(blocks), names, pos_label)
 
 
 @final
@@ -94,6 +97,8 @@ class Stream:
         self._observed = 0
         self._expected = 0
         """The rows that are known to come: many are worth compiled loops from the first on."""
+        self._torn = False
+        """Whether something (Ctrl-C, no memory) ended the counting of a batch half-way."""
         self._shape: tuple[int | None, str] | None = None
         """Classes (None: one number per row) and dtype of the predictions."""
         self._sketches: dict[Key, Sketch] = {}
@@ -114,7 +119,7 @@ class Stream:
         if self.frozen:
             raise ValueError("observe cannot apply: the bins are known already")
         array = as_array(y_proba, "y_proba")
-        if not len(array):
+        if array.shape[:1] == (0,):
             return
         self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_prob"))
 
@@ -177,9 +182,9 @@ class Stream:
                 "the quantile bins are not frozen: observe(y_proba) in a first pass and freeze(), "
                 "or give edges= (edges='uniform' for bins of equal width, in one pass)"
             )
-        if not len(as_array(y_proba, "y_proba")):
-            if len(as_array(y_true, "y_true")):
-                raise ValueError(f"y_true and y_proba must have the same length, got {len(y_true)} and 0")
+        if as_array(y_proba, "y_proba").shape[:1] == (0,):
+            if labels := as_array(y_true, "y_true").size:
+                raise ValueError(f"y_true and y_proba must have the same length, got {labels} and 0")
             return
         try:
             self.count(self._read(y_true, y_proba, sample_weight))
@@ -191,6 +196,7 @@ class Stream:
     def count(self, inputs: Inputs, start: int | None = None, threads: int | None = None) -> None:
         """One batch that has been validated; its first row is number `start` of all, where others are counted
         elsewhere."""
+        self._refuse_torn()
         shape = self._shape
         start = self._rows if start is None else start
         self._check_shape(inputs.reports)
@@ -205,16 +211,25 @@ class Stream:
         come = max(self._rows + inputs.n_samples, self._expected) * max(sample.views for _, sample, _ in wanted)
         compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
         options: dict[str, Any] = {"compiled": compiled, "threads": threads}
+        self._torn = True  # until all is counted
         for key, sample, rule in wanted:
             before = self._tallies.get(key)
             self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
         self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
+        self._torn = False
+
+    def _refuse_torn(self) -> None:
+        if self._torn:
+            raise ValueError(
+                "a batch was interrupted while it was counted, and is half in: load the last state saved, or begin anew"
+            )
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
         weights = None if sample_weight is None else np.asarray(as_array(sample_weight, "sample_weight"))
         nothing = weights is not None and weights.dtype.kind in "iuf" and weights.size and not weights.any()
-        checked = None if nothing else weights  # a batch in which no row counts is a batch all the same
+        checked = np.ones(weights.shape) if nothing and weights is not None else weights
+        # a batch in which no row counts is a batch all the same
         shape = np.shape(as_array(y_proba, "y_proba"))
         if len(shape) != (2 if self._kind == "multiclass" else 1):
             wanted = "a column per class" if self._kind == "multiclass" else "one probability per row"
@@ -248,6 +263,8 @@ class Stream:
         both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
         both._shape = self._shape or other._shape
         both._sketches = _joined(self._sketches, other._sketches)
+        for key in self._sketches.keys() ^ other._sketches.keys():  # observe writes into sketches: they are not shared
+            both._sketches[key] = both._sketches[key].copied()
         both._tallies = _joined(self._tallies, other._tallies)
         both._losses = self._losses
         if other._losses is not None:
@@ -274,6 +291,8 @@ class Stream:
     def _refuse_other(self, other: Any) -> None:
         if not isinstance(other, Stream):
             raise TypeError(f"a stream merges with a stream, got {type(other).__name__}")
+        self._refuse_torn()
+        other._refuse_torn()
         for what, mine, theirs in (
             ("errors", [e.name for e in self._entries], [e.name for e in other._entries]),
             ("bins", [e.n_bins for e in self._entries], [e.n_bins for e in other._entries]),
@@ -366,6 +385,7 @@ class Stream:
         return {"binary": 2, "top_label": None}.get(self._kind, None if self._shape is None else self._shape[0])
 
     def _need_rows(self) -> None:
+        self._refuse_torn()
         if not self._rows:
             raise ValueError("the stream has no rows yet: update(y_true, y_proba) with some")
 
@@ -383,6 +403,7 @@ class Stream:
         """Write the state: one npz file without pickles, under its name only when whole."""
         from .state import save_stream
 
+        self._refuse_torn()
         save_stream(self, path)
 
     @staticmethod

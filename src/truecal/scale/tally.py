@@ -7,15 +7,17 @@ stream over all rows, however the rows were divided.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import Any, NamedTuple, final
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..backends import numpy as kernels
-from ..core.cells import refuse_misfit, refuse_outside_edges
+from ..core.cells import covered, refuse_misfit, refuse_outside_edges
 from ..core.data import working_dtype
 from ..core.rules import ArgmaxEdges, BinningRule, Edges, FixedRule
 from ..core.sample import Bounds, Sample
@@ -28,6 +30,10 @@ TOTALS = ("weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
 BLOCK_SUMS = ("weight", "wrong", "loss")
 _SHARED = 1 << 18  # reports that are worth several threads
 _ROWS = 1 << 16  # at a time: they stay in cache, and their residuals may be added up as they stand
+_LOOKED_UP = 1 << 11  # fewer reports are not worth a table to look up their intervals
+_MADE: WeakKeyDictionary[BinningRule, dict[Any, Any]] = WeakKeyDictionary()
+
+Made = TypeVar("Made")
 
 
 class Blocks(NamedTuple):
@@ -141,7 +147,7 @@ def check_cells(sample: Sample, rule: BinningRule) -> None:
     if not isinstance(rule, Edges):
         return
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
-    low, high = edges[..., 0], edges[..., -1]
+    low, high = covered(edges)
     if (sample.reports.min(axis=0) < low).any() or (sample.reports.max(axis=0) > high).any():
         for j in range(sample.views):
             refuse_outside_edges(sample, rule.of_view(j), sample.view(j))
@@ -187,10 +193,11 @@ def _add_compiled(
         columns = kernels.transposed_tile(reports, slice(0, sample.views), edges.dtype)
     first = 0 if sample.reports.ndim == 2 else 1  # bools are labels 0 and 1
 
+    tables = _once(rule, edges.dtype, lambda: module.interval_tables(np.atleast_2d(edges)))
+
     def add(views: slice) -> tuple[Array, Array]:
         loss = np.zeros(len(kept.residual))
-        own = edges[views] if edges.ndim == 2 else edges[None]
-        whole = module.add_blocks(columns, sample.marks, first, own, start, views, kept.residual, loss)
+        whole = module.add_blocks(columns, sample.marks, first, tables, start, views, kept.residual, loss)
         return whole, loss
 
     threads = min(threads, sample.views) if columns.size >= _SHARED else 1
@@ -213,7 +220,7 @@ def _add_plainly(sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, 
         block = _blocks_of(rows, start, blocks)
         joint = rule.index(part.reports) if isinstance(rule, ArgmaxEdges) else None
         for j in range(sample.views):
-            cell = _cell(part, edges, j) if joint is None else joint
+            cell = _cell(part, rule, edges, j) if joint is None else joint
             x = part.residuals(slice(j, j + 1))[0]
             by_block = np.bincount(block * cells + cell, x, blocks * cells).reshape(blocks, cells)
             kept.residual[:, j] += np.ldexp(by_block, sample.weight_exponent) if sample.weight_exponent else by_block
@@ -264,15 +271,26 @@ def _add_block_sums(sample: Sample, kept: Blocks, start: int) -> None:
     kept.sums[:] += np.roll(np.ldexp(sums, sample.weight_exponent), start % blocks, axis=1)
 
 
-@lru_cache(maxsize=64)
 def edges_of(rule: BinningRule, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
     """The edges in the dtype of the reports: one row, or one for each view or argmax class."""
     if isinstance(rule, ArgmaxEdges):
-        return rule.edges(dtype)
+        return _once(rule, (bounds, dtype), lambda: rule.edges(dtype))
     assert isinstance(rule, FixedRule)
-    return rule.edges(bounds, dtype)[0]
+    return _once(rule, (bounds, dtype), lambda: rule.edges(bounds, dtype)[0])
 
 
-def _cell(sample: Sample, edges: Array, view: int) -> Array:
+def _cell(sample: Sample, rule: BinningRule, edges: Array, view: int) -> Array:
     values = sample.view(view).astype(edges.dtype)
-    return kernels.interval_lookup(edges[view] if edges.ndim == 2 else edges)(values)
+    views = len(edges) if edges.ndim == 2 else 1
+    own = edges[view] if edges.ndim == 2 else edges
+    if len(values) < _LOOKED_UP:
+        return kernels.interval_index(values, own)
+    return _once(rule, (view % views, edges.dtype), lambda: kernels.IntervalLookup(own, views))(values)
+
+
+def _once(rule: BinningRule, key: Any, make: Callable[[], Made]) -> Made:
+    """What is made of the edges of a rule, made once and kept as long as something is counted by the rule."""
+    made = _MADE.setdefault(rule, {})
+    if key not in made:
+        made[key] = make()
+    return made[key]  # type: ignore[no-any-return]  # a key stands for one type

@@ -179,4 +179,5 @@ SCORERS: dict[str, Scorer] = {
     made.__name__: made
     for made in (scorer(), *(Scorer(each) for each in (*LOSSES.values(), *ERRORS.values()) if _of_classes(each)))
 }
-"""Every scorer by its name, neg_score first: those of all losses and of every member of ERRORS about labels."""
+"""Every scorer by its name, neg_score first: those of all losses and of every member of ERRORS about labels. Those of
+measures of one probability (property Binary) need two classes."""

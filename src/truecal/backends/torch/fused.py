@@ -70,7 +70,8 @@ def _check(
     for start in range(0, k, tile_columns):
         column = start + tl.arange(0, tile_columns)
         here = inside[:, None] & (column[None, :] < k)
-        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=here, other=0.0)
+        across = column.to(tl.int64) * column_stride  # beyond 32 bits in a large matrix that is transposed
+        u = tl.load(matrix + row[:, None] * row_stride + across[None, :], mask=here, other=0.0)
         u = u.to(work)
         total += u
         least = tl.minimum(least, u)
@@ -154,6 +155,7 @@ def _walk(
 ):
     tiles = tl.cdiv(k, tile_columns)  # neighbours read the same rows
     column = tl.program_id(0) % tiles * tile_columns + tl.arange(0, tile_columns)
+    across = column.to(tl.int64) * column_stride  # beyond 32 bits in a large matrix that is transposed
     begin = (tl.program_id(0) // tiles).to(tl.int64) * rows_each
     place = tl.arange(0, tile_rows)
     first = tl.load(upper)
@@ -163,7 +165,7 @@ def _walk(
     for offset in range(0, rows_each, tile_rows):
         row = begin + offset + place
         inside = (row[:, None] < n) & (column[None, :] < k)
-        u = tl.load(matrix + row[:, None] * row_stride + column[None, :] * column_stride, mask=inside, other=0.0)
+        u = tl.load(matrix + row[:, None] * row_stride + across[None, :], mask=inside, other=0.0)
         u = u.to(work)
         if checked:
             least, most = tl.minimum(least, u), tl.maximum(most, u)
@@ -197,7 +199,7 @@ def _walk(
             tl.store(numbers, 1.0, mask=tl.max((fine == 0).to(tl.int32), 0) > 0)
         if apart:
             here = (row < n) & fine
-            own = tl.load(matrix + row * row_stride + y * column_stride, mask=here, other=0.0).to(work)
+            own = tl.load(matrix + row * row_stride + y.to(tl.int64) * column_stride, mask=here, other=0.0).to(work)
             cell = _interval(own, upper, m, here, steps)
             one = tl.full((rows_each,), -1.0, tl.float64)
             tl.atomic_add(residual + y * m + cell, one, mask=here, sem="relaxed")
@@ -453,8 +455,9 @@ def _bins(
     few: tl.constexpr,
     block: tl.constexpr,
 ):
-    view = tl.program_id(0).to(tl.int64)
-    j = tl.program_id(1) * block + tl.arange(0, block)
+    blocks = (bins + block - 1) // block
+    view = (tl.program_id(0) // blocks).to(tl.int64)
+    j = tl.program_id(0) % blocks * block + tl.arange(0, block)
     here = tl.load(upper + j, mask=j < bins, other=0)
     there = tl.load(lower + j, mask=j < bins, other=-1)
     totals = cut + 3 * (view * 0 + views) * cuts + view * cuts
@@ -525,7 +528,7 @@ def quantile_bins(
         counts, lanes = counts.view(lanes, 2, views, cuts + 1).sum(0).cumsum(2), 1
     block = 16 if few else 128
     constants = {"begin": begin, "together": together, "absolute": absolute, "few": few, "block": block}
-    grid = (views, triton.cdiv(bins, block))
+    grid = (views * triton.cdiv(bins, block),)  # a second dimension would end at 65,535
     _bins[grid](upper, lower, ends, cut, counts, out, bins, views, cuts, lanes=lanes, **constants)
 
 

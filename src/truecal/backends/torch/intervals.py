@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.cells import refuse_outside_edges
+from ...core.cells import covered, refuse_outside_edges
 from ...core.data import working_dtype
 from ...core.rules import Edges, FixedRule
 from ...core.sample import Sample
@@ -64,7 +64,8 @@ def refuse_outside(sample: Sample, rule: FixedRule) -> None:
         return
     reports: Any = sample.reports
     (edges,) = rule.edges(sample.bounds, working_dtype(reports))
-    if not bool(within(reports, float(edges[0]), float(edges[-1]))):
+    low, high = covered(edges)
+    if not bool(within(reports, float(low), float(high))):
         host = sample.on_host()
         refuse_outside_edges(host, rule, host.reports)
 

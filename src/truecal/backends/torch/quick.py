@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...core.properties import Classwise, Confidence
-from ...core.rules import BinningRule, EqualWidth, FixedRule, Quantile, quantile_cuts
+from ...core.rules import BinningRule, Edges, EqualWidth, FixedRule, Quantile, quantile_cuts
 from ...core.sample import Sample
 from ...core.table import Moments, Totals
 from ...core.types import Array
@@ -61,7 +61,7 @@ def _measured(error: Any, rows: PlainRows, fused: Any) -> Found | None:
     work = _Work(fused, error.ties == "together", error.norm == "l1")
     if isinstance(rule, Quantile):
         found = work.quantiles(rows.reports, rows.labels, rule, rows, confidence=confidence)
-    elif sum(rule.counts) * views > _MOST_CELLS:
+    elif _cells(rule) * views > _MOST_CELLS:
         return None
     else:
         bounds = error.property.bounds
@@ -83,11 +83,12 @@ def raw_moments(
     if fused is None or sample.joint or sample.marks is None or sample.weights is not None or ties == "row":
         return None
     work = _Work(fused, ties == "together", norm == "l1", dispatch)
-    reports, marks = sample.reports, sample.marks
-    device: Any = reports.device
+    reports: Any = sample.reports
+    marks = sample.marks.contiguous()  # type: ignore[attr-defined]  # a tensor, which the kernels read in one go
+    device = reports.device
     if isinstance(rule, Quantile):
         return attempt(fused, device, lambda: work.moments(work.quantiles(reports, marks, rule)))
-    if isinstance(rule, FixedRule) and sum(rule.counts or (1,)) * sample.views <= _MOST_CELLS:
+    if isinstance(rule, FixedRule) and _cells(rule) * sample.views <= _MOST_CELLS:
         refuse_outside(sample, rule)
         return attempt(fused, device, lambda: work.moments(work.intervals(reports, marks, rule, sample.bounds)))
     return None
@@ -142,6 +143,16 @@ def _intervals(rule: FixedRule, bounds: Any, dtype: torch.dtype, device: torch.d
     return _Intervals(upper, low, high, first, _starts(first))
 
 
+def _cells(rule: FixedRule) -> int:
+    """How many intervals a view has at all counts together."""
+    return rule.n_cells if isinstance(rule, Edges) else sum(rule.counts or (1,))
+
+
+def _kept(make: Any, size: int, *about: Any) -> Any:
+    """What a function makes, which it keeps on the device for the next call unless it is large."""
+    return make(*about) if size <= _MOST_SPARE else make.__wrapped__(*about)
+
+
 def _starts(bins: Any) -> Array:
     return np.cumsum([0, *(len(each) for each in bins[:-1])])
 
@@ -175,7 +186,8 @@ class _Work:
     def quantiles(
         self, reports: Any, marks: Any, rule: Quantile, rows: PlainRows | None = None, *, confidence: bool = False
     ) -> _Read | None:
-        cuts = _cuts(len(marks), rule.counts or (), reports.device)
+        counts_asked = rule.counts or ()
+        cuts = _kept(_cuts, sum(counts_asked), len(marks), counts_asked, reports.device)
         one = confidence or reports.ndim == 1
         sizes = [self.fused.HEAD + _even(len(cuts.upper)), self.fused.counts_size(1, len(cuts.ends)) if one else 0]
         numbers, counts = _taken(sizes, reports.device)
@@ -193,11 +205,12 @@ class _Work:
     def _bins_of_views(self, reports: Tensor, marks: Tensor, cuts: _Cuts) -> Tensor:
         """The value of every bin, summed over the columns of reports."""
         total: Any = 0.0
-        for tile in tiles_of(len(reports), reports.shape[1], self.dispatch.device_numbers):
+        bins = len(cuts.upper)
+        for tile in tiles_of(max(len(reports), bins), reports.shape[1], self.dispatch.device_numbers):
             ordered = reports[:, tile].T.contiguous().sort(dim=1).values
-            views, bins = len(ordered), len(cuts.upper)
+            views = len(ordered)
             sizes = [self.fused.counts_size(views, len(cuts.ends), matrix=True), views * bins]
-            counts, out = _zeros(sizes, reports.device)
+            counts, out = _zeros(sum(sizes), reports.device).split_with_sizes(sizes)
             self._bins(ordered, reports, marks, tile.start, cuts, counts, out, 0)
             total = total + out.view(views, bins).sum(0)
         return total
@@ -218,7 +231,7 @@ class _Work:
         *,
         confidence: bool = False,
     ) -> _Read | None:
-        found = _intervals(rule, bounds, reports.dtype, reports.device)
+        found = _kept(_intervals, _cells(rule), rule, bounds, reports.dtype, reports.device)
         if confidence or reports.ndim == 1:
             return self._intervals_of_view(reports, marks, found, rows)
         (n, k), m, bins = reports.shape, len(found.upper), len(found.low)
@@ -280,17 +293,18 @@ def _taken(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
     size = sum(sizes)
     found, _spare.zeros = _spare.zeros, None  # a call that breaks off leaves none
     if found is None or found.shape[0] != size or found.device != device:
-        found, _spare.used = torch.zeros(size, dtype=torch.float64, device=device), None
+        found, _spare.used = _zeros(size, device), None
     _spare.before, _spare.used = _spare.used, found if size <= _MOST_SPARE else None
     return found.split_with_sizes(sizes)
 
 
 def _make_ready() -> None:
     """Zeros for a next call like the present one; before its numbers are read, which waits for them too."""
-    if _spare.used is not None:
-        _spare.zeros = torch.zeros_like(_spare.used) if _spare.before is None else _spare.before.zero_()
+    if (used := _spare.used) is not None:
+        _spare.zeros = _zeros(len(used), used.device) if _spare.before is None else _spare.before.zero_()
 
 
-def _zeros(sizes: Sequence[int], device: torch.device) -> Sequence[Tensor]:
-    """Arrays of zeros, side by side in one."""
-    return torch.zeros(sum(sizes), dtype=torch.float64, device=device).split_with_sizes(sizes)
+def _zeros(size: int, device: torch.device) -> Tensor:
+    """Zeros to add to; outside inference mode torch would not write to what was made inside."""
+    with torch.inference_mode(False):
+        return torch.zeros(size, dtype=torch.float64, device=device)

@@ -152,7 +152,10 @@ def _moved(x: Any, name: str, other: Tensor) -> Tensor:
     """Numbers, from wherever they are, beside another tensor."""
     if is_here(x):
         return tensor(x).to(other.device)
-    array = np.asarray(as_array(x, name))
+    try:
+        array = np.asarray(as_array(x, name))
+    except (TypeError, ValueError):
+        raise _UnusualError from None
     if array.dtype.kind not in "biuf":
         raise _UnusualError
     return like(array.astype(np.int64) if array.dtype.kind == "u" else array, other)
@@ -180,7 +183,7 @@ def _checked_distributions(x: Tensor, flags: list[Tensor]) -> Tensor:
 
 def _checked_classes(y_true: Any, p: Tensor, labels: Any, flags: list[Tensor]) -> Tensor:
     y = tensor(y_true).to(p.device) if is_here(y_true) else None
-    if y is None or labels is not None or y.ndim > 2 or (y.is_floating_point() and y.ndim < 2) or y.dtype == torch.bool:
+    if y is None or labels is not None or y.ndim > 2 or _is_translated(y):
         return like(check_class_outcomes(on_cpu(y_true), p.shape[1], labels), p)
     if y.ndim == 2 and y.shape[1] > 1:
         if y.shape[1] != p.shape[1]:
@@ -191,6 +194,11 @@ def _checked_classes(y_true: Any, p: Tensor, labels: Any, flags: list[Tensor]) -
         raise _UnusualError
     flags.append(within(y, 0, p.shape[1] - 1))
     return y
+
+
+def _is_translated(y: Tensor) -> bool:
+    """Whether labels are no whole numbers and no distributions: the CPU reads those, or says what they are."""
+    return y.is_complex() or y.dtype == torch.bool or (y.is_floating_point() and y.ndim < 2)
 
 
 def _checked_scalars(u: Tensor, flags: list[Tensor]) -> Tensor:

@@ -18,7 +18,7 @@ from ...core.table import BinTable, Moments
 from .bins import Cut, summed, table_between, weight_sq, zeros_like
 from .intervals import interval_tables, intervals, listed
 from .quantiles import quantile_tables
-from .rows import row_sums, tiles, views_of
+from .rows import row_sums, tiles_of, views_of
 from .tensors import like
 from .vectors import vector_tables
 
@@ -33,11 +33,17 @@ def tables(build: Any) -> Iterator[Tables]:
     elif isinstance(rule, FixedRule) and listed(build):
         yield interval_tables(build)
     elif isinstance(rule, Quantile) and not (build.squares or build.needs_cells):
-        for tile in tiles(sample, build.dispatch.device_numbers):
+        for tile in tiles_of(max(sample.rows, _bins(build)), sample.views, build.dispatch.device_numbers):
             yield quantile_tables(build, tile)
     else:
-        for tile in tiles(sample, build.dispatch.device_numbers >> 2):
+        for tile in tiles_of(max(sample.rows, _bins(build)), sample.views, build.dispatch.device_numbers >> 2):
             yield _sorted_tables(build, tile)
+
+
+def _bins(build: Any) -> int:
+    """How many quantile bins a view has at all counts together, which may be more than rows; 0 for other rules."""
+    rule = build.rule
+    return sum(min(m, build.sample.rows) for m in rule.counts or ()) if isinstance(rule, Quantile) else 0
 
 
 def has(rule: BinningRule) -> bool:

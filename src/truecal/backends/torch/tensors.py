@@ -16,8 +16,10 @@ from .. import on_device
 
 def tensor(x: Any) -> Tensor:
     """A tensor over the memory of x, which lies on a device already: torch's own, or anything with DLPack."""
-    found: Tensor = x.detach() if hasattr(x, "detach") else torch.from_dlpack(x)
-    return found
+    if hasattr(x, "detach"):
+        return x.detach()
+    backwards = min(getattr(x, "strides", None) or (0,)) < 0  # as CuPy's x[::-1]: torch would end the process
+    return torch.from_dlpack(x.copy() if backwards else x)
 
 
 def like(array: Any, other: Tensor) -> Tensor:
