@@ -104,7 +104,7 @@ def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
     count = watching.count
     held: list[Any] = []
 
-    def noted(*given: Any) -> str:
+    def noted(*given: Any) -> Any:
         place = os.open("state.npz" if held else ".", os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
