@@ -62,7 +62,7 @@ def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.Monke
 def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
     for options, words in (
         (("--memory", "1KB", "--labels", "y.npy"), "expected no --labels, the table is read in batches"),
-        (("--memory", "1KB", "--groups", "label"), "expected no --groups"),
+        (("--memory", "1KB", "--groups", "label"), "with enough --memory it is read as a whole"),
         (("--memory", "1KB", "--weights", "y.npy"), "expected no --weights FILE"),
         (("--memory", "much"), "expected a size such as 500MB or 2GB, got 'much'"),
     ):
@@ -92,6 +92,7 @@ def test_clusters_that_cannot_be(folder: Path, truecal: Run):
         ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot apply beside --dask"),
         ("sharp.parquet", ("--workers", "0"), "--workers"),
         ("sharp.parquet", ("--dask", "nowhere://x"), "unknown address scheme"),
+        ("sharp.parquet", ("--workers", "1", "--by", "label"), "without --workers it is read as a whole"),
     ):
         code, _, err = truecal("evaluate", file, *options)
         assert code in (1, 2) and words in err and "Traceback" not in err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import pytest
 
 import truecal as tc
 from command_line import Run
+from truecal.cli import watching
 
 STATE = ("--state", "state.npz")
 
@@ -79,6 +82,41 @@ def test_nothing_is_kept_of_a_run_that_fails(truecal: Run, rng: np.random.Genera
     assert code == 1 and "bad.csv" in err and not Path("state.npz").exists()
     code, _, err = truecal("monitor", "good.csv", *STATE, "--plot", "picture.xyz")
     assert code == 2 and "--plot" in err and ".png" in err and not Path("state.npz").exists()
+
+
+def test_a_picture_that_cannot_be_drawn_counts_nothing(truecal: Run, rng, monkeypatch) -> None:
+    """Exit code 1 says that nothing was counted, and hides no alarm from the next run."""
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    write("day.csv", 300, rng, 3.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(watching, "draw", full)
+        code, out, err = truecal("monitor", "day.csv", *STATE, "--plot", "day.png")
+    assert code == 1 and "no space left" in err and "Monitor" not in out and not Path("state.npz").exists()
+    assert truecal("monitor", "day.csv", *STATE)[0] == 3
+
+
+def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
+    """Two runs that read a state, count and write it would each lose the rows of the other: the second waits."""
+    fcntl = pytest.importorskip("fcntl")
+    count = watching.count
+    held: list[Any] = []
+
+    def noted(*given: Any) -> Any:
+        place = os.open("state.npz" if held else ".", os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(place)
+        held.append(given)
+        return count(*given)
+
+    monkeypatch.setattr(watching, "count", noted)
+    write("a.csv", 50, rng)
+    write("b.csv", 50, rng)
+    assert truecal("monitor", "a.csv", *STATE)[0] == truecal("monitor", "b.csv", *STATE)[0] == 0
+    assert len(held) == 2
 
 
 @pytest.mark.slow

@@ -252,3 +252,40 @@ def test_a_table_from_sums_is_the_table_of_the_rows(rng):
     counts = np.array([[1, 1, 0], [1, 0, 0], [2, 0, 0]])
     with pytest.raises(ValueError, match=r"as many rows for every class, got \[2.0, 1.0, 2.0\]"):
         tc.BinTable.from_sums(tc.Classwise(), edges, counts, counts, counts, counts)
+
+
+def test_sums_that_no_rows_have_are_refused(rng):
+    """What a group-by brings along: bins without rows, another sign, means for sums, rows in the wrong bins."""
+    p, y = rng.random(300), rng.integers(0, 2, 300)
+    edges = tc.Edges([0, 0.25, 0.5, 0.75, 1])
+    (table,) = tc.tabulate(tc.Binary(), edges, y, p)
+    sums: dict[str, Any] = {name: getattr(table, name)[0] for name in ("count", "outcome", "residual", "residual_sq")}
+    masked = np.ma.masked_array(sums["residual"], [False, True, False, False])
+    means = {name: values / sums["count"] for name, values in sums.items() if name != "count"}
+    for change, words in (
+        ({"residual": masked}, "residual has masked entries"),  # how DuckDB tells NULL, the sum of no rows
+        ({"count": list("abcd")}, "count must be 1 x 4 finite sums"),
+        ({"outcome": -sums["outcome"]}, "bin 0 of view 0, from 0 to 0.25: outcome must lie between 0 and count"),
+        ({"outcome": sums["count"] + 1}, "outcome must lie between 0 and count"),
+        ({"residual": -sums["residual"]}, "the mean prediction, .* must lie between the edges"),
+        ({"residual_sq": -sums["residual_sq"]}, "residual_sq must be at least residual²/count"),
+        ({"residual_sq": 2 * sums["count"]}, "residual_sq must be at most count"),
+        ({name: values[::-1] for name, values in sums.items()}, "view 0, from 0 to 0.25: the mean prediction"),
+        (means, "mean prediction"),
+        ({name: np.stack([values] * 2) for name, values in sums.items()}, "one row of bins, got 2"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            tc.BinTable.from_sums(tc.Binary(), edges, **sums | change)
+    for property, rule, words in (
+        (tc.Full(), edges, "cells for vectors"),
+        (tc.Binary(), tc.Quantile(4), "must fix its cells in advance"),
+        (tc.Binary(), tc.EqualWidth((4, 5)), "one bin count"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            tc.BinTable.from_sums(property, rule, **sums)
+    rounded = {name: np.float32(values) for name, values in sums.items()}
+    assert tc.BinTable.from_sums(tc.Binary(), edges, **rounded).rows == 300
+    sure = tc.BinTable.from_sums(tc.Binary(), edges, [0, 0, 0, 9], [0, 0, 0, 9], [0, 0, 0, -1e-15], [0, 0, 0, 0])
+    assert tc.CalibrationError(tc.Binary(), edges).of_table(sure) < 1e-30
+    values = tc.BinTable.from_sums(tc.Linear([0, 7]), tc.Edges([0, 3, 7]), [1, 2], [7, 0], [-5, 12], [25, 72])
+    assert values.rows == 3

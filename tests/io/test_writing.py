@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from truecal.io import (
     atomic_path,
     write_atomic,
 )
-from truecal.io.writing import check_writable
+from truecal.io.writing import check_writable, taking_turns
 
 
 @pytest.mark.parametrize("before", [None, "old"])
@@ -120,3 +121,30 @@ def test_a_folder_that_cannot_be_written_is_noticed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "open", deny)
     with pytest.raises(FileError, match=r"out.json: cannot be written \(Permission denied\)"):
         check_writable(path)
+
+
+def test_writing_at_the_same_time_never_fails(tmp_path: Path) -> None:
+    """Nobody sweeps a file of another run that has just been made, before it is locked."""
+    path = tmp_path / "out.txt"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: write_atomic(path, f"{i:06d}"), range(200)))
+    assert len(path.read_text()) == 6 and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_whoever_changes_a_file_waits_for_the_others(tmp_path: Path, there: bool) -> None:
+    """Each adds one to what it read; every write makes a new file under the name, which those who wait must notice."""
+    pytest.importorskip("fcntl")
+    path = tmp_path / "count"
+    if there:
+        path.write_text("0")
+
+    def add(_: int) -> None:
+        with taking_turns(path):
+            write_atomic(path, str(1 + int(path.read_text() if path.exists() else 0)))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert path.read_text() == "40" and list(tmp_path.iterdir()) == [path]
+    with taking_turns(os.devnull), taking_turns(tmp_path / "other"):
+        pass

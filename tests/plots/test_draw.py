@@ -160,6 +160,17 @@ def test_evidence_draws_every_process_and_the_alarm(ax):
     assert ax.texts[0].get_text() == rf"row {found.since}, _day \$3\$"
 
 
+def test_evidence_has_reached_the_alarm_at_its_line(ax):
+    watched = monitor(alpha=0.5)
+    for _ in range(8):
+        found = watched.update([0], [0.8])
+    plots.evidence(watched, ax=ax)
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    (at,) = {float(x) for line in ax.get_lines() if line.get_linestyle() == ":" for x in line.get_xdata()}
+    rows, values = (np.asarray(x) for x in lines["all together"].get_data())
+    assert found.since is not None and at == rows[np.argmax(values >= np.log10(2))] == found.since + 1
+
+
 def test_when_the_alarm_came_is_written_beside_the_lines(ax):
     watched = monitor()
     watched.update([0, 1] * 50, [0.9, 0.1] * 50, time="Thursday")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,6 +132,8 @@ def test_automatic_bins_unknown_sizes_and_empty_partitions():
     assert found.row("classwise").value == pytest.approx(wanted.row("classwise").value, rel=1e-12)
     uniform = cluster.evaluate(rows, edges="uniform")  # how many bins is known after a pass
     assert uniform.row("confidence").n_bins == wanted.row("confidence").n_bins
+    assert any("two passes" in note for note in uniform.notes)
+    assert not any("sketched" in note for note in uniform.notes)
 
 
 def test_models_are_compared(tmp_path):
@@ -248,22 +251,58 @@ def test_partitions_are_named(tmp_path):
         cluster.evaluate(table.partitions[2:3], n_bins=4)
 
 
-def test_a_partition_that_kills_every_worker_is_named(monkeypatch):
+def test_a_partition_of_another_type_is_named():
+    """float32 where the other eleven are float64: the second of the two that met, eight at a time."""
     y, p = world()
+    for i, named in ((0, 1), (2, 2), (8, 9), (11, 11)):
+        parts = [part.astype(np.float32 if j == i else float) for j, part in enumerate(np.split(p, 12))]
+        mixed = da.concatenate([da.from_delayed(dask.delayed(part), part.shape, float) for part in parts])
+        words = rf"partition {named} of 12 .* and those before it: .*float\d\d of 3 classes and float\d\d of 3 classes"
+        with pytest.raises(FileError, match=words):
+            cluster.evaluate(da.from_array(y, chunks=75), mixed, n_bins=4, edges="uniform")
+
+
+@pytest.mark.parametrize(("deadly", "number"), [("truecal-count", 1), ("made_of", 3)])
+def test_a_partition_that_kills_every_worker_is_named(monkeypatch, deadly, number):
+    """Whether counting it is deadly or making it, from parts of other numbers: the second has parts 2 and 3."""
+    rows = frame(*world())
+
+    def made_of(i: int) -> Any:
+        return rows[150 * i : 150 * (i + 1)]
+
+    compute = cluster._Scheduler.compute
 
     def dies(self: Any, task: Any) -> Any:
-        leaf = next(key for key in task.__dask_graph__() if str(key).startswith("truecal-count") and key.endswith("-2"))
-        raise distributed.KilledWorker(leaf, SimpleNamespace(address="tcp://worker"), 3)
+        names = [str(key) for key in task.__dask_graph__()]
+        if not any(name.startswith("truecal") for name in names):
+            return compute(self, task)  # a few rows, to see what they are
+        which = next(name for name in names if deadly in name and re.search(rf"[-, ]{number}\)?$", name))
+        raise distributed.KilledWorker(which, SimpleNamespace(address="tcp://worker"), 3)
 
     monkeypatch.setattr(cluster._Scheduler, "compute", dies)
-    with pytest.raises(FileError, match=r"partition 2 of 4 \(rows 201 to 599\): every worker that was given it died"):
-        cluster.evaluate(*arrays(y, p), n_bins=4, edges="uniform")
+    table = dd.from_map(made_of, range(6), meta=rows[:0]).repartition(npartitions=3)
+    with pytest.raises(FileError, match=r"partition 1 of 3 \(of the DataFrame\): every worker that was given it died"):
+        cluster.evaluate(table, n_bins=4, edges="uniform")
+
+
+def test_a_failure_of_no_partition_is_passed_on(monkeypatch):
+    """As it was: an error that is its own cause keeps those busy for ever who look for the first one."""
+
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("no room for a table")
+
+    monkeypatch.setattr(cluster, "_merge", fails)
+    with pytest.raises(RuntimeError, match="no room for a table") as found:
+        cluster.evaluate(*arrays(*world()), n_bins=4, edges="uniform")
+    assert found.value.__cause__ is None
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path):
     y, p = world()
     labels, proba = arrays(y, p)
     table = dd.from_pandas(frame(y, p), npartitions=2)
+    unread = da.from_delayed(dask.delayed(pytest.fail)("rows were read"), (900,), float)
+    uniform = {"n_bins": 4, "edges": "uniform"}
     for call, error, words in (
         (lambda: cluster.evaluate(y), TypeError, "for arrays in memory there is truecal.evaluate"),
         (lambda: cluster.evaluate(y, proba), TypeError, "y_true must be a Dask array"),
@@ -278,6 +317,12 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
         (lambda: cluster.evaluate(labels, proba, errors=["binary"]), ValueError, "cannot apply to multiclass"),
         (lambda: cluster.evaluate(table[table.label > 5]), ValueError, "at least one row"),
         (lambda: cluster.evaluate(labels[:0], proba[:0]), ValueError, "at least one row, the arrays have none"),
+        (lambda: cluster.evaluate(labels[labels > 5], proba[labels > 5]), ValueError, "expected at least one row"),
+        (lambda: cluster.evaluate(labels[labels > 5], proba[labels > 5], **uniform), ValueError, "at least one row"),
+        (lambda: cluster.evaluate(unread, unread, level=95), ValueError, "level must lie strictly between 0 and 1"),
+        (lambda: cluster.compare(unread, {"a": unread}, level=95), ValueError, "level must lie strictly"),
+        (lambda: cluster.evaluate(labels, proba, client="tcp://host:1"), TypeError, "client must be a distributed.Cl"),
+        (lambda: cluster.compare(labels, [proba, proba]), TypeError, "names and their predictions"),
         (lambda: cluster.evaluate(tmp_path / "none"), FileError, "a file, a folder or a glob, there is none"),
         (lambda: cluster.compare(table), TypeError, "compare expects names"),
         (lambda: cluster.compare({"a": table, "b": table.repartition(npartitions=1)}), ValueError, "same partitions"),

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from truecal.io import FileError, write_atomic
 from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, one_line, path_text
-from truecal.io.writing import check_writable
+from truecal.io.writing import check_writable, taking_turns
 
 from . import render, watching
 from .callables import find_metric, read_options
@@ -301,19 +301,20 @@ def run_monitor(
         watching.check_picture(plot)
     if reading.labels is not None and len(files) > 1:
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
-    watched = watching.opened(state, reference, alpha, reading, _read)
-    counted = [watching.count(watched, file, reading, _read, replaced) for file in files]
-    new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
-    if len(files) > 1:
-        notes.append(f"{new} new rows in {len(files)} files")
-    result = replace(watched.result(), new=new)
-    watched.save(state)
+    with taking_turns(state):
+        watched = watching.opened(state, reference, alpha, reading, _read)
+        counted = [watching.count(watched, file, reading, _read, replaced) for file in files]
+        new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
+        if len(files) > 1:
+            notes.append(f"{new} new rows in {len(files)} files")
+        result = replace(watched.result(), new=new)
+        if plot is not None:
+            watching.draw(watched, plot)
+            _wrote(plot)
+        if json is not None:
+            _put(json, as_json(result))
+        watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
     render.monitoring(result, notes)
-    if json is not None:
-        _put(json, as_json(result))
-    if plot is not None:
-        watching.draw(watched, plot)
-        _wrote(plot)
     if result.alarm:
         raise typer.Exit(REJECTED)
 

@@ -52,7 +52,7 @@ def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> l
     datasets = [open_table(file, reading, weights) for file in files]
     if not asked and _needed(datasets) <= limit:
         return None
-    _refuse_options(reading, measuring, datasets[0].path)
+    _refuse_options(reading, measuring, datasets[0].path, asked)
     return datasets
 
 
@@ -71,7 +71,7 @@ def _refuse_large(places: Sequence[Path], limit: int, measuring: Measuring) -> N
         )
 
 
-def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
+def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Sequence[str]) -> None:
     """What needs all rows at once is refused before any work."""
     given = {
         "--labels": reading.labels,
@@ -81,11 +81,12 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str) -> None:
         "--weights FILE": measuring.weights if measuring.weights and file_of(measuring.weights) else None,
     }
     used = [option for option, value in given.items() if value is not None]
+    whole = f"without {' and '.join(asked)}" if asked else "with enough --memory"
     if used:
         raise failure(
             path,
             f"expected no {' and no '.join(used)}, the table is read in batches: labels and weights are columns of it; "
-            "with enough --memory it is read as a whole",
+            f"{whole} it is read as a whole",
         )
 
 

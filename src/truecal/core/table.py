@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends import is_tensor, namespace
-from .data import shown
+from .data import as_array, shown
 from .properties import Property
 from .rules import AveragedRule, BinningRule, FixedRule, OnGrid
 from .sample import Bounds, Sample
@@ -110,12 +110,7 @@ class BinTable:
         >>> tc.BinTable.empty(tc.Classwise(), tc.EqualWidth(5), views=3).count.shape
         (3, 5)
         """
-        if not isinstance(binning, FixedRule) or len(binning.sizes(0, views, (0.0, 1.0))) != 1:
-            raise ValueError(
-                "binning of an empty table must fix its cells in advance, one bin count of EqualWidth or Edges, "
-                f"got {shown(binning)}"
-            )
-        edges = binning.edges(property.bounds, np.dtype(dtype))[0]
+        edges = _fixed_edges(property, binning, np.dtype(dtype), "of an empty table")
         if edges.ndim == 2 and len(edges) != views:
             raise ValueError(f"edges are of {len(edges)} views, expected {views}")
         zeros = np.zeros((views, edges.shape[-1] - 1))
@@ -139,16 +134,23 @@ class BinTable:
         >>> tc.binary_error([0, 0, 1, 1], [.25, .25, .75, .75], strategy=tc.Edges([0, .5, 1]))
         0.03125
         """
-        edges = binning.edges(property.bounds, np.dtype(np.float64))[0]
+        if property.vector:
+            raise ValueError(f"bins are for one number per row or class, {property.kind} needs cells for vectors")
+        edges = _fixed_edges(property, binning, np.dtype(np.float64), "of sums")
         given = {"count": count, "outcome": outcome, "residual": residual, "residual_sq": residual_sq}
-        sums: dict[str, Any] = {k: np.atleast_2d(np.asarray(values, dtype=np.float64)) for k, values in given.items()}
-        views = len(edges) if edges.ndim == 2 else len(sums["count"])
-        for name, values in sums.items():
-            if values.shape != (views, edges.shape[-1] - 1) or not np.isfinite(values).all():
+        arrays = {name: np.atleast_2d(np.asarray(as_array(values, name))) for name, values in given.items()}
+        views = len(edges) if edges.ndim == 2 else len(arrays["count"])
+        for name, values in arrays.items():
+            numbers = values.dtype.kind in "biuf" and values.shape == (views, edges.shape[-1] - 1)
+            if not numbers or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be {views} x {edges.shape[-1] - 1} finite sums, got {shown(values)}")
+        if views > 1 and property.kind != "classwise":
+            raise ValueError(f"{property.kind} predictions have one row of bins, got {views}")
+        sums: dict[str, Any] = {name: values.astype(np.float64) for name, values in arrays.items()}
         rows = sums["count"].sum(axis=1)
         if (rows != rows[0]).any() or (sums["count"] % 1 != 0).any() or sums["count"].min() < 0:
             raise ValueError(f"count must be whole numbers, as many rows for every class, got {shown(rows.tolist())}")
+        _refuse_impossible(sums, edges, property.bounds)
         n = float(rows[0])
         wrong = n - float(sums["outcome"].sum()) if property.kind == "confidence" else 0.0
         totals = Totals(int(n), n, n, 1.0, wrong, wrong)
@@ -336,3 +338,33 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio: Array = namespace(numerator).where(denominator > 0, numerator / denominator, np.nan)
     return ratio
+
+
+def _fixed_edges(property: Property, binning: BinningRule, dtype: np.dtype[Any], what: str) -> Array:
+    """The edges of cells that are known in advance, at one bin count."""
+    if not isinstance(binning, FixedRule) or len(binning.sizes(0, 1, (0.0, 1.0))) != 1:
+        raise ValueError(
+            f"binning of a table {what} must fix its cells in advance, one bin count of EqualWidth or Edges, "
+            f"got {shown(binning)}"
+        )
+    return binning.edges(property.bounds, dtype)[0]
+
+
+def _refuse_impossible(sums: Mapping[str, Array], edges: Array, bounds: Bounds | None) -> None:
+    """Refuse sums that no rows of their bins have, beyond what sums in float32 lose."""
+    count, outcome, residual, square = (sums[name] for name in ("count", "outcome", "residual", "residual_sq"))
+    low, high = (np.broadcast_to(ends, count.shape) for ends in (edges[..., :-1], edges[..., 1:]))
+    rows, slack, width = np.maximum(count, 1.0), 1e-4 * count, 1e-4 * (edges.max() - edges.min())
+    mean, unit = (outcome + residual) / rows, bounds == (0.0, 1.0)
+    laws = {
+        "outcome must lie between 0 and count": unit & ((outcome < -slack) | (outcome > count + slack)),
+        "the mean prediction, (outcome + residual)/count, must lie between the edges": (count > 0)
+        & ((mean < low - width) | (mean > high + width)),
+        "residual_sq must be at least residual²/count": np.square(residual) / rows > square + slack,
+        "residual_sq must be at most count": unit & (square > count + slack),
+    }
+    for law, broken in laws.items():
+        if broken.any():
+            at = np.unravel_index(int(np.argmax(broken)), broken.shape)
+            found = ", ".join(f"{name} {values[at]:.6g}" for name, values in sums.items())
+            raise ValueError(f"bin {at[1]} of view {at[0]}, from {low[at]:.6g} to {high[at]:.6g}: {law}, got {found}")

@@ -63,24 +63,34 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 @contextmanager
 def _temporary(path: str | os.PathLike[str], target: Path) -> Iterator[tuple[Path, int]]:
     """An empty file beside `target` with its permissions, locked while the block runs, gone at its end."""
-    temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(8)}.tmp{target.suffix}")
     try:
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # never through a planted link
+        temporary, handle = _made(target)
         try:
             mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
             os.chmod(temporary, mode)
-            if flock is not None:
-                flock(handle, LOCK_EX | LOCK_NB)
-            else:
-                os.close(handle)
             yield temporary, mode
         finally:
             with suppress(OSError):  # gone already when it was moved
                 temporary.unlink()
-            if flock is not None:
+            if handle is not None:
                 os.close(handle)
     except OSError as error:
         raise failure(path, f"cannot be written ({error.strerror or error})") from error
+
+
+def _made(target: Path) -> tuple[Path, int | None]:
+    """A new file beside `target`, and a handle that holds its lock where there are locks."""
+    while True:
+        temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(8)}.tmp{target.suffix}")
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # never through a planted link
+        if flock is None:
+            os.close(handle)
+            return temporary, None
+        with suppress(OSError):  # a file system without locks, where nothing is swept either
+            flock(handle, LOCK_EX)
+        if temporary.exists():
+            return temporary, handle
+        os.close(handle)  # swept by another run before it was locked
 
 
 def _sweep(target: Path) -> None:
@@ -95,6 +105,38 @@ def _sweep(target: Path) -> None:
                     left.unlink()
                 finally:
                     os.close(handle)
+
+
+@contextmanager
+def taking_turns(path: str | os.PathLike[str]) -> Iterator[None]:
+    """The block has `path` for itself, to read it, to work and to write it anew: other processes that ask wait here.
+
+    Locked is the file, and where there is none yet its folder; a lock ends with its process. Systems without such locks
+    keep nobody out.
+    """
+    if flock is None:
+        yield
+        return
+    handle = _locked(_target(path))
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(target: Path) -> int:
+    """A handle that holds the lock."""
+    while True:
+        handle = os.open(_lockable(target), os.O_RDONLY)
+        with suppress(OSError):  # a file system without locks
+            flock(handle, LOCK_EX)
+        if os.path.samestat(os.fstat(handle), os.stat(_lockable(target))):
+            return handle
+        os.close(handle)  # whoever had it wrote it anew: the lock is that of the old file
+
+
+def _lockable(target: Path) -> Path:
+    return target if target.is_file() else target.parent
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:

@@ -289,10 +289,11 @@ def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
     draw(history.log_evalues, color="#000000", linewidth=2, label="all together")
     ax.axhline(height, color="#666666", linewidth=1, linestyle="--", label=f"alarm at {1 / monitor.alpha:.4g}")
     if now.since is not None:
-        ax.axvline(now.since, color="#666666", linewidth=1, linestyle=":")
+        reached = now.since + 1  # that many rows, the first being row 0
+        ax.axvline(reached, color="#666666", linewidth=1, linestyle=":")
         when = f"row {now.since}" if now.since_time is None else f"row {now.since}, {now.since_time}"
         above = {"xycoords": ax.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
-        ax.annotate(_plain(when), (now.since, 1), ha="center", va="bottom", fontsize="small", **above)
+        ax.annotate(_plain(when), (reached, 1), ha="center", va="bottom", fontsize="small", **above)
     ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
     ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
     ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:.0f}}}$")

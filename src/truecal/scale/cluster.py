@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import reduce
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +22,7 @@ from ..core.extras import require
 from ..core.rules import BinCounts
 from ..evaluation.comparison import Comparison
 from ..evaluation.model import Evaluation
+from ..inference.options import check_level
 from ..io.columns import Request
 from ..io.dataset import Dataset
 from ..io.failures import one_line
@@ -84,6 +84,7 @@ def evaluate(
     >>> cluster.evaluate(y, p, n_bins=10, edges="uniform").gap
     gap of 9.4 points [8.9, 10.0], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
+    level = check_level(level)
     if y_proba is None:
         models: Any = [data] if name is None and not _is_frame(data) else {name or "model": data}
         y_true = None
@@ -107,8 +108,10 @@ def compare(
 
     Options are those of `evaluate` here; `out` is a folder, with a state for each model in order.
     """
+    level = check_level(level)
     y_true, tables = (None, data) if models is None else (data, models)
-    if not isinstance(tables, Mapping) and (isinstance(tables, (str, os.PathLike)) or not isinstance(tables, Sequence)):
+    paths = y_true is None and isinstance(tables, Sequence) and not isinstance(tables, str)
+    if not isinstance(tables, Mapping) and not paths:
         raise TypeError(f"compare expects names and their predictions, or a list of paths, got {shown(tables)}")
     if not tables:
         raise ValueError("compare expects at least one model, got none")
@@ -132,24 +135,33 @@ def _run(
     settings = Settings(**own)
     for path in states or ():
         check_writable(path)  # not after hours of work
-    scheduler = _Scheduler(client if client is not None else _current_client())
+    scheduler = _Scheduler(_current_client() if client is None else _checked_client(client))
     work = _work(y_true, models, settings, scheduler, options)
     streams = [_blank(head, i, len(work.heads), work, settings) for i, head in enumerate(work.heads)]
     passes = 1 if all(stream.frozen for stream in streams) else 2
+    sketched: list[str] = []
     if passes == 2:
         step = 1 if work.n_rows is None else sketch_step(work.n_rows)
         streams = scheduler.merged("observe", work, streams, step)
+        sketched = [SKETCHED_NOTE] if any(stream.sketches for stream in streams) else []
+        _refuse_no_rows(streams[0].settings["observed"])
         for stream in streams:
             stream.freeze(work.n_rows)
     _save(streams, states)
     streams = scheduler.merged("count", work, [stream.without_rows() for stream in streams])
+    _refuse_no_rows(streams[0].rows)
     _save(streams, states)
     parts, threads = len(work.partitions), "threads of one process" if scheduler.client is None else "a Dask cluster"
     said = (
         f"counted in {parts} partition{'s' * (parts > 1)} by {threads}, {'two passes' if passes == 2 else 'one pass'}"
     )
-    sketched = [SKETCHED_NOTE] if passes == 2 else []
     return work, streams, [said, *sketched, *work.notes, *left_out_rows(work.n_rows, streams[0].rows)]
+
+
+def _refuse_no_rows(rows: int) -> None:
+    """Chunks of unknown sizes may all turn out to be empty."""
+    if not rows:
+        raise ValueError("expected at least one row, there are none")
 
 
 def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
@@ -221,6 +233,12 @@ def _current_client() -> Any:
     return None
 
 
+def _checked_client(client: Any) -> Any:
+    if not isinstance(client, require("distributed", "scale").Client):
+        raise TypeError(f"client must be a distributed.Client, got {shown(client)}")
+    return client
+
+
 @dataclass(frozen=True)
 class _Scheduler:
     """Where tasks run: a client's cluster, or threads of this process."""
@@ -247,26 +265,29 @@ class _Scheduler:
         leaves = []
         for i, part in enumerate(work.partitions):
             data = (step, part.start, *part.observed) if what == "observe" else part.counted
-            named = f"truecal-{what}-{run}-{i}"
-            leaves.append(task(of, title(i, len(work.partitions), part.where), start, *data, dask_key_name=named))
+            named, shown_as = f"truecal-{what}-{run}-{i}", title(i, len(work.partitions), part.where)
+            leaves.append((shown_as, task(of, shown_as, start, *data, dask_key_name=named)))
+        tree = _tree(leaves, dask.delayed(_merge, pure=False))
         try:
-            found: list[Stream] = self.compute(_tree(leaves, dask.delayed(_merge, pure=False)))
+            found: list[Stream] = self.compute(tree)
         except PartitionError as error:
             raise error.with_traceback(None) from None
         except Exception as error:  # what a reader or a worker's death raises is not known: the partition is named
-            raise self._named(error, work) from error
+            failure = self._named(error, work, tree, leaves)
+            if failure is error:
+                raise
+            raise failure from error
         return found
 
-    def _named(self, error: Exception, work: Work) -> Exception:
+    def _named(self, error: Exception, work: Work, tree: Any, leaves: Sequence[tuple[str, Any]]) -> Exception:
         """The partition whose making failed before truecal saw it, or whose worker died again and again."""
-        titles = [title(i, len(work.partitions), part.where) for i, part in enumerate(work.partitions)]
         if type(error).__name__ == "KilledWorker":
-            number = str(getattr(error, "task", "")).rpartition("-")[2]
-            which = titles[int(number)] if number.isdecimal() and int(number) < len(titles) else "a partition"
+            needing = _dependents(tree.__dask_graph__(), getattr(error, "task", None))
+            which = next((title for title, leaf in leaves if leaf.key in needing), "a partition")
             return PartitionError(f"{which}: every worker that was given it died ({one_line(error, 200)})")
         nothing = require("dask", "scale").delayed(_nothing, pure=False)
         found = self._first_failure([nothing(*part.counted) for part in work.partitions])
-        return error if found is None else PartitionError(f"{titles[found[0]]}: {one_line(found[1], 600)}")
+        return error if found is None else PartitionError(f"{leaves[found[0]][0]}: {one_line(found[1], 600)}")
 
     def _first_failure(self, tasks: Sequence[Any]) -> tuple[int, BaseException] | None:
         """The first task that fails, and how."""
@@ -282,11 +303,24 @@ class _Scheduler:
         return None
 
 
-def _tree(leaves: Sequence[Any], merge: Any) -> Any:
-    """The leaves merged in their order, FAN_IN at a time."""
+def _dependents(graph: Mapping[Any, Any], task: Any) -> set[Any]:
+    """The keys of a task and of all that needs it; workers speak of keys as text."""
+    _, users = require("dask.core", "scale").get_deps(dict(graph))
+    found: set[Any] = set()
+    todo = [key for key in users if str(key) == str(task)]
+    while todo:
+        if (key := todo.pop()) not in found:
+            found.add(key)
+            todo += users[key]
+    return found
+
+
+def _tree(leaves: Sequence[tuple[str, Any]], merge: Any) -> Any:
+    """The leaves, each with its title, merged in their order, FAN_IN at a time."""
     while len(leaves) > 1:
-        leaves = [merge(leaves[a : a + FAN_IN]) for a in range(0, len(leaves), FAN_IN)]
-    return leaves[0]
+        groups = [leaves[a : a + FAN_IN] for a in range(0, len(leaves), FAN_IN)]
+        leaves = [(group[0][0], merge(*map(list, zip(*group, strict=True)))) for group in groups]
+    return leaves[0][1]
 
 
 def _observe(observe: Any, title: str, blank: Sequence[Stream], step: int, start: int, *data: Any) -> list[Stream]:
@@ -307,9 +341,15 @@ def _fed(title: str, blank: Sequence[Stream], feed: Any) -> list[Stream]:
     return streams
 
 
-def _merge(parts: Sequence[Sequence[Stream]]) -> list[Stream]:
-    """Streams of the rows of all parts, model by model."""
-    return [reduce(Stream.merge, streams) for streams in zip(*parts, strict=True)]
+def _merge(titles: Sequence[str], parts: Sequence[Sequence[Stream]]) -> list[Stream]:
+    """Streams of the rows of all parts, model by model, or an error that says which part is unlike those before."""
+    whole = list(parts[0])
+    for which, more in zip(titles[1:], parts[1:], strict=True):
+        try:
+            whole = [stream.merge(other) for stream, other in zip(whole, more, strict=True)]
+        except ValueError as error:
+            raise PartitionError(f"{which} and those before it: {error}") from None
+    return whole
 
 
 def _nothing(*data: Any) -> None:
