@@ -37,7 +37,7 @@ def test_a_prediction_above_1_by_a_rounding_is_in_the_last_bin(dtype, rows):
         (memory,) = tc.tabulate(property, rule, y, p)
         np.testing.assert_array_equal(stream.table(name).count, memory.count)
         assert stream.result().row(name).value == pytest.approx(tc.CalibrationError(property, rule)(y, p), rel=1e-12)
-    with pytest.raises(ValueError, match=r"edges run from 0 to 0\.99 and do not cover the report 1 at row 0"):
+    with pytest.raises(ValueError, match=r"edges run from 0 to 0\.99 and do not cover the prediction 1 at row 0"):
         tc.stream("binary", edges=[0, 0.5, 0.99]).update([1], [1.0])
 
 
