@@ -57,6 +57,21 @@ def test_rows_of_all_files_are_said_together(truecal: Run, rng: np.random.Genera
     assert "60 new rows in 3 files" in out and json.loads(Path("now.json").read_text())["new"] == 60
 
 
+def test_a_day_without_rows(truecal: Run, rng: np.random.Generator) -> None:
+    """It is passed over; but a file whose rows have been counted must still have them."""
+    Path("monday.csv").write_text("label,prob\n")
+    code, _, err = truecal("monitor", "monday.csv", "--state", "s.npz")
+    assert code == 1 and "monday.csv: expected rows to begin a state with, there are none" in err
+    assert not Path("s.npz").exists()
+    write("tuesday.csv", 100, rng)
+    code, out, _ = truecal("monitor", "monday.csv", "tuesday.csv", "--state", "s.npz")
+    assert code == 0 and "monday.csv: no rows" in out and "tuesday.csv: 100 new rows" in out
+    Path("tuesday.csv").write_text("label,prob\n")
+    code, _, err = truecal("monitor", "tuesday.csv", "--state", "s.npz")
+    assert code == 1 and "expected its first 100 rows to be those counted before" in err
+    assert truecal("monitor", "tuesday.csv", "--state", "s.npz", "--replaced")[0] == 0
+
+
 def test_a_file_that_grows_and_one_that_changes(truecal: Run, rng: np.random.Generator) -> None:
     frame = write("log.csv", 50, rng)
     frame[:30].to_csv("log.csv", index=False)

@@ -23,6 +23,30 @@ def sample(n: int = 200, k: int = 3, dtype: Any = np.float64) -> tuple[Any, Any]
     return rng.integers(0, k, n), p
 
 
+@pytest.mark.parametrize("exponent", [-390, -140, 140, 390])
+def test_results_do_not_depend_on_the_unit_of_weights(exponent):
+    y, p = sample(600)
+    weights = np.random.default_rng(1).random(len(y))
+    found = []
+    for unit in (0, exponent):
+        stream = tc.stream(n_bins=5, edges="uniform")
+        stream.update(y, p, sample_weight=np.ldexp(weights, unit))
+        found.append(stream.result())
+    usual, far = found
+    assert str(far.gap) == str(usual.gap) and "trusted" not in str(usual.gap)
+    for mine, wanted in zip(far.losses, usual.losses, strict=True):
+        ends = [[one.value, one.low, one.high] for one in (mine, wanted)]
+        np.testing.assert_allclose(np.array(ends[0], float), np.array(ends[1], float), rtol=1e-12, err_msg=mine.name)
+
+
+def test_labels_that_no_state_can_hold_are_named(tmp_path):
+    stream = tc.stream("classwise", n_bins=3, edges="uniform", labels=np.array([b"a", b"b"]))
+    stream.update(np.array([b"a", b"b"]), [[0.5, 0.5], [0.2, 0.8]])
+    with pytest.raises(TypeError, match="text, numbers or booleans to be saved, got b'a'"):
+        stream.save(tmp_path / "state.npz")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", [0, 1 << 60])
 def test_a_prediction_above_1_by_a_rounding_is_in_the_last_bin(dtype, rows):

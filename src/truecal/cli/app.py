@@ -305,6 +305,8 @@ def run_monitor(
         watched = watching.opened(state, reference, alpha, reading, _read)
         counted = [watching.count(watched, file, reading, _read, replaced) for file in files]
         new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
+        if not new and not watched.files:
+            raise FileError(f"{path_text(files[0])}: expected rows to begin a state with, there are none")
         if len(files) > 1:
             notes.append(f"{new} new rows in {len(files)} files")
         result = replace(watched.result(), new=new)

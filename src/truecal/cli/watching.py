@@ -16,7 +16,7 @@ from truecal.core.extras import require
 from truecal.evaluation.inputs import Inputs, read_inputs
 from truecal.io import FileError, atomic_path
 from truecal.io.dataset import can_stream
-from truecal.io.failures import failure, path_text
+from truecal.io.failures import NoRowsError, failure, path_text
 
 from .loading import Loaded, open_table, split_kind
 from .options import Reading, fraction
@@ -59,12 +59,17 @@ def _pair(loaded: Loaded) -> tuple[object, object]:
 def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool) -> tuple[int, str]:
     """Count the rows of a file that have not been counted; how many, and what was done in words."""
     path, _ = split_kind(file)
-    classes, rows, batches = _rows(watched, file, reading, read)
+    place = os.path.realpath(path)
+    before, digest = watched.files.get(place, (0, ""))
+    try:
+        classes, rows, batches = _rows(watched, file, reading, read)
+    except NoRowsError:  # a day on which nothing came
+        if before and not replaced:
+            raise _changed(path, before) from None
+        return 0, f"{path_text(path)}: no rows"
     if watched.columns is not None and classes is not None and watched.columns != classes:
         expected, came = (", ".join(names[:8]) for names in (watched.columns, classes))
         raise failure(path, f"expected columns of the classes {expected} as before, got {came}")
-    place = os.path.realpath(path)
-    before, digest = watched.files.get(place, (0, ""))
     try:
         seen = _count_new(watched, batches(), path.name, before, digest)
     except FileError:
@@ -73,8 +78,7 @@ def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced
         raise failure(path, str(error)) from error
     except _ChangedError:
         if not replaced:
-            what = f"expected its first {before} rows to be those counted before, they have changed"
-            raise failure(path, f"{what}; if it is a new file under an old name, say --replaced") from None
+            raise _changed(path, before) from None
         before = 0
         seen = _count_new(watched, batches(), path.name, before, "")
     if seen.rows > before:
@@ -98,6 +102,11 @@ def _rows(
         return table.first().classes, table.n_rows, lambda: (inputs_of(batch, None) for batch, _ in table.batches())
     loaded = read([file], reading)
     return loaded.classes, loaded.first.n_rows or loaded.first.n, lambda: iter([watched.read(*_pair(loaded))])
+
+
+def _changed(path: Path, before: int) -> FileError:
+    what = f"expected its first {before} rows to be those counted before, they have changed"
+    return failure(path, f"{what}; if it is a new file under an old name, say --replaced")
 
 
 class _ChangedError(Exception):

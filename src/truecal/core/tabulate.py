@@ -114,16 +114,20 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
 
 def in_unit(table: BinTable, sample: Sample) -> BinTable:
     """The table with weights as the user gave them, so that tables of different samples can be merged."""
-    exponent = sample.weight_exponent
-    if sample.weights is None or exponent == 0:
+    if sample.weights is None or sample.weight_exponent == 0:
         return table
     refuse_unit(sample)
-    scaled: dict[str, Any] = {
+    return scaled(table, sample.weight_exponent)
+
+
+def scaled(table: BinTable, exponent: int) -> BinTable:
+    """The table as if every weight were 2^exponent times as large."""
+    found: dict[str, Any] = {
         name: np.ldexp(getattr(table, name), power * exponent)
         for name, power in _POWERS.items()
         if getattr(table, name) is not None
     }
-    return replace(table, totals=table.totals.in_unit(exponent), **scaled)
+    return replace(table, totals=table.totals.in_unit(exponent), **found)
 
 
 def refuse_unit(sample: Sample) -> None:

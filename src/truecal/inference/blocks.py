@@ -8,6 +8,7 @@ V = 4 Σ (R_a − R̄)². Everything else, the slope c and how many surprises th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +17,18 @@ from scipy.special import stdtrit
 from ..core.cells import KernelCells
 from ..core.rules import AveragedRule, OnGrid
 from ..core.table import BinTable
+from ..core.tabulate import scaled
 from ..core.types import Array
 from .spread import MORE, Spread, Units, even_parts, over, pair_coefficients
+
+_FAR = 64  # powers of two: in units farther from the weights than this, their eighth powers might be no numbers
 
 
 def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) -> Spread:
     """The spread of gap² = theta of a table, from residual sums (blocks, views, cells) and weights of its blocks."""
+    exponent = math.frexp(table.totals.largest)[1]
+    if abs(exponent) > _FAR:
+        table, residual, weight = scaled(table, -exponent), np.ldexp(residual, -exponent), np.ldexp(weight, -exponent)
     cells = _kernel_sums(table, residual) if isinstance(table.rule, AveragedRule) else _bin_sums(table, residual)
     used = weight > 0
     H = cells.H[np.ix_(used, used)].copy()

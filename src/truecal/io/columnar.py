@@ -11,7 +11,7 @@ import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Request, check_names
-from truecal.io.failures import failure, need, parsing, quote
+from truecal.io.failures import NoRowsError, failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, check_texts
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
@@ -144,7 +144,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
             block = full
         start = rows.put(start, block)
     if rows is None:
-        raise failure(path, "expected at least one row, the table has none")
+        raise NoRowsError(failure(path, "expected at least one row, the table has none"))
     rows.end(start)
     return rows.array
 
@@ -216,7 +216,7 @@ def _label_column(table: Table, name: str) -> Values:
         pieces.append(_label_piece(table.path, array, name, start))
         start += len(array)
     if start == 0:
-        raise failure(table.path, "expected at least one row, the table has none")
+        raise NoRowsError(failure(table.path, "expected at least one row, the table has none"))
     joined = np.concatenate([piece for piece in pieces if len(piece)])
     return joined if joined.dtype == object else as_values(table.path, joined, f"column {quote(name)}")
 

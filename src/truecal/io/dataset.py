@@ -248,7 +248,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         n_rows = int(dataset.count_rows())
         types = table_types(place, dataset.schema)
     if not n_rows:
-        raise failure(place, "expected at least one row, the table has none")
+        raise NoRowsError(failure(place, "expected at least one row, the table has none"))
     name = readable(_folder_name(place) if is_dataset(place) else split_suffix(place)[0])
     opened = _opened(Request(place, **options), name, types, weight)
     opened = replace(opened, n_rows=n_rows, files=files, left_out=left_out, _dataset=dataset)

@@ -39,7 +39,7 @@ class FileError(ValueError):
 
 
 class NoRowsError(FileError):
-    """Rows of which none has a prediction, where those without one are to be left out."""
+    """No rows, or rows of which none has a prediction where those without one are to be left out."""
 
 
 @contextmanager

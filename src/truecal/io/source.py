@@ -189,7 +189,7 @@ def check_confidence(path: str, layout: Layout, values: Floats) -> Floats:
     if values.ndim != 1:
         raise failure(path, f"expected one confidence per row in {where}, got shape {values.shape}")
     if len(values) == 0:
-        raise failure(path, "expected at least one row, got none")
+        raise NoRowsError(failure(path, "expected at least one row, got none"))
     bad = ~((values >= 0) & (values <= 1))
     if bad.any():
         row = int(np.argmax(bad))
@@ -202,7 +202,7 @@ def check_confidence(path: str, layout: Layout, values: Floats) -> Floats:
 def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     """Every number present, and probabilities (or logits) that are what they should be; says row and column by name."""
     if numbers.shape[0] == 0:
-        raise failure(path, "expected at least one row of predictions, got none")
+        raise NoRowsError(failure(path, "expected at least one row of predictions, got none"))
     if numbers.ndim == 2 and numbers.shape[1] < 2:
         raise failure(path, f"expected at least two classes, got predictions of shape {numbers.shape}")
     table = numbers.reshape(len(numbers), -1)

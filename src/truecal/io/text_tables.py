@@ -16,7 +16,7 @@ import numpy as np
 from truecal.io.arrays import BARE, Entry, open_arrays
 from truecal.io.columnar import MOST_COLUMNS, Table, open_table
 from truecal.io.columns import CONFIDENCE_NAMES, HEADER_OPTION, LABEL_NAMES, Request, check_names, name_says
-from truecal.io.failures import FileError, failure, need, parsing, quote
+from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
 from truecal.io.harness import LONGEST_LINE as LONGEST_JSON_LINE
 from truecal.io.harness import json_lines
 from truecal.io.source import Source
@@ -87,7 +87,7 @@ def _head(request: Request) -> Head:
     if any("\n" in name or "\r" in name for name in names):
         raise failure(path, "expected the column names on one line, a name has a line break")
     if second is None:
-        raise failure(path, "expected rows below the header, there are none")
+        raise NoRowsError(failure(path, "expected rows below the header, there are none"))
     if len(second[1]) != len(names):
         raise failure(path, f"expected {len(names)} cells at row 0 (line {second[0]}), got {len(second[1])}")
     return Head(names, tuple(second[1]), delimiter, lines)

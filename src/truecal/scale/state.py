@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.result import plain
 from ..core.rules import (
@@ -40,6 +41,9 @@ _RULES: dict[str, Any] = {
 
 def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     """Write everything the stream knows."""
+    for label in [*(stream.settings["labels"] or ()), stream.settings["pos_label"]]:
+        if isinstance(label, bytes) or not isinstance(label, (str, int, float, np.generic)):
+            raise TypeError(f"labels must be text, numbers or booleans to be saved, got {shown(label)}")
     arrays: dict[str, Array] = {}
     totals = []
     for i, tally in enumerate(stream.tallies.values()):
