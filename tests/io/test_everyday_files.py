@@ -252,6 +252,15 @@ def test_stated_confidences_may_be_missing(tmp_path: Path) -> None:
     )
 
 
+def test_rows_are_named_as_they_are_numbered_in_the_file(tmp_path):
+    """Two rows before the bad one are left out."""
+    lines = ["label,prob_a,prob_b", "a,,", "a,0.5,0.5", "b,,", "b,0.5,0.5", "c,0.5,0.5"]
+    path = write(tmp_path / "gaps.csv", "\n".join(lines) + "\n")
+    assert "row 4 has 'c'" in refusal(path, drop_incomplete=True)
+    path = write(tmp_path / "sums.csv", "\n".join([*lines[:-1], "b,0.9,0.9"]) + "\n")
+    assert "row 4 sums to" in refusal(path, drop_incomplete=True)
+
+
 def test_files_with_gaps_are_compared_on_the_rows_of_all(tmp_path: Path) -> None:
     one = write(tmp_path / "a.csv", "label,prob_a,prob_b\n0,,\n1,0.25,0.75\n0,0.5,0.5\n1,0.1,0.9\n")
     two = write(tmp_path / "b.csv", "label,prob_a,prob_b\n0,0.9,0.1\n1,0.2,0.8\n0,,\n1,0.3,0.7\n")

@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 LONGEST_QUOTE = 60  # characters of a user's value repeated in a message
@@ -42,20 +42,29 @@ class NoRowsError(FileError):
     """No rows, or rows of which none has a prediction where those without one are to be left out."""
 
 
+def _nowhere(row: int) -> str:
+    return ""
+
+
+def counted_from(start: int, place: Callable[[int], str] = _nowhere) -> AbstractContextManager[None]:
+    """`numbered` for rows from row `start` of a table on."""
+    return numbered(lambda row: start + row, place)
+
+
 @contextmanager
-def counted_from(start: int, place: Callable[[int], str] = lambda row: "") -> Iterator[None]:
-    """Let a FileError about rows from row `start` of a table on name them by their numbers in the table; `place` may
-    say of a row where else to look for it."""
+def numbered(number: Callable[[int], int], place: Callable[[int], str] = _nowhere) -> Iterator[None]:
+    """Let a FileError about some rows of a table name them by their numbers in the table; `place` may say of a row
+    where else to look for it."""
     try:
         yield
     except NoRowsError:
         raise
     except FileError as error:
         path, colon, said = str(error).partition(": ")
-        found = [start + int(row) for row in _ROW.findall(said) if row]
+        found = [number(int(row)) for row in _ROW.findall(said) if row]
         if not found:
             raise
-        words = _ROW.sub(lambda match: f"row {start + int(match[1])}" if match[1] else match[0], said)
+        words = _ROW.sub(lambda match: f"row {number(int(match[1]))}" if match[1] else match[0], said)
         raise FileError(f"{path}{colon}{words}{place(found[0])}") from error
 
 

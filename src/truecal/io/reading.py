@@ -14,7 +14,7 @@ import numpy as np
 from truecal.io import arrays, columnar, text_tables
 from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
-from truecal.io.failures import FileError, failure, listing, path_text, quote, readable
+from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
@@ -135,8 +135,12 @@ def read_predictions(
 
 
 def judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
-    """What a file holds, checked, as predictions."""
-    return (_judge_top_label if parts.layout.kind == "top_label" else _judge)(name, request, parts, given)
+    """What a file holds, checked, as predictions; rows are named as they are numbered in the file."""
+    checked = _judge_top_label if parts.layout.kind == "top_label" else _judge
+    if (rows := parts.rows) is None:
+        return checked(name, request, parts, given)
+    with numbered(lambda row: int(rows[row]) if row < len(rows) else row):
+        return checked(name, request, parts, given)
 
 
 def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None, header: bool | None = None) -> Values:
