@@ -39,8 +39,14 @@ def _skipped(report: pytest.CollectReport | pytest.TestReport, where: str, libra
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first: idle workers take tests from the end of another's list, and the last to run are short."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Slow tests come first: idle workers take tests from the end of another's list, and the last to run are short.
+    Before all come those that share what is costly to make, so that nobody takes some of them and makes it again."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    slow = item.get_closest_marker("slow")
+    return 2 if slow is None else 0 if slow.kwargs.get("shared") else 1
 
 
 @pytest.hookimpl(wrapper=True)
