@@ -93,6 +93,7 @@ def run_snippet(report, metric):
 
 
 def test_the_script_speaks_the_form_of_the_metric():
+    pytest.importorskip("torch")
     report = tc.audit(by_two_columns, convention="preds_first", budget=LITTLE)
     assert report.forms[2].array == "torch" and report.forms[2].binary == "column"
     assert "metric(torch.tensor(p[:, 1]), torch.tensor(np.array(y)))" in report.snippet()

@@ -78,6 +78,7 @@ def test_a_proof_gains_and_its_script_is_whole(library, row):
 
 @pytest.mark.parametrize("library", RUN_HERE)
 def test_the_scripts_print_what_the_page_says(library):
+    pytest.importorskip({"scikit-learn": "sklearn"}.get(library, library))
     if importlib.metadata.version(library) != FOUND[library]["version"]:
         pytest.skip(f"the page is about {library} {FOUND[library]['version']}")
     for row in FOUND[library]["metrics"]:
