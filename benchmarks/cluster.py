@@ -67,10 +67,11 @@ def plain(folder: str, part_rows: int, share: int, of: int, ready: Any, results:
     from truecal.scale.partitions import file_work
 
     work = file_work([folder], None, part_rows, {})
-    mine, step = work.partitions[share::of], sketch_step(work.n_rows or 1)
+    mine = work.partitions[share::of]
 
     def sketch(parts: Any) -> Any:
         stream = new_stream(work.heads[0], work.n_rows, None, BINS, None, 64)
+        step = sketch_step(work.n_rows or 1, [stream])
         for part in parts:
             work.observe([stream], step, part.start, *part.observed)
         return stream.freeze(work.n_rows).without_rows()

@@ -43,7 +43,7 @@ def table(y: Any, p: Any, **more: Any) -> Any:
 def written(folder: Path, whole: Any, parts: int = 1, name: str = "preds") -> Path:
     """A parquet file, or a folder of several."""
     if parts == 1:
-        parquet.write_table(whole, folder / f"{name}.parquet", row_group_size=130)
+        parquet.write_table(whole, folder / f"{name}.parquet", row_group_size=130 if len(whole) < 1000 else 1 << 16)
         return folder / f"{name}.parquet"
     (folder / name).mkdir()
     for i, rows in enumerate(np.array_split(np.arange(len(whole)), parts)):
@@ -143,7 +143,21 @@ def test_quantile_bins_take_two_passes_and_are_those_of_memory(tmp_path):
     assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) >= 14
     auto = evaluate_dataset(dataset)
     assert auto.row("classwise").n_bins == round((3 * 700) ** 0.4) and auto.row("confidence_l1").n_bins == 15
-    assert any("two passes" in note for note in auto.notes) and any("sketched" in note for note in auto.notes)
+    assert any("two passes" in note for note in auto.notes) and not any("edges" in note for note in auto.notes)
+
+
+def test_two_runs_have_the_same_edges(tmp_path, monkeypatch):
+    """More rows than a sketch keeps: those that it sees are few enough."""
+    monkeypatch.setattr(module, "BATCH_ROWS", 1 << 16)
+    rng = np.random.default_rng(0)
+    p = rng.random(140_000)
+    one = pa.table({"label": (rng.random(len(p)) < p).astype(int), "prob": p})
+    dataset = open_dataset(written(tmp_path, one))
+    first, second = (evaluate_dataset(dataset) for _ in range(2))
+    assert [row.value for row in first.errors] == [row.value for row in second.errors]
+    assert any("edges from 46667 of the predictions" in note for note in first.notes)
+    sizes = first.reliability["binary"].table.count
+    assert sizes.min() / sizes.mean() > 0.6 and sizes.max() / sizes.mean() < 1.5
 
 
 def test_arrow_globs_weights_logits_and_one_probability(tmp_path):

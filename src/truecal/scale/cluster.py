@@ -27,7 +27,7 @@ from ..io.columns import Request
 from ..io.dataset import Dataset
 from ..io.failures import one_line
 from ..io.writing import check_writable
-from .files import SKETCHED_NOTE, check_applies, left_out_rows, new_stream, sketch_step
+from .files import check_applies, left_out_rows, new_stream, sketch_step, sketched_notes
 from .local import local_client
 from .partitions import PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
@@ -141,9 +141,9 @@ def _run(
     passes = 1 if all(stream.frozen for stream in streams) else 2
     sketched: list[str] = []
     if passes == 2:
-        step = 1 if work.n_rows is None else sketch_step(work.n_rows)
+        step = 1 if work.n_rows is None else sketch_step(work.n_rows, streams)
         streams = scheduler.merged("observe", work, streams, step)
-        sketched = [SKETCHED_NOTE] if any(stream.sketches for stream in streams) else []
+        sketched = sketched_notes(streams, work.n_rows) if any(stream.sketches for stream in streams) else []
         _refuse_no_rows(streams[0].settings["observed"])
         for stream in streams:
             stream.freeze(work.n_rows)

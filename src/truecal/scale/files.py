@@ -27,6 +27,7 @@ from ..io.failures import FileError, NoRowsError, counted_from, failure
 from ..io.predictions import Predictions
 from .plan import UNIFORM, at_rows, read_plan, refuse_baseline, refuse_other_edges
 from .reading import compare_streams
+from .sketch import ACCURACY, LARGEST
 from .stream import BLOCKS, Stream
 
 Progress = Callable[[float], None]
@@ -37,9 +38,9 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
     "binary": ("binary", "confidence_l1"),
     "top_label": ("top_label", "top_label_l1"),
 }
-SKETCHED = 1 << 18
-"""About so many rows are sketched, spread evenly over the table, whatever they hold: more would not move the edges
-visibly, as sketches round them by as much."""
+SKETCHED, FEW_VIEWS = 1 << 18, 64
+"""Rows are sketched that are spread evenly over the table, whatever they hold: of few classes as many as a sketch keeps
+as they are, so that every run has the same edges; of more about so many, and their sketches toss coins."""
 
 MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
@@ -47,6 +48,7 @@ MOST_LANES, LANE_BYTES = 4, 1 << 25
 SKETCHED_NOTE = (
     "quantile bins have edges sketched from the predictions, anew in each run: equal in size to about .1% of the rows"
 )
+SOME_NOTE = "quantile bins have edges from {} of the predictions, spread evenly: equal in size to about .2% of the rows"
 
 
 def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float = 0.95, **options: Any) -> Evaluation:
@@ -72,7 +74,7 @@ def run_streams(
     progress: Progress | None = None,
 ) -> tuple[list[Stream], tuple[str, ...]]:
     """A stream of each table and notes on how they were read. `one_pass` takes bins of equal width; quantile bins cost
-    a first pass, over about a quarter of a million rows of predictions spread evenly over the table."""
+    a first pass, over some of the rows, spread evenly over the table."""
     rows = {dataset.n_rows for dataset in datasets}
     if len(rows) > 1:
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
@@ -84,16 +86,25 @@ def run_streams(
     ]
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
-        observe_rows(streams, replace(run, every=sketch_step(run.n_rows)).counted(0, 2))
+        observe_rows(streams, replace(run, every=sketch_step(run.n_rows, streams)).counted(0, 2))
         for stream in streams:
             stream.freeze(run.n_rows)
     count_rows(streams, run.counted(passes - 1, passes))
-    return streams, run.notes(passes, streams[0].rows)
+    return streams, run.notes(passes, streams)
 
 
-def sketch_step(n_rows: int) -> int:
+def sketch_step(n_rows: int, streams: Sequence[Stream]) -> int:
     """Every so many-th row is sketched."""
-    return max(1, n_rows // SKETCHED)
+    exact = all(stream.accuracy == LARGEST for stream in streams)
+    return -(-n_rows // LARGEST) if exact else max(1, n_rows // SKETCHED)
+
+
+def sketched_notes(streams: Sequence[Stream], n_rows: int | None) -> list[str]:
+    """Where quantile bins have their edges from, unless those are of all rows exactly."""
+    observed = int(streams[0].settings["observed"])
+    if any(stream.accuracy < observed for stream in streams):
+        return [SKETCHED_NOTE]
+    return [] if observed == n_rows else [SOME_NOTE.format(observed)]
 
 
 def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], step: int = 1, first: int = 0) -> None:
@@ -179,7 +190,9 @@ def new_stream(
     if n_rows is None:
         return Stream(tuple(entries), blocks, None, 1)
     views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
-    return Stream(at_rows(entries, n_rows, views), blocks, None, 1).expect(n_rows)
+    widest = max(views[COMPOSED[entry.name].property.kind] for entry in entries)
+    accuracy = LARGEST if widest <= FEW_VIEWS else ACCURACY
+    return Stream(at_rows(entries, n_rows, views), blocks, None, 1).expect(n_rows, accuracy)
 
 
 def check_applies(names: Sequence[str], inputs: Inputs) -> None:
@@ -265,7 +278,7 @@ class Run:
             self._judged(stored, start)  # what is wrong is said of a row of the table
             raise
 
-    def notes(self, passes: int, measured: int) -> tuple[str, ...]:
+    def notes(self, passes: int, streams: Sequence[Stream]) -> tuple[str, ...]:
         """How the tables were read, and what of them was not measured."""
         seconds = time.perf_counter() - self.began
         files = sum(len(dataset.files) for dataset in self.datasets)
@@ -273,8 +286,8 @@ class Run:
         what = f"read in batches: {files} file{'s' * (files > 1)}, {'two passes' if passes == 2 else 'one pass'}"
         notes = [f"{what}, {speed:,.0f} rows a second"]
         if passes == 2:
-            notes.append(SKETCHED_NOTE)
-        return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, measured))
+            notes += sketched_notes(streams, self.n_rows)
+        return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, streams[0].rows))
 
 
 def left_out_rows(n_rows: int | None, measured: int) -> list[str]:

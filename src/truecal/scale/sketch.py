@@ -16,8 +16,9 @@ from ..core.extras import require
 from ..core.sample import Bounds
 from ..core.types import Array
 
-ACCURACY = 4000
-"""KLL's k: bins are as large as asked for to within about .1% of the rows, and up to 4000 rows exactly."""
+ACCURACY, LARGEST = 4000, 65535
+"""KLL's k, and the largest there is: up to k rows are kept as they are, so that quantiles are exact and the same in
+every run; of more, coins decide which stay, and at 4000 bins are as large as asked for to about .1% of the rows."""
 
 
 @final
@@ -28,9 +29,9 @@ class Sketch:
     views: tuple[Any, ...]
 
     @staticmethod
-    def empty(views: int) -> Sketch:
+    def empty(views: int, accuracy: int = ACCURACY) -> Sketch:
         kind = require("datasketches", "scale").kll_doubles_sketch
-        return Sketch(tuple(kind(ACCURACY) for _ in range(views)))
+        return Sketch(tuple(kind(accuracy) for _ in range(views)))
 
     @staticmethod
     def of_bytes(parts: Iterable[bytes]) -> Sketch:

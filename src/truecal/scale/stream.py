@@ -29,7 +29,7 @@ from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
 from .losses import LossSums
 from .plan import Entry, at_rows, read_plan, refuse_other_edges, sketched
-from .sketch import Sketch
+from .sketch import ACCURACY, Sketch
 from .tally import Tally, check_cells, tally
 
 Key = tuple[str, Any]
@@ -99,6 +99,7 @@ class Stream:
         """The rows that are known to come: many are worth compiled loops from the first on."""
         self._torn = False
         """Whether something (Ctrl-C, no memory) ended the counting of a batch half-way."""
+        self.accuracy = ACCURACY
         self._shape: tuple[int | None, str] | None = None
         """Classes (None: one number per row) and dtype of the predictions."""
         self._sketches: dict[Key, Sketch] = {}
@@ -131,7 +132,7 @@ class Stream:
         for key, entry in self._open().items():
             columns = sketched(entry, inputs.sample(entry.name).reports, top)
             if key not in self._sketches:
-                self._sketches[key] = Sketch.empty(len(columns))
+                self._sketches[key] = Sketch.empty(len(columns), self.accuracy)
             self._sketches[key].add(columns)
         self._observed += len(reports)
 
@@ -163,9 +164,9 @@ class Stream:
         elif self._shape != found:
             raise ValueError(f"expected predictions as before, {_shape_text(*self._shape)}, got {_shape_text(*found)}")
 
-    def expect(self, rows: int) -> Stream:
-        """So many rows will come. Returns the stream itself."""
-        self._expected = rows
+    def expect(self, rows: int, accuracy: int = ACCURACY) -> Stream:
+        """So many rows will come, and sketches are to have that accuracy (KLL's k). Returns the stream itself."""
+        self._expected, self.accuracy = rows, accuracy
         return self
 
     # -- the pass over labels and predictions -----------------------------------------------------------------------
@@ -259,7 +260,7 @@ class Stream:
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
         self._refuse_other(other)
-        both = Stream(self._entries, self._blocks, self._labels, self._pos_label)
+        both = self.without_rows().expect(self._expected, min(self.accuracy, other.accuracy))
         both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
         both._shape = self._shape or other._shape
         both._sketches = _joined(self._sketches, other._sketches)
@@ -277,7 +278,7 @@ class Stream:
 
     def without_rows(self) -> Stream:
         """A stream of its own over the same bins, of no rows."""
-        return Stream(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected)
+        return Stream(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected, self.accuracy)
 
     def absorb(self, other: Stream) -> None:
         """Take over what a stream of its own counted of rows with numbers among all (see `count`)."""
