@@ -272,6 +272,15 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     assert verdict.ece.endswith("; 1 of 3 pairs change places with its bins, 0 under the score.")
 
 
+def test_models_that_ece_cannot_tell_apart_are_first_together():
+    confidence, correct = np.repeat([0.55, 0.95], 50), np.arange(100) % 4 > 0
+    models = {name: TopPredictions(correct, confidence) for name in ("one", "other")}
+    words = "ECE would have put {} first together (15 bins)."
+    assert compare(None, models, resamples=19).verdict.ece == words.format("one and other")
+    models |= {"third": models["one"], "off": TopPredictions(correct, np.full(100, 0.3))}
+    assert compare(None, models, resamples=19).verdict.ece == words.format("3 models")
+
+
 def test_many_models_are_named_in_part_and_counted(data):
     y, models = data
     z = np.log(models["true"])

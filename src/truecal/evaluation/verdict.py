@@ -363,6 +363,10 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     rows = [ranking for ranking in rankings if ranking.error == name]
     usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
     winner = usual.order[0]
+    tied = round(2 * min(usual.ranks) - 1)  # the mean of their places
+    if tied > 1:
+        names = " and ".join(usual.order[:tied]) if tied == 2 else f"{tied} models"
+        return f"ECE would have put {names} first together ({bins_text(usual.n_bins)})."
     others = {ranking.n_bins: ranking.order[0] for ranking in rows if ranking.order[0] != winner}
     text = f"ECE would have put {winner} first"
     if others:
