@@ -71,7 +71,7 @@ def plain(folder: str, part_rows: int, share: int, of: int, ready: Any, results:
 
     def sketch(parts: Any) -> Any:
         stream = new_stream(work.heads[0], work.n_rows, None, BINS, None, 64)
-        step = sketch_step(work.n_rows or 1, [stream])
+        step = sketch_step(work.n_rows, [stream])
         for part in parts:
             work.observe([stream], step, part.start, *part.observed)
         return stream.freeze(work.n_rows).without_rows()

@@ -77,7 +77,8 @@ def test_batches_side_by_side_count_as_one_after_the_other(tmp_path, monkeypatch
     for lanes in (1, 3):
         monkeypatch.setattr(kernels, "THREADS", lanes)
         dataset = open_dataset(file, weight="w" if weighted else None, drop_incomplete=True)
-        (found[lanes],), _ = run_streams([dataset], n_bins=5)
+        (found[lanes],), notes = run_streams([dataset], n_bins=5)
+        assert not any("edges" in note for note in notes)  # those of all predictions there are
     assert found[3].rows == found[1].rows == 696 and found[3].losses is not None and found[1].losses is not None
     np.testing.assert_allclose(found[3].losses.sums, found[1].losses.sums, rtol=1e-13)
     for key, wanted in found[1].tallies.items():

@@ -141,8 +141,7 @@ def _run(
     passes = 1 if all(stream.frozen for stream in streams) else 2
     sketched: list[str] = []
     if passes == 2:
-        step = 1 if work.n_rows is None else sketch_step(work.n_rows, streams)
-        streams = scheduler.merged("observe", work, streams, step)
+        streams = scheduler.merged("observe", work, streams, sketch_step(work.n_rows, streams))
         sketched = sketched_notes(streams, work.n_rows) if any(stream.sketches for stream in streams) else []
         _refuse_no_rows(streams[0].settings["observed"])
         for stream in streams:

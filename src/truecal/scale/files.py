@@ -93,18 +93,20 @@ def run_streams(
     return streams, run.notes(passes, streams)
 
 
-def sketch_step(n_rows: int, streams: Sequence[Stream]) -> int:
-    """Every so many-th row is sketched."""
+def sketch_step(n_rows: int | None, streams: Sequence[Stream]) -> int:
+    """Every so many-th row is sketched; every one where nobody knows how many there are."""
+    if n_rows is None:
+        return 1
     exact = all(stream.accuracy == LARGEST for stream in streams)
     return -(-n_rows // LARGEST) if exact else max(1, n_rows // SKETCHED)
 
 
 def sketched_notes(streams: Sequence[Stream], n_rows: int | None) -> list[str]:
-    """Where quantile bins have their edges from, unless those are of all rows exactly."""
+    """Where quantile bins have their edges from, unless those are of all predictions exactly."""
     observed = int(streams[0].settings["observed"])
     if any(stream.accuracy < observed for stream in streams):
         return [SKETCHED_NOTE]
-    return [] if observed == n_rows else [SOME_NOTE.format(observed)]
+    return [] if sketch_step(n_rows, streams) == 1 else [SOME_NOTE.format(observed)]
 
 
 def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], step: int = 1, first: int = 0) -> None:
