@@ -19,7 +19,13 @@ from truecal.backends import numpy as kernels  # noqa: E402  # after importorski
 from truecal.io import dataset as module  # noqa: E402  # after importorskip
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
 from truecal.scale import files  # noqa: E402  # after importorskip
-from truecal.scale.files import Run, compare_datasets, count_rows, evaluate_dataset, run_streams  # noqa: E402  # too
+from truecal.scale.files import (  # noqa: E402  # after importorskip
+    Run,
+    compare_datasets,
+    count_rows,
+    evaluate_dataset,
+    run_streams,
+)
 from truecal.scale.stream import Stream  # noqa: E402  # after importorskip
 
 

@@ -125,7 +125,7 @@ class CalibrationMetric(Metric):
         return p[kept], y[kept], None if w is None else w[kept]
 
     def _refuse_other_sums(self) -> None:
-        if not torch.equal(self.origin.cpu(), self._defaults["origin"].cpu()):  # type: ignore[union-attr]  # no list
+        if not torch.equal(self.origin.cpu(), self._defaults["origin"].cpu()):  # type: ignore[union-attr]  # a tensor
             raise ValueError(
                 "the sums come from a metric with another error, other cells, num_classes, logits or ignore_index: "
                 "a state can be loaded, merged and added up over processes by a metric with the same options alone"

@@ -48,7 +48,7 @@ MOST_LANES, LANE_BYTES = 4, 1 << 25
 SKETCHED_NOTE = (
     "quantile bins have edges sketched from the predictions, anew in each run: equal in size to about .1% of the rows"
 )
-SOME_NOTE = "quantile bins have edges from {} of the predictions, spread evenly: equal in size to about .2% of the rows"
+SOME_NOTE = "quantile bins have edges from {} of the predictions, spread evenly: about .2% of the rows off"
 
 
 def evaluate_dataset(dataset: Dataset, *, name: str | None = None, level: float = 0.95, **options: Any) -> Evaluation:
