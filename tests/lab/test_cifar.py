@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from closeness import assert_close
 from truecal.lab.datasets import Split, Splits, cifar100, nested_subset
 from truecal.lab.running import Job, Stopped, run_traces
-from truecal.lab.traces import Store, Trace
+from truecal.lab.traces import Store, Trace, read_rows
 
 torch = pytest.importorskip("torch")
 
@@ -23,6 +25,17 @@ from truecal.lab.cifar_trainer import CifarTrainer, crop_and_flip, resize  # noq
 from truecal.lab.presets import CifarSettings, Variant  # noqa: E402  # after importorskip
 
 CLASSES = 5
+TRAINED = 1e-4
+"""To how much of their scale logits of networks in float32 agree that were trained alike: rounding grows by steps."""
+
+
+def normalised(session: Any, images: list[Any]) -> Any:
+    mean, std = (session._inputs.keywords[name] for name in ("mean", "std"))
+    return (torch.stack(images) / 255 - mean) / std
+
+
+def logits(checkpoints: Iterable[Any]) -> list[np.ndarray]:
+    return [checkpoint.test for checkpoint in checkpoints]
 
 
 def made_up(n: int, seed: int) -> tuple[np.ndarray, list[int]]:
@@ -203,15 +216,15 @@ class TestTrainer:
             expected = model((large / 255 - mean) / std).numpy()
         np.testing.assert_allclose(np.concatenate([checkpoint.validation, checkpoint.test]), expected, atol=1e-5)
 
-    def test_same_seed_same_bits_and_traces_do_not_leak(self, trainer: CifarTrainer) -> None:
+    def test_same_seed_same_network_and_traces_do_not_leak(self, trainer: CifarTrainer) -> None:
         first = list(trainer.train(Trace("net", 0.5, 3)))
         list(trainer.train(Trace("net", 1.0, 2)))
         again = list(trainer.train(Trace("net", 0.5, 3)))
-        assert all(np.array_equal(a.test, b.test) for a, b in zip(first, again, strict=True))
+        assert_close(logits(again), logits(first), 1, TRAINED)
         other = list(trainer.train(Trace("net", 0.4, 3)))
-        assert not np.array_equal(first[-1].test, other[-1].test)
+        assert np.abs(first[-1].test - other[-1].test).max() > 10 * TRAINED
 
-    def test_resumes_from_its_state_to_the_same_bits(
+    def test_resumes_from_its_state_as_if_it_had_gone_on(
         self, tmp_path: Path, trainer: CifarTrainer, settings: CifarSettings
     ) -> None:
         trace, state = Trace("net", 1.0, 4), tmp_path / "net.state"
@@ -221,7 +234,7 @@ class TestTrainer:
         fresh = open_stand_in(str(tmp_path / "data"), settings)
         rest = list(fresh.train(trace, state))
         assert [c.epoch for c in rest] == [2, 3, 4]
-        assert all(np.array_equal(a.test, b.test) for a, b in zip(whole[1:], rest, strict=True))
+        assert_close(logits(rest), logits(whole[1:]), 1, TRAINED)
 
     def test_frozen_stages_keep_weights_and_statistics(self, trainer: CifarTrainer) -> None:
         def parts(model: str) -> tuple[dict[str, object], dict[str, object]]:
@@ -248,8 +261,9 @@ class TestTrainer:
         """Two arms see the same images from the same start: the rate in the trace is the rate in the settings."""
         slow = open_stand_in(str(tmp_path / "data"), replace(settings, learning_rate=0.01))
         own = list(trainer.train(Trace("net", 0.5, 2, learning_rate=0.01)))
-        assert all(np.array_equal(a.test, b.test) for a, b in zip(own, slow.train(Trace("net", 0.5, 2)), strict=True))
-        assert not np.array_equal(own[0].test, next(iter(trainer.train(Trace("net", 0.5, 2)))).test)
+        assert_close(logits(slow.train(Trace("net", 0.5, 2))), logits(own), 1, TRAINED)
+        (other, *_) = trainer.train(Trace("net", 0.5, 2))
+        assert np.abs(own[0].test - other.test).max() > 10 * TRAINED
 
     def test_train_loss_is_that_of_the_batches_before_their_steps(self, trainer: CifarTrainer) -> None:
         (checkpoint,) = trainer.train(Trace("net", 0.2, 1, learning_rate=1e-30))  # twelve images, one batch of 16
@@ -262,7 +276,7 @@ class TestTrainer:
         session.reset()
         session.model.train()
         with torch.no_grad():
-            logits = session.model(session._normalise(torch.stack(images)))
+            logits = session.model(normalised(session, images))
         expected = torch.nn.functional.cross_entropy(logits, trainer.labels[rows[order]])
         assert checkpoint.train_loss == pytest.approx(float(expected), rel=1e-5)
 
@@ -290,7 +304,7 @@ class TestTrainer:
             session.model.train()
             session.model.zero_grad()
             loss = torch.nn.functional.cross_entropy(
-                session.model(session._normalise(torch.stack(images))), trainer.labels[subset[order]]
+                session.model(normalised(session, images)), trainer.labels[subset[order]]
             )
             loss.backward()
             with torch.no_grad():
@@ -382,6 +396,7 @@ def test_time_limit_stops_and_a_later_run_ends_alike(
         run_traces(Job(lambda: trainer, score, store, deadline=50.0), traces)
     (left,) = (path for path in (tmp_path / "b" / "partial").glob("*.state"))
     assert left.name == "net-050.0.state"  # the longer trace was done first
-    assert run_traces(Job(lambda: trainer, score, store), traces) == expected
-    assert (tmp_path / "b" / "checkpoints.csv").read_bytes() == (tmp_path / "a" / "checkpoints.csv").read_bytes()
+    rows = run_traces(Job(lambda: trainer, score, store), traces)
+    assert_close(rows, expected, 1, TRAINED)
+    assert read_rows(tmp_path / "b" / "checkpoints.csv") == rows
     assert not (tmp_path / "b" / "partial").exists()

@@ -29,7 +29,7 @@ def few_rows(monkeypatch):
 
 
 def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(tc, "compare", partial(tc.compare, resamples=19))
+    monkeypatch.setattr(tc, "compare", partial(tc.compare, n_resamples=19))
     trained, fit = [], demo._fit
 
     def noted(model, data):
@@ -54,12 +54,12 @@ def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
     assert brier["naive-bayes-scaled"] < brier["naive-bayes"]  # its temperature was fitted on other rows
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins(tmp_path, monkeypatch):
     """The whole demo, as people run it, but for the errors that the story does not speak of. The score's order of these
     models has at most a tenth of the flips of ECE and of n·error between bin counts."""
     errors = ("classwise", "confidence", "confidence_l1")
-    monkeypatch.setattr(tc, "compare", partial(tc.compare, errors=errors, resamples=39))
+    monkeypatch.setattr(tc, "compare", partial(tc.compare, errors=errors, n_resamples=39))
     result = demo.run_demo(tmp_path)
     assert len(result.names) == 11 and {5, 15, 20, 200} <= set(demo.BINS)
     by_ece = {r.n_bins: r.order[0] for r in result.rankings if r.error == "confidence_l1"}
@@ -77,7 +77,7 @@ def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins
 def test_the_story_claims_nothing_that_the_run_does_not_show():
     y, good, cheat = [0, 1] * 20, [0.1, 0.9] * 20, [0.3, 0.4] * 20
     result = tc.compare(
-        y, {"good": good, demo.CHEAT: cheat}, n_bins=(2, 5), errors=["binary", "binary_l1"], resamples=9
+        y, {"good": good, demo.CHEAT: cheat}, n_bins=(2, 5), errors=["binary", "binary_l1"], n_resamples=9
     )
     assert demo.story(result) == demo.STAGE  # ECE saw through this one
 
@@ -89,7 +89,7 @@ def test_a_cheat_that_is_rejected_for_next_to_nothing_is_explained():
     y = rng.random(30_000) < chances
     for off, explained in ((0.004, True), (0.008, False)):
         models = {"sharp": np.where(chances > 0.5, 0.99, 0.02), demo.CHEAT: np.full(len(y), y.mean() + off)}
-        result = tc.compare(y, models, n_bins=(2, 5), errors=["binary", "binary_l1"], resamples=99)
+        result = tc.compare(y, models, n_bins=(2, 5), errors=["binary", "binary_l1"], n_resamples=99)
         assert demo.story(result).startswith(f"{demo.STAGE} ECE's winner is the cheat.")
         assert (demo.TINY in demo.story(result)) == explained
 

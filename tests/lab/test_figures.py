@@ -192,12 +192,12 @@ class TestU:
 class TestWords:
     def write(self, within: pd.DataFrame, paper: bool = False) -> str:
         tables = {"within": within, "cross": made_up_table(models=3, seed=1)}
-        main = spearman_table(tables, repeats=5)
+        main = spearman_table(tables)
         run = {
             "title": "A title", "notes": ["A note."], "preset": "x", "settings": {"seed": 1}, "warm_up": 1.0,
             "beside_paper": paper, "traces": {"within": ["a"] * 7, "cross": []},
         }  # fmt: skip
-        combinations = spearman_table(tables, ALL_PAIRS, repeats=2)
+        combinations = spearman_table(tables, ALL_PAIRS)
         main = beside_paper(main) if paper else main
         grid, mechanism = threshold_table(tables), mechanism_table(tables)
         return results_text(run, tables, tables, main, combinations, grid, mechanism)

@@ -19,7 +19,7 @@ from truecal.lab.correlations import (
     PAPER_PAIRS,
     after_warm_up,
     beside_paper,
-    cluster_bootstrap,
+    by_clusters,
     paper_table,
     plus_minus,
     rank_correlations,
@@ -61,7 +61,7 @@ class TestRankCorrelations:
 class TestTable:
     def test_every_entry_against_plain_loops(self) -> None:
         table = made_up_table()
-        result = spearman_table({"within": table}, PAPER_PAIRS, repeats=20)
+        result = spearman_table({"within": table}, PAPER_PAIRS)
         assert len(result) == 24
         for (_, line), pair in zip(result.iterrows(), PAPER_PAIRS, strict=True):
             first, second = (table[column].tolist() for column in pair.columns)
@@ -77,7 +77,7 @@ class TestTable:
         assert ours == [(row["error"], row["item1"], row["item2"]) for row in paper_rows()]
 
     def test_all_combinations_of_norm_and_binning(self) -> None:
-        result = spearman_table({"within": made_up_table()}, ALL_PAIRS, repeats=2)
+        result = spearman_table({"within": made_up_table()}, ALL_PAIRS)
         assert len(result) == 5 * 2 * 6
         assert set(zip(result["error"], result["item2"].str[:3], strict=True)) == {
             (family, binning)
@@ -106,30 +106,42 @@ class TestTable:
             assert line["r"].item() == pytest.approx(expected)
 
 
-class TestClusterBootstrap:
-    def test_against_the_draws_written_out(self) -> None:
+class TestByTraces:
+    def test_against_the_jackknife_written_out(self) -> None:
         rng = np.random.default_rng(3)
         values, clusters = rng.normal(size=(12, 2)), ["b", "a", "c"] * 4
-        names = ["a", "b", "c"]
-        draws = np.random.default_rng(5)
-        found = []
-        for _ in range(40):
-            picked = draws.integers(0, 3, 3)
-            rows = [i for j in picked for i in range(12) if clusters[i] == names[j]]
-            found.append(plain_spearman(values[rows, 0].tolist(), values[rows, 1].tolist()))
-        low, high = cluster_bootstrap(values, clusters, repeats=40, seed=5)
-        assert (low[0, 1], high[0, 1]) == pytest.approx(tuple(np.quantile(found, [0.025, 0.975])))
+
+        def z(rows: list[int]) -> float:
+            return math.atanh(plain_spearman(values[rows, 0].tolist(), values[rows, 1].tolist()))
+
+        left_out = [z([i for i in range(12) if clusters[i] != name]) for name in "abc"]
+        mean = sum(left_out) / 3
+        width = 4.302652729911275 * math.sqrt(2 / 3 * sum((value - mean) ** 2 for value in left_out))  # t(2) at .975
+        low, high = by_clusters(values, clusters)
+        whole = z(list(range(12)))
+        assert (low[0, 1], high[0, 1]) == pytest.approx((math.tanh(whole - width), math.tanh(whole + width)))
 
     def test_wider_than_independent_rows_when_traces_matter(self) -> None:
         """Rows of a trace are copies of one another, so only the number of traces counts."""
         rng = np.random.default_rng(0)
         values = np.repeat(rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1).T, 50, axis=0)
-        by_trace = cluster_bootstrap(values, np.repeat(np.arange(8), 50).tolist(), repeats=200)
-        by_row = cluster_bootstrap(values, list(range(400)), repeats=200)
+        by_trace = by_clusters(values, np.repeat(np.arange(8), 50).tolist())
+        by_row = by_clusters(values, list(range(400)))
         assert by_trace[1, 0, 1] - by_trace[0, 0, 1] > 3 * (by_row[1, 0, 1] - by_row[0, 0, 1])
 
+    def test_limits_contain_their_estimate(self) -> None:
+        """Twelve traces that rank nearly alike: a bootstrap's percentiles exclude what they are the limits of."""
+        trend = np.repeat(np.arange(12.0), 30) + np.tile(np.linspace(0, 3, 30), 12)
+        values = np.column_stack([trend, trend + 0.2 * np.random.default_rng(1).normal(size=360)])
+        low, high = by_clusters(values, np.repeat(np.arange(12), 30).tolist())
+        assert low[0, 1] < rank_correlations(values)[0, 1] < high[0, 1] < 1
+
+    def test_perfect_agreement_has_limits_too(self) -> None:
+        values = np.column_stack([np.arange(9.0)] * 2)
+        assert by_clusters(values, [0, 1, 2] * 3)[:, 0, 1] == pytest.approx([1, 1])
+
     def test_one_trace_has_no_interval(self) -> None:
-        assert np.isnan(cluster_bootstrap(np.random.default_rng(0).normal(size=(9, 2)), ["a"] * 9)).all()
+        assert np.isnan(by_clusters(np.random.default_rng(0).normal(size=(9, 2)), ["a"] * 9)).all()
 
 
 def paper_rows() -> list[dict[str, Any]]:
@@ -182,7 +194,7 @@ class TestPaper:
         assert low <= 900 <= high < low + 40 and not unexplained
 
     def test_beside_ours(self) -> None:
-        ours = spearman_table({"cross": made_up_table()}, PAPER_PAIRS, repeats=2)
+        ours = spearman_table({"cross": made_up_table()}, PAPER_PAIRS)
         both = beside_paper(ours)
         line = both[(both["error"] == "ConfCE_corr") & (both["item1"] == "classification_error")]
         assert line["paper_cross_r"].tolist() == [0.999, 0.891, 0.753]
@@ -192,7 +204,7 @@ class TestPaper:
 class TestWriting:
     @pytest.fixture
     def table(self) -> pd.DataFrame:
-        return spearman_table({"within": made_up_table(), "cross": made_up_table(seed=1)}, PAPER_PAIRS, repeats=5)
+        return spearman_table({"within": made_up_table(), "cross": made_up_table(seed=1)}, PAPER_PAIRS)
 
     def test_markdown(self, table: pd.DataFrame) -> None:
         lines = to_markdown(beside_paper(table), ["within", "cross"]).splitlines()
@@ -212,5 +224,5 @@ class TestWriting:
 
     def test_undefined_is_said(self) -> None:
         constant = made_up_table().assign(**{error_column("ConfECE", "fix", bins): 0.5 for bins in BINS})
-        text = to_markdown(spearman_table({"within": constant}, PAPER_PAIRS, repeats=2), ["within"])
+        text = to_markdown(spearman_table({"within": constant}, PAPER_PAIRS), ["within"])
         assert "n/a ± n/a" in text and "nan" not in text

@@ -29,6 +29,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
     )
     made.add_argument("preset", nargs="?", choices=sorted(PRESETS), default=None)
     made.add_argument("--tables-from", metavar="DIR", help="only draw figures and tables from DIR's checkpoints.csv")
+    made.add_argument("--rows-from", metavar="DIR", help="only measure, from DIR's kept logits, how far correlations "
+                      "would move on other test rows")  # fmt: skip
     run = made.add_argument_group("the run")
     run.add_argument("--out", metavar="DIR", help="where results go; the same DIR resumes")
     run.add_argument("--from", dest="from_dir", metavar="DIR", help="stored logits instead of training")
@@ -59,6 +61,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     own.add_argument("--precision", choices=("bf16", "fp32"))
     own.add_argument("--device")
     own.add_argument("--cuda-graphs", action="store_true", help="launch each training step as one recorded graph")
+    own.add_argument("--compile", action="store_true", help="fuse the network's kernels with torch.compile")
     own.add_argument("--no-channels-last", dest="channels_last", action="store_false")
     return made
 
@@ -69,7 +72,13 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.
     command = parser(prog)
     given: dict[str, Any] = vars(command.parse_args(arguments))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
+    logits = given.pop("rows_from", None)
     try:
+        if logits is not None:
+            from truecal.lab.rows import row_errors
+
+            print(row_errors(logits))
+            return 0
         if folder is not None:
             from truecal.lab.summary import summarise
 

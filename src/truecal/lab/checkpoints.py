@@ -1,10 +1,11 @@
-"""Measures one checkpoint: temperature, losses, every error at every bin count, U, gap and score."""
+"""Measures one checkpoint: temperature, losses, every error at every bin count, U and gap; the score follows."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = (5, 20, 2000)
-COUNTS: Any = (BINS, "auto")  # of gap and score, a pass each; auto is from the numbers of rows and classes
+COUNTS: Any = (BINS, "auto")  # of the gap, a pass each; auto is from the numbers of rows and classes
 PAPER_BINNING = {"ConfECE": "fix", "ConfCE": "qua", "ConfCE_corr": "qua", "LinCE_cw": "qua"}  # as in the paper's table
 BINNINGS = {"fix": tc.EqualWidth, "qua": tc.Quantile}
 LOSSES = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
@@ -28,6 +29,7 @@ RECALIBRATIONS = {
     "isotonic": "isotonic regression of each class",
     "top": "temperature scaling, then isotonic regression of the confidence",
 }
+_LOSS_COLUMN = {"ConfCE_corr": "confidence_loss", "LinCE_cw": "brier"}
 _MAPS = {"none": "Identity", "vector": "VectorScaling", "isotonic": "IsotonicOneVsRest"}
 
 
@@ -64,8 +66,13 @@ GAPS = _named(
     Family("gap_ConfCE_corr", "gap, confidence", r"\mathrm{gap}^{\mathrm{conf}}", "l2", False),
     Family("gap_LinCE_cw", "gap, classwise", r"\mathrm{gap}^{\mathrm{cw}}", "l2", False),
 )
+# What the scores are without a gap: losses, which need no bins.
+ALONE = _named(
+    Family("confidence_loss", "confidence loss", r"\mathrm{ConfLoss}", "l2", True),
+    Family("brier", "Brier score", r"\mathrm{Brier}", "l2", True),
+)
 TABLE_BINNING = PAPER_BINNING | dict.fromkeys([*SCORES, *GAPS], "qua")
-EVERY_FAMILY = FAMILIES | SCORES | GAPS
+EVERY_FAMILY = FAMILIES | SCORES | GAPS | ALONE
 
 
 def error_column(family: str, binning: str, bins: int | str) -> str:
@@ -84,7 +91,7 @@ def gap_column(family: str, bins: int | str) -> str:
 
 
 def score_column(family: str, bins: int | str) -> str:
-    """The column of the score loss + min(1, m/n) U over m quantile bins: lower is better."""
+    """The column of the score loss + gap² over m quantile bins, in units of the Brier score: lower is better."""
     return f"score_{error_column(family, 'qua', bins)}"
 
 
@@ -115,14 +122,14 @@ def score(checkpoint: Checkpoint, y_validation: Labels, y_test: Labels, recalibr
         "validation_error": float(np.mean(np.argmax(validation, axis=1) != y_validation)),
     }
     row |= _losses(y_test, reports, LOSSES)
-    row |= _errors(y_test, reports, [(family, binning) for binning in BINNINGS for family in FAMILIES])
-    row |= _u_parts(row) | _gaps_and_scores(y_test, reports) | _twin(reports)
+    row |= errors(y_test, reports, [(family, binning) for binning in BINNINGS for family in FAMILIES])
+    row |= _u_parts(row) | _gaps(y_test, reports) | _twin(reports)
     for name in recalibrations:
         if name == "top":
             other = _repaired_confidence(y_validation, scaling.predict_proba(validation), y_test, reports)
         else:
             mapped = _fitted(getattr(tc, _MAPS[name])(), validation, y_validation).predict_proba(test)
-            other = _in_short(y_test, mapped) | _gaps_and_scores(y_test, mapped)
+            other = _in_short(y_test, mapped) | _gaps(y_test, mapped)
         row |= {f"{name}_{column}": float(f"{value:.9g}") for column, value in other.items()}  # nine digits are enough
     return row
 
@@ -147,7 +154,7 @@ def _twin(reports: NDArray[Any]) -> Row:
 
 def _in_short(y: Labels, reports: NDArray[Any]) -> Row:
     """What is compared between recalibrations, each error over the bins it has in the paper's table."""
-    return _losses(y, reports, SHORT_LOSSES) | _errors(y, reports, PAPER_BINNING.items())
+    return _losses(y, reports, SHORT_LOSSES) | errors(y, reports, PAPER_BINNING.items())
 
 
 def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labels, reports: NDArray[Any]) -> Row:
@@ -162,15 +169,15 @@ def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labe
         "confidence_loss": float(np.mean(1 - hit + (confidence - hit) ** 2)),
     }
     measured = [(family, binning) for family, binning in PAPER_BINNING.items() if family.startswith("Conf")]
-    row |= _errors(hit, confidence, measured, tc.TopLabel())
-    return row | _gap_and_score("ConfCE_corr", tc.TopLabel(), hit, confidence)
+    row |= errors(hit, confidence, measured, tc.TopLabel())
+    return row | _gaps_of("ConfCE_corr", tc.TopLabel(), hit, confidence)
 
 
 def _losses(y: Labels, reports: NDArray[Any], names: Iterable[str]) -> Row:
     return {name: getattr(tc, name)(y, reports) for name in names}
 
 
-def _errors(y: Any, reports: NDArray[Any], families: Iterable[tuple[str, str]], confidence: Any = None) -> Row:
+def errors(y: Any, reports: NDArray[Any], families: Iterable[tuple[str, str]], confidence: Any = None) -> Row:
     """Errors with their binning, at every bin count."""
     row: Row = {}
     for family, binning in families:
@@ -193,18 +200,17 @@ def _u_parts(row: Row) -> Row:
     }
 
 
-def _gaps_and_scores(y: Labels, reports: NDArray[Any]) -> Row:
-    """Gap and score of the two truthful errors over quantile bins, at every count of `COUNTS`."""
-    confidence = _gap_and_score("ConfCE_corr", tc.Confidence(), y, reports)
-    return confidence | _gap_and_score("LinCE_cw", tc.Classwise(), y, reports)
+def _gaps(y: Labels, reports: NDArray[Any]) -> Row:
+    """The gaps of the two truthful errors over quantile bins, at every count of `COUNTS`."""
+    return _gaps_of("ConfCE_corr", tc.Confidence(), y, reports) | _gaps_of("LinCE_cw", tc.Classwise(), y, reports)
 
 
-def _gap_and_score(family: str, measured: Any, y: Any, reports: NDArray[Any]) -> Row:
+def _gaps_of(family: str, measured: Any, y: Any, reports: NDArray[Any]) -> Row:
     row: Row = {}
     for counts in COUNTS:
         parts = tc.CalibrationError(measured, tc.Quantile(counts)).decompose(y, reports)
-        for count, value, gap in zip(np.ravel(counts), np.ravel(parts.score), np.ravel(parts.gap), strict=True):
-            row[score_column(family, count)], row[gap_column(family, count)] = float(value), float(gap)
+        gaps = np.ravel(np.nan if parts.gap is None else parts.gap)
+        row |= {gap_column(family, m): float(gap) for m, gap in zip(np.ravel(counts), gaps, strict=True)}
     return row
 
 
@@ -222,21 +228,40 @@ def by_bins(table: pd.DataFrame, family: str) -> dict[int, NDArray[np.float64]]:
 
 
 def with_scores(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the scores of the twins, and with scores and gaps of older tables, which did not hold them.
+    """The table with the score of every gap in it, with those of the twins, and with what older tables lack.
 
-    A gap follows from U where quantile bins hold equal numbers of rows; elsewhere it stays unknown.
+    A score is never read from a file: it follows from loss and gap, and older files hold another one. Where a table has
+    no gap, its square is U per pair of rows that share a bin. That is exact where all quantile bins hold equal numbers
+    of rows; elsewhere such a gap stays unknown and the score is close.
     """
     import pandas as pd
 
-    n, new = table["n_test"], {}
-    twins = table[["n_classes"]].assign(brier=table["twin_brier"], confidence_loss=table["twin_confidence_loss"])
-    for family in TRUTHFUL:
-        for bins in BINS:
-            u, weight = table[u_column(family, "qua", bins)], np.minimum(1, bins / n)
-            new[score_column(family, bins)] = associated_loss(table, FAMILIES[family]) + weight * u
-            squared = (u * bins / (n - bins)).where(n % bins == 0)
-            new[gap_column(family, bins)] = 100 * np.sign(squared) * np.sqrt(np.abs(squared))
-            loss = associated_loss(twins, FAMILIES[family])
-            error = table[f"twin_{error_column(family, 'qua', bins)}"]
-            new[f"twin_{score_column(family, bins)}"] = loss + weight * (n * error - loss)
-    return pd.concat([table, pd.DataFrame({key: new[key] for key in new if key not in table})], axis=1)
+    n, k = table["n_test"], table["n_classes"]
+    new: dict[str, Any] = {}
+    counts: tuple[Any, ...] = (*BINS, "auto")
+    for prefix, family in product(("", "twin_", *(f"{name}_" for name in RECALIBRATIONS)), TRUTHFUL):
+        named = {name: f"{prefix}{name}" for name in _LOSS_COLUMN.values()}
+        losses = {name: table[column] for name, column in named.items() if column in table}
+        if _LOSS_COLUMN[family] not in losses:
+            continue  # not measured
+        loss = associated_loss({"n_classes": k} | losses, FAMILIES[family])
+        unit = k.where(k > 2, 1) if family == "LinCE_cw" else 1  # in the Brier score the classes are summed
+        for bins in counts:
+            gap, error = f"{prefix}{gap_column(family, bins)}", f"{prefix}{error_column(family, 'qua', bins)}"
+            if gap in table:
+                squared = (np.sign(table[gap]) * (table[gap] / 100) ** 2).fillna(0)  # no bin has two rows
+            elif error in table:
+                squared = ((n * table[error] - loss) / _pairs_per_row(n, bins)).fillna(0)
+                if not prefix:
+                    new[gap] = (100 * np.sign(squared) * np.sqrt(np.abs(squared))).where(n % bins == 0)
+            else:
+                continue
+            new[f"{prefix}{score_column(family, bins)}"] = unit * (loss + squared)
+    return pd.concat([table[[column for column in table if column not in new]], pd.DataFrame(new)], axis=1)
+
+
+def _pairs_per_row(n: Any, bins: int) -> Any:
+    """How many other rows share a quantile bin with a row, on average; NaN where there are none."""
+    rows, larger = n // bins, n % bins  # so many bins hold one row more
+    pairs = larger * (rows + 1) * rows + (bins - larger) * rows * (rows - 1)
+    return (pairs / n).where(pairs > 0)

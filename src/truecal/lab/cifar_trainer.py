@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from truecal.lab.datasets import Splits, nested_subset
 from truecal.lab.presets import CifarSettings, Variant
 from truecal.lab.traces import Checkpoint, Trace
 
+SIZE = 32, 32  # of CIFAR's images
 PADDING = 4  # pixels of black around the resized image before the random crop
 
 
@@ -69,15 +71,14 @@ class CifarTrainer:
         n_batches = -(-len(rows) // batch)
         # Every batch is full, so that shapes never change: the last is filled up from the epoch's first images.
         order = np.resize(rng.permutation(len(rows)), n_batches * batch)
-        top, left = torch.from_numpy(rng.integers(0, 2 * PADDING + 1, size=(2, len(order)))).to(device)
-        flips = torch.from_numpy(rng.random(len(order)) < 0.5).to(device)
+        corners, flips = rng.integers(0, 2 * PADDING + 1, size=(2, len(order))), rng.random(len(order)) < 0.5
+        crops = torch.from_numpy(np.stack([*corners, flips])).to(device)
         picked = rows[torch.from_numpy(order).to(device)]
         session.start_epoch(cosine(trace.learning_rate or self.settings.learning_rate, epoch, trace.epochs))
         for begin in range(0, len(order), batch):
             part = slice(begin, begin + batch)
             index = picked[part]
-            large = resize(self.images[index], session.variant.image_size)
-            session.step(crop_and_flip(large, top[part], left[part], flips[part]), self.labels[index])
+            session.step(self.images[index], self.labels[index], crops[:, part])
 
     def _checkpoint(self, session: _Session, trace: Trace, epoch: int) -> Checkpoint:
         logits = session.logits(self.held_out)
@@ -99,8 +100,10 @@ class _Session:
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         # torch's stubs miss this form
         self.model = built.model.to(self.device, memory_format=self.layout)  # type: ignore[call-overload]
-        self.mean = torch.tensor(built.mean, device=self.device).view(1, -1, 1, 1)
-        self.std = torch.tensor(built.std, device=self.device).view(1, -1, 1, 1)
+        compiled = partial(torch.compile, dynamic=False) if settings.compile else lambda function: function
+        self._forward = compiled(self.model)
+        mean, std = (torch.tensor(values, device=self.device).view(1, -1, 1, 1) for values in (built.mean, built.std))
+        self._inputs = partial(compiled(inputs), size=variant.image_size, mean=mean, std=std, layout=self.layout)
         self.frozen = _freeze(built, variant)
         self.initial = {key: value.clone() for key, value in self.model.state_dict().items()}
         self.rate = torch.tensor(settings.learning_rate, device=self.device)  # a captured step sees its changes
@@ -108,7 +111,7 @@ class _Session:
         self.momentum = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in self.weights]
         self.loss_sum, self.steps = torch.zeros((), device=self.device), 0
         self._mark: torch.cuda.Event | None = None
-        self._replay: Callable[[Tensor, Tensor], None] | None = None
+        self._replay: Callable[[Tensor, Tensor, Tensor], None] | None = None
         if settings.cuda_graphs and self.device.type == "cuda":
             self._replay = self._capture()
 
@@ -127,9 +130,9 @@ class _Session:
         """Mean cross-entropy of the epoch's batches, each before its step."""
         return float(self.loss_sum) / self.steps
 
-    def step(self, images: Tensor, labels: Tensor) -> None:
-        """One step on a batch of raw images (0 to 255, resized, cropped and flipped)."""
-        (self._replay or self._step)(images, labels)
+    def step(self, images: Tensor, labels: Tensor, crops: Tensor) -> None:
+        """One step on a batch of raw images; ``crops`` has each one's top, left and whether it is flipped."""
+        (self._replay or self._step)(images, labels, crops)
         self.steps += 1
         if self.steps % 16 == 0:
             self._stay_near()
@@ -151,7 +154,7 @@ class _Session:
         with torch.inference_mode(), self._autocast():
             for begin in range(0, len(images), batch):
                 begin = min(begin, len(images) - batch)  # the last batch overlaps rather than shrinks
-                parts.append((begin, self.model(self._normalise(resize(images[begin : begin + batch], self._size)))))
+                parts.append((begin, self._forward(self._inputs(images[begin : begin + batch]))))
         result = torch.empty(len(images), parts[0][1].shape[1], device=self.device)
         for begin, part in parts:
             result[begin : begin + batch] = part
@@ -182,13 +185,10 @@ class _Session:
         enabled = self.settings.precision == "bf16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
-    def _normalise(self, images: Tensor) -> Tensor:
-        return ((images / 255 - self.mean) / self.std).contiguous(memory_format=self.layout)
-
-    def _step(self, images: Tensor, labels: Tensor) -> None:
+    def _step(self, images: Tensor, labels: Tensor, crops: Tensor) -> None:
         """Gradient of the cross-entropy, then v <- momentum v + gradient + decay w and w <- w - rate v."""
         with self._autocast():
-            loss = F.cross_entropy(self.model(self._normalise(images)), labels)
+            loss = F.cross_entropy(self._forward(self._inputs(images, crops)), labels)
         gradients = list(torch.autograd.grad(loss, self.weights))
         with torch.no_grad():
             self.loss_sum += loss
@@ -198,25 +198,26 @@ class _Session:
             torch._foreach_add_(self.momentum, gradients)
             torch._foreach_sub_(self.weights, torch._foreach_mul(self.momentum, self.rate))
 
-    def _capture(self) -> Callable[[Tensor, Tensor], None]:
+    def _capture(self) -> Callable[[Tensor, Tensor, Tensor], None]:
         """Record one training step as a CUDA graph: hundreds of kernels launched at once, free of Python."""
-        shape = (self.settings.batch_size, 3, self._size, self._size)
-        images = torch.zeros(shape, device=self.device)
-        labels = torch.zeros(self.settings.batch_size, dtype=torch.int64, device=self.device)
+        batch, device = self.settings.batch_size, self.device
+        images = torch.zeros((batch, 3, *SIZE), dtype=torch.uint8, device=device)
+        labels, crops = (torch.zeros(shape, dtype=torch.int64, device=device) for shape in ((batch,), (3, batch)))
         self._training_mode()
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # off the main stream, and before the capture: kernels are tuned here
             for _ in range(3):
-                self._step(images, labels)
+                self._step(images, labels, crops)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self._step(images, labels)
+            self._step(images, labels, crops)
 
-        def replay(new_images: Tensor, new_labels: Tensor) -> None:
+        def replay(new_images: Tensor, new_labels: Tensor, new_crops: Tensor) -> None:
             images.copy_(new_images)
             labels.copy_(new_labels)
+            crops.copy_(new_crops)
             graph.replay()
 
         return replay
@@ -245,6 +246,17 @@ def crop_and_flip(images: Tensor, top: Tensor, left: Tensor, flip: Tensor) -> Te
     sample = torch.arange(n, device=images.device)[:, None, None]
     # Index arrays around the channel slice put the channels last: (n, height, width, 3).
     return padded[sample, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def inputs(
+    images: Tensor, crops: Tensor | None = None, *, size: int, mean: Tensor, std: Tensor, layout: torch.memory_format
+) -> Tensor:
+    """What the network takes of raw images: resized, cropped and flipped where asked for, normalised."""
+    large = resize(images, size)
+    if crops is not None:
+        top, left, flip = crops
+        large = crop_and_flip(large, top, left, flip.bool())
+    return ((large / 255 - mean) / std).contiguous(memory_format=layout)
 
 
 def _with_strides_of(weight: Tensor, gradient: Tensor) -> Tensor:

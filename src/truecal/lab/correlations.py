@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truecal.lab.checkpoints import (
+    ALONE,
     BINNINGS,
     BINS,
     EVERY_FAMILY,
     FAMILIES,
+    LOSSES,
     PAPER_BINNING,
     SCORES,
     TABLE_BINNING,
@@ -28,16 +30,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = "classification_error"
+KEYS = ["error", "item1", "item2"]  # what names a line of the table
+SPLITS = 40  # of the test rows in two halves, for limits by test rows
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-REPEATS = 1000  # bootstrap resamples
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One line of the table: an error at one bin count against the reference loss or another bin count.
+    """One line of the table: an error at one bin count, or a loss, against the reference loss or another bin count.
 
-    Its items are named as in the paper's table, ``classification_error`` or such as ``qua-20``.
+    Its items are named as in the paper's table, ``classification_error`` or such as ``qua-20``; or they are losses.
     """
 
     family: str
@@ -45,9 +48,7 @@ class Pair:
 
     @property
     def columns(self) -> tuple[str, str]:
-        first, second = (
-            item if item == REFERENCE else error_column(self.family, *item.split("-")) for item in self.items
-        )
+        first, second = (item if item in LOSSES else error_column(self.family, *item.split("-")) for item in self.items)
         return first, second
 
 
@@ -61,7 +62,7 @@ def pairs_of(families: Iterable[tuple[str, str]]) -> tuple[Pair, ...]:
 
 
 PAPER_PAIRS = pairs_of(PAPER_BINNING.items())
-TABLE_PAIRS = pairs_of(TABLE_BINNING.items())
+TABLE_PAIRS = pairs_of(TABLE_BINNING.items()) + tuple(Pair(loss, (REFERENCE, loss)) for loss in ALONE)
 RANKING_PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family in PAPER_BINNING or pair.family in SCORES)
 ALL_PAIRS = pairs_of(product(FAMILIES, BINNINGS))
 
@@ -99,38 +100,58 @@ def correlation(table: pd.DataFrame, first: str, second: str) -> float:
     return float(rank_correlations(table[[first, second]].to_numpy(dtype=np.float64))[0, 1])
 
 
-def cluster_bootstrap(values: Matrix, clusters: Sequence[Any], repeats: int = REPEATS, seed: int = 0) -> Matrix:
-    """95% percentile limits (low, high) of all rank correlations, drawing whole clusters with replacement.
+def by_clusters(values: Matrix, clusters: Sequence[Any]) -> Matrix:
+    """95% limits (low, high) of all rank correlations, from leaving out one cluster at a time.
 
-    Checkpoints of one trace resemble each other, so a trace is drawn with all of its checkpoints or not at all.
+    Checkpoints of one trace resemble each other, so a trace is left out with all of its checkpoints. The jackknife's
+    standard error is that of Fisher's z, and the limits are Student's. A bootstrap would draw some traces twice, lower
+    correlations near 1 by that alone, and give limits that exclude the estimate.
     """
-    names, member = np.unique(np.asarray(clusters), return_inverse=True)
-    rows, k = [np.flatnonzero(member == j) for j in range(len(names))], len(names)
+    from scipy.stats import t
+
+    names = np.unique(np.asarray(clusters))
+    k = len(names)
     if k < 2:
         return np.full((2, values.shape[1], values.shape[1]), np.nan)
-    rng = np.random.default_rng(seed)
-    samples = (np.concatenate([rows[j] for j in rng.integers(0, k, k)]) for _ in range(repeats))
-    drawn = [rank_correlations(values[sample]) for sample in samples]
-    return np.asarray(np.quantile(drawn, [0.025, 0.975], axis=0))  # NaN where any draw is
+    kept = [np.asarray(clusters) != name for name in names]
+    left_out = np.array([fisher(rank_correlations(values[rows])) for rows in kept])
+    error = np.sqrt((k - 1) * left_out.var(axis=0))
+    return limits(rank_correlations(values), t.ppf(0.975, k - 1) * error)
+
+
+def fisher(r: Matrix) -> Matrix:
+    """Fisher's z of correlations, finite for those of 1."""
+    return np.arctanh(np.clip(r, -1 + 1e-15, 1 - 1e-15))
+
+
+def limits(r: Matrix, half_width: Matrix) -> Matrix:
+    """Limits (low, high) around correlations, from half-widths on Fisher's scale."""
+    return np.tanh([fisher(r) - half_width, fisher(r) + half_width])
 
 
 def spearman_table(
-    tables: Mapping[str, pd.DataFrame], pairs: Sequence[Pair] = TABLE_PAIRS, *, repeats: int = REPEATS
+    tables: Mapping[str, pd.DataFrame],
+    pairs: Sequence[Pair] = TABLE_PAIRS,
+    row_errors: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """One line per pair: for each experiment r, the paper's ±, the cluster bootstrap's limits and, where every
-    checkpoint has a calibrated twin, the r of the twins."""
+    """One line per pair: for each experiment r, the paper's ±, limits by traces, limits by test rows where their
+    standard errors are known (`truecal.lab.rows`), and the r of the calibrated twins where every checkpoint has one."""
     import pandas as pd
 
-    result = pd.DataFrame([(pair.family, *pair.items) for pair in pairs], columns=["error", "item1", "item2"])
+    result = pd.DataFrame([(pair.family, *pair.items) for pair in pairs], columns=KEYS)
     columns = sorted({column for pair in pairs for column in pair.columns})
     at = [[columns.index(pair.columns[side]) for pair in pairs] for side in (0, 1)]
     for experiment, table in tables.items():
         values = table[columns].to_numpy(dtype=np.float64)
         r = rank_correlations(values)[*at]
-        low, high = cluster_bootstrap(values, table["trace"].tolist(), repeats)
+        low, high = by_clusters(values, table["trace"].tolist())
         twins = [_twin_r(table, pair) for pair in pairs]
         pm = [plus_minus(value, len(values)) for value in r]
         found = {"r": r, "pm": pm, "low": low[*at], "high": high[*at], "twin_r": twins}
+        if row_errors is not None and experiment in set(row_errors["experiment"]):
+            errors = result[KEYS].merge(row_errors[row_errors["experiment"] == experiment], how="left", on=KEYS)
+            half_width = 1.96 * errors["standard_error"].to_numpy(dtype=np.float64)
+            found["rows_low"], found["rows_high"] = limits(r, half_width)
         result = result.assign(**{f"{experiment}_{name}": column for name, column in found.items()})
     return result
 
@@ -165,8 +186,7 @@ def paper_table() -> pd.DataFrame:
 
 def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the paper's figures in columns of their own; it has none for scores and gaps."""
-    keys = ["error", "item1", "item2"]
-    published = table[keys].merge(paper_table(), how="left", on=keys)
+    published = table[KEYS].merge(paper_table(), how="left", on=KEYS)
     for name in [column.removesuffix("_twin_r") for column in map(str, table) if column.endswith("_twin_r")]:
         for what in ("r", "pm"):
             table = table.assign(**{f"paper_{name}_{what}": published[f"{kind(name)}_{what}"]})
@@ -174,16 +194,20 @@ def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def to_markdown(table: pd.DataFrame, experiments: Sequence[str]) -> str:
-    """The table for reading: r ± the paper's half-width, and the cluster bootstrap's limits in brackets."""
+    """The table for reading: r ± the paper's half-width, limits by traces and by test rows in brackets."""
     with_paper = [name for name in experiments if f"paper_{name}_r" in table]
+    with_rows = [name for name in experiments if f"{name}_rows_low" in table]
     head = ["Error", "Item 1", "Item 2"]
     for name in experiments:
-        head += [f"{name} r ±", "by traces", *(["paper"] if name in with_paper else []), "if calibrated"]
+        head += [f"{name} r ±", "by traces", *(["by test rows"] if name in with_rows else [])]
+        head += [*(["paper"] if name in with_paper else []), "if calibrated"]
     lines = []
     for _, row in table.iterrows():
-        cells = [row["error"], row["item1"].replace("_", " "), row["item2"]]
+        cells = [row["error"], *(row[item].replace("_", " ") for item in ("item1", "item2"))]
         for name in experiments:
             cells += [_r_pm(row, name), _limits(row, name)]
+            if name in with_rows:
+                cells.append(_limits(row, f"{name}_rows"))
             if name in with_paper:
                 cells.append(_r_pm(row, f"paper_{name}") if row["error"] in PAPER_BINNING else "–")
             cells.append(_r(row[f"{name}_twin_r"]))
@@ -214,8 +238,8 @@ def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
 
 
 def _latex_item(latex: str, item: str) -> str:
-    if item == REFERENCE:
-        return "Classification Error"
+    if item in LOSSES:
+        return item.replace("_", " ").title()
     binning, bins = item.split("-")
     return f"${latex}_{{(\\mathrm{{{binning}}}, {'2k' if bins == '2000' else bins})}}$"
 

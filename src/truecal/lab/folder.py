@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import truecal as tc
+from truecal.core.extras import require
 from truecal.io import write_atomic
 from truecal.io.failures import failure, parsing
 
@@ -62,21 +62,15 @@ def claim(out: Path, description: Mapping[str, Any]) -> None:
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Only one run at a time writes into a folder; the system lets go of the lock of a run that was killed."""
-    try:
-        import fcntl
-    except ImportError:  # where files have no such locks, runs must take care themselves
-        yield
-        return
+    filelock = require("filelock", "lab")
     path = out / "run.lock"
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
-        except BlockingIOError:
-            mine = False
-        if not mine:  # or taken away in between by the run that held it
-            raise failure(path, "another run is at work in this folder; wait for its end, or choose another folder")
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+    try:
+        with filelock.FileLock(path, timeout=0):
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # an open file stays on Windows, where filelock removes it
+                    path.unlink()
+    except filelock.Timeout:
+        what = "another run is at work in this folder; wait for its end, or choose another folder"
+        raise failure(path, what) from None

@@ -36,7 +36,7 @@ class MLPTrainer:
             random_state=(self.seed + zlib.crc32(trace.name.encode())) % 2**32,
         )
         for epoch in range(1, trace.epochs + 1):
-            with threadpool_limits(1):  # sums in one order, so that a rerun agrees to the last bit
+            with threadpool_limits(1):  # sums have one order, so that a rerun gives the same table
                 network.partial_fit(X, y, classes=np.arange(self.data.n_classes))
                 checkpoint = Checkpoint(epoch, logits(network, validation), logits(network, test), network.loss_)
             yield checkpoint

@@ -25,6 +25,7 @@ from truecal.lab.letter_trainer import MLPTrainer
 from truecal.lab.traces import CROSS, KINDS, WITHIN, Checkpoint, Trace, Trainer, kind
 
 FORTIETHS = tuple(i / 40 for i in range(1, 41))
+TWELFTHS = tuple(i / 12 for i in range(1, 13))
 FIFTHS = (0.2, 0.4, 0.6, 0.8, 1.0)
 # Warm-up ends where a checkpoint gets at least half of the validation set right: fixed for every preset, unseen.
 WARM_UP = 0.5
@@ -34,6 +35,7 @@ LETTER_MODELS = (
     *("mlp-16", "mlp-32", "mlp-64", "mlp-128", "mlp-256"),
     *("mlp-32-32", "mlp-64-64", "mlp-128-128", "mlp-64-64-64"),
 )
+PAPERS, SMALLER = "The paper's experiment", "The paper's experiment, smaller"
 PAPER_MODEL = "mobilenetv3_small_100"
 PAPER_MODELS = (
     *("mobilenetv3_small_050", "mobilenetv3_small_075", PAPER_MODEL),
@@ -44,6 +46,9 @@ LITE0_VARIANTS = tuple(f"{LITE0}@{size}{frozen}" for size in (64, 96, 128) for f
 LONG_RATES = (0.001, 0.02)
 # The order of work where time is short: every second fraction of both arms, then these pairs one after the other.
 LONG_PIECES = ((1, 3, 5, 7, 9, 11), (12,), (6,), (2,), (4,), (8,), (10,))
+# The same for images of the paper's size: piece i is these twelfths' i-th.
+FULL_SIZE_PIECES = tuple((twelfth,) for twelfth in (1, 2, 3, 4, 6, 8, 10, 12, 5, 7, 9, 11))
+LONG_RECALIBRATIONS = ("none", "vector", "isotonic", "top")
 LONG_MODELS = tuple(
     f"{name}@{size}"
     for name in (LITE0, "tf_efficientnet_lite1", "tf_efficientnet_lite2", "mobilenetv2_100")
@@ -81,6 +86,7 @@ class CifarSettings:
     weights: str | Path | None = None
     device: str = "cuda"
     cuda_graphs: bool = False
+    compile: bool = False
     channels_last: bool = True
     seed: int = 42
 
@@ -90,7 +96,7 @@ class CifarSettings:
 
     def recorded(self) -> dict[str, Any]:
         """What the numbers depend on; the rest is the machine's."""
-        machine = {"weights", "device", "cuda_graphs", "channels_last"}
+        machine = {"weights", "device", "cuda_graphs", "compile", "channels_last"}
         return {key: value for key, value in asdict(self).items() if key not in machine}
 
 
@@ -139,7 +145,7 @@ def letter(
     planned = {WITHIN: ([within_model], fractions), CROSS: (models, cross_fractions)}
     return Preset(
         "letter",
-        "Letter Recognition, scikit-learn perceptrons",
+        "The paper's experiment on other data: Letter Recognition, scikit-learn perceptrons",
         _traces(planned, epochs, lambda model, fraction: 0.5 + fraction),
         partial(_open_letter, seed),
         {"seed": seed, "epochs": epochs},
@@ -187,7 +193,7 @@ def cifar100(
     ]
     return Preset(
         "cifar100",
-        f"CIFAR-100, {within_model} within, {len(models)} models across",
+        f"{SMALLER if unlike else PAPERS}: CIFAR-100, {within_model} within, {len(models)} models across",
         _traces(planned, epochs, cost),
         partial(_open_cifar, data, settings),
         recorded,
@@ -205,14 +211,13 @@ def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: 
     base = cifar100(
         within_model=f"{LITE0}@64",
         models=LONG_MODELS,
-        fractions=(1 / 12, 1.0) if quick else tuple(i / 12 for i in range(1, 13)),
+        fractions=(1 / 12, 1.0) if quick else TWELFTHS,
         image_size=64,
         epochs=epochs,
         quick=quick,
         **options,
     )
-    pieces = {twelfth: i for i, piece in enumerate(LONG_PIECES) for twelfth in piece}
-    within = [replace(trace, piece=pieces[round(12 * trace.fraction)]) for trace in base.experiments[WITHIN]]
+    within = _in_pieces(base.experiments[WITHIN], LONG_PIECES)
     arms = {f"{WITHIN}-lr{rate:g}": rate for rate in LONG_RATES}
     experiments = {arm: tuple(replace(trace, learning_rate=rate) for trace in within) for arm, rate in arms.items()}
     experiments[CROSS] = tuple(
@@ -222,13 +227,39 @@ def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: 
     return replace(
         base,
         name="cifar100-long",
-        title=f"CIFAR-100, {LITE0} at two learning rates, {len(LONG_MODELS)} models across",
+        title=f"{SMALLER}: CIFAR-100, {LITE0} at two learning rates, {len(LONG_MODELS)} models across",
         experiments=experiments,
         settings={**base.settings, "learning_rate": {**arms, CROSS: 0.01}},
         notes=base.notes + _notes("cifar100-long"),
         warm_up=0.7,
-        recalibrations=("none", "vector", "isotonic", "top"),
+        recalibrations=LONG_RECALIBRATIONS,
     )
+
+
+def cifar100_224(*, quick: bool = False, epochs: int | None = None, **options: Any) -> Preset:
+    """CIFAR-100 within one model in the paper's setting: its size of images, rate, epochs and protocol.
+
+    The network is mobilenetv2_100 and the fractions are twelfths; nothing is trained across models.
+    """
+    fractions = (1 / 12, 1.0) if quick else TWELFTHS
+    base = cifar100(
+        within_model="mobilenetv2_100", models=(), fractions=fractions, epochs=epochs, quick=quick, **options
+    )
+    return replace(
+        base,
+        name="cifar100-224",
+        title="The paper's setting, another network and fewer traces: CIFAR-100, mobilenetv2_100 at 224 pixels",
+        experiments={WITHIN: _in_pieces(base.experiments[WITHIN], FULL_SIZE_PIECES)},
+        notes=base.notes + _notes("cifar100-224"),
+        warm_up=0.7,
+        recalibrations=LONG_RECALIBRATIONS,
+    )
+
+
+def _in_pieces(traces: Sequence[Trace], pieces: Sequence[Sequence[int]]) -> tuple[Trace, ...]:
+    """Traces on twelfths of the data, each with its place in the order of work."""
+    place = {twelfth: i for i, piece in enumerate(pieces) for twelfth in piece}
+    return tuple(replace(trace, piece=place[round(12 * trace.fraction)]) for trace in traces)
 
 
 def cifar100_lite0(
@@ -249,6 +280,7 @@ PRESETS: dict[str, Callable[..., Preset]] = {
     "cifar100": cifar100,
     "cifar100-lite0": cifar100_lite0,
     "cifar100-long": cifar100_long,
+    "cifar100-224": cifar100_224,
     "tiny": tiny,
 }
 
@@ -260,7 +292,7 @@ def make_preset(name: str, **options: Any) -> Preset:
     accepted = set(inspect.signature(PRESETS[name]).parameters)
     if "options" in accepted:
         accepted |= {*inspect.signature(cifar100).parameters, *(field.name for field in fields(CifarSettings))}
-    if name == "cifar100-long":  # which fixes these itself
+    if name in ("cifar100-long", "cifar100-224"):  # which fix these themselves
         accepted -= {"within_model", "models", "fractions", "image_size", "learning_rate"}
     accepted -= {"options"}
     unknown = sorted(set(options) - accepted)
@@ -321,12 +353,12 @@ class FolderTrainer:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        labels = _load_arrays(root / "labels.npz")
+        labels = load_logits(root / "labels.npz")
         self.y_validation, self.y_test = (labels[part].astype(np.intp) for part in ("validation", "test"))
 
     def train(self, trace: Trace, state: Path | None = None) -> Iterator[Checkpoint]:
         for epoch, path in enumerate(sorted((self.root / trace.source).glob("*.npz")), start=1):
-            arrays = _load_arrays(path)
+            arrays = load_logits(path)
             for part, labels in (("validation", self.y_validation), ("test", self.y_test)):
                 shape = arrays[part].shape
                 if len(shape) != 2 or shape[0] != len(labels):
@@ -335,7 +367,7 @@ class FolderTrainer:
             yield Checkpoint(epoch, arrays["validation"], arrays["test"], None if loss is None else float(loss))
 
 
-def _load_arrays(path: Path) -> dict[str, Any]:
+def load_logits(path: Path) -> dict[str, Any]:
     expected = "the arrays 'validation' and 'test' (npz)"
     # opened here, since numpy leaves the file open where it is no archive
     with parsing(path, expected), path.open("rb") as file, np.load(file, allow_pickle=False) as content:

@@ -32,7 +32,7 @@ from truecal.lab.checkpoints import (
     error_column,
     u_column,
 )
-from truecal.lab.correlations import REFERENCE, rank_correlations, to_markdown
+from truecal.lab.correlations import REFERENCE, SPLITS, rank_correlations, to_markdown
 from truecal.lab.mechanism import ALL, TEMPERATURE, VARIANTS
 from truecal.lab.traces import WITHIN, heading, kind
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NOT_TRUTHFUL = ["ConfECE", "ConfCE"]
 STRONG, WEAK = 0.8, 0.5  # how a rank correlation is put into words
 SMALL_U = 0.25  # spread of U against that of the loss below which the loss decides
+TWIN_LIKE = 0.1  # difference from a correlation of the twins below which it counts as theirs
 NOISE_LIKE = 1.5  # root mean square of U against the twins' below which it counts as noise
 MANY_TO_FEW = tuple(sorted(BINS, reverse=True))
 FEWEST = min(BINS)
@@ -150,6 +151,7 @@ class Experiment:
     all_combinations: pd.DataFrame
     all_thresholds: pd.DataFrame
     mechanism: pd.DataFrame
+    image_size: int | None = None  # where a model's name does not have its own
 
     @property
     def heading(self) -> str:
@@ -158,6 +160,45 @@ class Experiment:
     @property
     def where(self) -> str:
         return _where(self.name)
+
+    @property
+    def caption(self) -> str:
+        """What was trained, in words: network, pixels, epochs, traces and checkpoints."""
+        models = sorted(self.kept["model"].unique())
+        words = [models[0].partition("@")[0] if len(models) == 1 else f"{len(models)} models"]
+        if self.image_size is not None:
+            sizes = {int((re.findall(r"@(\d+)", model) or [self.image_size])[0]) for model in models}
+            words.append(f"{' and '.join(map(str, sorted(sizes)))} pixels")
+        counts = {"epochs": self.table["epoch"].max(), "traces": self.kept["trace"].nunique()}
+        counts["checkpoints after warm-up"] = len(self.kept)
+        return ", ".join(words + [f"{count:,} {what}" for what, count in counts.items()])
+
+    def limits(self, family: str, bins: int) -> dict[str, tuple[float, float]]:
+        """The limits of a correlation with the classification error, by traces and where known by test rows."""
+        row, kinds = self.line(family, bins), {"by traces": self.name, "by test rows": f"{self.name}_rows"}
+        return {words: (row[f"{key}_low"], row[f"{key}_high"]) for words, key in kinds.items() if f"{key}_low" in row}
+
+    def certainty(self, family: str, bins: int) -> str:
+        """Whether the limits leave a correlation's sign open, with the numbers."""
+        limits, row = self.limits(family, bins), self.line(family, bins)
+        left_open = [words for words, (low, high) in limits.items() if not (low > 0 or high < 0)]
+        told = ", ".join(f"[{low:.2f}, {high:.2f}] {words}" for words, (low, high) in limits.items())
+        verdict = f"open {' and '.join(left_open)}" if left_open else "certain"
+        return f"{verdict} ({row[f'{self.name}_r']:.2f}, {told}; calibrated twins {row[f'{self.name}_twin_r']:.2f})"
+
+    @property
+    def open_signs(self) -> list[str]:
+        """The errors that change their sign, but not so that the limits at the fewest bins exclude zero."""
+        return [family for family in self.flipped if not self.certainty(family, FEWEST).startswith("certain")]
+
+    def twins(self, family: str) -> list[float]:
+        """The correlations of calibrated twins, from many bins to few."""
+        return _by_error(self.main, f"{self.name}_twin_r")[family]
+
+    @property
+    def like_twins(self) -> bool:
+        """Whether ConfECE's correlations are those of calibrated twins."""
+        return bool(np.allclose(self.r["ConfECE"], self.twins("ConfECE"), rtol=0, atol=TWIN_LIKE))
 
     @cached_property
     def r(self) -> dict[str, list[float]]:
@@ -177,7 +218,7 @@ class Experiment:
     @property
     def flipped(self) -> list[str]:
         """The errors whose correlation changes its sign with the number of bins."""
-        return [family for family, values in self.r.items() if min(values) < 0 < max(values)]
+        return [family for family in PAPER_BINNING if min(self.r[family]) < 0 < max(self.r[family])]
 
     @cached_property
     def parts(self) -> list[UPart]:
@@ -264,7 +305,8 @@ def results_text(
     """The whole file."""
     found = (main, combinations, thresholds, mechanism)
     planned = {name: len(run["traces"].get(name, ())) for name in (*run["traces"], *tables)}
-    experiments = [Experiment(name, planned[name], table, kept[name], *found) for name, table in tables.items()]
+    size = run["settings"].get("image_size")
+    experiments = [Experiment(name, planned[name], table, kept[name], *found, size) for name, table in tables.items()]
     told = [e for e in experiments if e.scaled is not None]
     flips = [e for e in experiments if "ConfECE" in e.flipped]
     measured = set(mechanism["recalibration"]) & set(RECALIBRATIONS)
@@ -274,6 +316,7 @@ def results_text(
         run=run,
         experiments=experiments,
         flips=flips,
+        certain=[e for e in flips if "ConfECE" not in e.open_signs],
         told=told,
         growing=[e for e in told if e.trend == "grows"],
         repaired=[e for e in flips or experiments if e.variants] if measured else [],
@@ -282,6 +325,9 @@ def results_text(
         published=", ".join(f"{_slashes(values, 2)} {_where(name)}" for name, values in published.items()),
         settings=", ".join(f"{key.replace('_', ' ')} {_setting(value)}" for key, value in run["settings"].items()),
         lowest=lambda families: min(_lowest(e.r, families) for e in experiments),
+        papers_setting={"image_size": 224, "learning_rate": 0.001, "epochs": 100}.items() <= run["settings"].items(),
+        by_rows=any(column.endswith("_rows_low") for column in map(str, main)),
+        splits=SPLITS,
         correlations=to_markdown(main, list(tables)).rstrip(),
     )
     joined = re.sub(r"(?<!\n)\n(?!\n|\||- |\Z)", " ", text)

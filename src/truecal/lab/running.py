@@ -69,6 +69,7 @@ def run_trace(
         state.parent.mkdir(parents=True, exist_ok=True)
         if not kept:
             state.unlink(missing_ok=True)
+    kept_in = job.store if job.keep_logits else None
     rows: list[Future[Row]] = []
     begun = time.monotonic()
     for checkpoint in trainer.train(trace, state):
@@ -76,9 +77,7 @@ def run_trace(
             rows = [_Here().submit(dict, row) for row in kept[: checkpoint.epoch - 1]]
         if checkpoint.epoch != len(rows) + 1:
             raise RuntimeError(f"{trace.name}: expected epoch {len(rows) + 1}, the trainer gave {checkpoint.epoch}")
-        rows.append(scorer.submit(_row, job.score, trace, checkpoint, trainer.y_validation, trainer.y_test))
-        if job.keep_logits:
-            job.store.save_logits(trace, checkpoint)
+        rows.append(scorer.submit(_row, job.score, kept_in, trace, checkpoint, trainer.y_validation, trainer.y_test))
         if checkpoint.epoch == trace.epochs:
             break
         if state is not None and state.is_file():
@@ -97,7 +96,11 @@ def run_trace(
     return finish
 
 
-def _row(score: Score, trace: Trace, checkpoint: Checkpoint, y_validation: Labels, y_test: Labels) -> Row:
+def _row(
+    score: Score, kept_in: Store | None, trace: Trace, checkpoint: Checkpoint, y_validation: Labels, y_test: Labels
+) -> Row:
+    if kept_in is not None:
+        kept_in.save_logits(trace, checkpoint)
     row = {"trace": trace.name, "model": trace.model, "fraction": trace.fraction, "epoch": checkpoint.epoch}
     if checkpoint.train_loss is not None:
         row["train_loss"] = checkpoint.train_loss

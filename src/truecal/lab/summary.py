@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+ROWS = "tables/rows.csv"  # standard errors of the correlations over test rows, where `truecal.lab.rows` was run
+
+
 def summarise(folder: str | Path) -> Path:
     """Write figures/, tables/ and RESULTS.md beside the experiments' checkpoints.csv; return RESULTS.md's path."""
     from truecal.lab.figures import draw_all, draw_mechanism
     from truecal.lab.results_text import results_text
 
+    pd = require("pandas", "lab")
     out = Path(folder)
     run, stored = read_run(out)
     tables = {name: with_scores(table) for name, table in stored.items()}
@@ -41,7 +45,7 @@ def summarise(folder: str | Path) -> Path:
                 f"{out / name}: {len(table)} of {len(tables[name])} checkpoints have a validation error of at most "
                 f"{run['warm_up']}; train longer, or there is nothing to compare"
             )
-    main = spearman_table(kept)
+    main = spearman_table(kept, row_errors=pd.read_csv(out / ROWS) if (out / ROWS).is_file() else None)
     if run.get("beside_paper"):
         main = beside_paper(main)
     found = {"spearman": main, "combinations": spearman_table(kept, ALL_PAIRS), "thresholds": threshold_table(tables)}
@@ -51,7 +55,7 @@ def summarise(folder: str | Path) -> Path:
         write_atomic(out / "tables" / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
     write_atomic(out / "tables" / "spearman.md", to_markdown(main, list(tables)))
     write_atomic(out / "tables" / "spearman.tex", to_latex(main, list(tables)))
-    for name, table in stored.items():
+    for name, table in tables.items():
         with atomic_path(out / name / "checkpoints.parquet") as temporary:
             table.to_parquet(temporary, index=False)
         draw_all(kept[name], name, out / "figures")
