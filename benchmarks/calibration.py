@@ -241,8 +241,8 @@ def rejected(sample: Callable[..., tuple], rng: np.random.Generator, samples: in
     both = np.zeros(2)
     for seed in range(samples):
         y, p = sample(rng)
-        one = tc.calibration_test(y, p, n_bins=15, resamples=199, seed=seed).pvalue
-        both += (one <= 0.05, tc.calibration_test(y, p, resamples=199, seed=seed).pvalue <= 0.05)
+        one = tc.calibration_test(y, p, n_bins=15, n_resamples=199, seed=seed).pvalue
+        both += (one <= 0.05, tc.calibration_test(y, p, n_resamples=199, seed=seed).pvalue <= 0.05)
     return [f"{x:.2f}" for x in both / samples]
 
 

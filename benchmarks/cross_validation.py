@@ -67,8 +67,8 @@ def one_draw(seed: int, model: Any, n: int, d: int) -> dict[str, float]:
         "covered: pooled": float(pooled.low <= true <= pooled.high),
         "clusters covered": float(clusters.low <= true <= clusters.high),
         "fresh covered": float(fresh.low <= fresh_true <= fresh.high),
-        "rejected: pooled": float(tc.calibration_test(y, u, error="binary", resamples=199).pvalue <= 0.05),
-        "fresh rejected": float(tc.calibration_test(fresh_y, fresh_u, error="binary", resamples=199).pvalue <= 0.05),
+        "rejected: pooled": float(tc.calibration_test(y, u, error="binary", n_resamples=199).pvalue <= 0.05),
+        "fresh rejected": float(tc.calibration_test(fresh_y, fresh_u, error="binary", n_resamples=199).pvalue <= 0.05),
     }
 
 

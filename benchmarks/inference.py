@@ -52,7 +52,7 @@ def by_loop(error: CalibrationError, p: np.ndarray, draws: int) -> float:
 
 def by_truecal(error: CalibrationError, y: np.ndarray, p: np.ndarray) -> tuple[float, float]:
     start = time.perf_counter()
-    test = calibration_test(y, p, error=error, resamples=RESAMPLES)
+    test = calibration_test(y, p, error=error, n_resamples=RESAMPLES)
     return time.perf_counter() - start, test.details[0].U or 0.0
 
 

@@ -87,7 +87,7 @@ def test_alarms(stream: Stream, level: float) -> float:
     """The rows at which `calibration_test` of all rows so far first has p ≤ level, looked at every 200 rows."""
     y, p = stream
     for n in range(ROWS // LOOKS, len(y) + 1, ROWS // LOOKS):
-        if tc.calibration_test(y[:n], p[:n], resamples=DRAWS).pvalue <= level:
+        if tc.calibration_test(y[:n], p[:n], n_resamples=DRAWS).pvalue <= level:
             return float(n)
     return np.inf
 

@@ -1,4 +1,4 @@
-"""Installs the peers, audits them and writes docs/audit.md: python -m benchmarks.audit, or make audit.
+"""Installs the peers, audits them and writes docs/audit.md and PROOFS.md: python -m benchmarks.audit, or make audit.
 
 python -m benchmarks.audit --only netcal      one library, then the page
 python -m benchmarks.audit --page             the page alone, from the stored results
@@ -7,6 +7,7 @@ python -m benchmarks.audit --page             the page alone, from the stored re
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import venv
@@ -63,7 +64,8 @@ def main() -> None:
     for library in () if given.page else [given.only] if given.only else page.LIBRARIES:
         python = python_of(environment_of(library))
         command = [str(python), "-W", "ignore", "-m", "benchmarks.audit.run", library, str(page.results_of(library))]
-        subprocess.run(command, cwd=ROOT, check=True)
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # calls are small: more threads only wait for each other
+        subprocess.run(command, cwd=ROOT, check=True, env=one_thread)
     page.write()
 
 

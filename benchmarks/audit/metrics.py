@@ -27,6 +27,8 @@ class Audited:
     """How two classes come: one probability a row, unless the documentation wants a matrix."""
     one_bin: Literal["", "positive", "top"] = ""
     """Of what the value with a single bin should be |mean prediction − frequency|: the positive or the top class."""
+    bug: str = ""
+    """What is a mistake of this function and not a property of its measure: then there is no verdict on the measure."""
 
 
 BINARY = (2,)
@@ -88,6 +90,10 @@ _MMCE: tuple[tuple[str, tuple[int, ...], BinaryForm], ...] = (
     ("of matrices", (2, 3), "matrix"),
     ("of one probability", BINARY, "column"),
 )
+_MMCE_BUG = (
+    "of one probability per row it takes that of class 1 for the confidence also where class 0 is predicted, so that a "
+    "row that is certainly and rightly of class 0 has error 1"
+)
 NETCAL = (
     *(
         Audited("netcal", f"{name}(bins=10)", what, _NETCAL.format(name=name), one_bin="positive")
@@ -105,6 +111,7 @@ NETCAL = (
             "from netcal.metrics import MMCE\n\n\ndef metric(y, p):\n    return MMCE().measure(p, y)",
             classes,
             binary,
+            bug=_MMCE_BUG if binary == "column" else "",
         )
         for shown, classes, binary in _MMCE
     ),

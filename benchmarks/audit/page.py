@@ -1,4 +1,4 @@
-"""From the stored results to docs/audit.md and the column "audit" of docs/measures.md."""
+"""From the stored results to docs/audit.md, PROOFS.md beside this file and the column "audit" of docs/measures.md."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from truecal.auditing.findings import WORDS
+from truecal.auditing.lasting import SURE
 from truecal.baselines.table import markdown
 from truecal.io import write_atomic
 
-from .words import INTRO, LEFT_OUT, LIBRARIES
+from .words import INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 Result = dict[str, Any]
 
+PROOFS = HERE / "PROOFS.md"
 HEAD = (
-    "| metric | computes | verdict | smallest world | truth | lie | gain | also pays | checks that failed |\n"
-    "| --- | --- | --- | --- | ---: | ---: | ---: | --- | --- |"
+    "| metric | computes | verdict | at 300 rows: truth | lie | gain | smallest proof | checks that failed |\n"
+    "| --- | --- | --- | ---: | ---: | ---: | --- | --- |"
 )
 
 
@@ -29,14 +32,21 @@ def results_of(library: str) -> Path:
 
 
 def stored() -> dict[str, Result]:
-    """What was found, by library."""
-    return {name: json.loads(results_of(name).read_text("utf-8")) for name in LIBRARIES if results_of(name).exists()}
+    """What was found, by library; results from before audits looked at 300 rows have no values there."""
+    found = {name: json.loads(results_of(name).read_text("utf-8")) for name in LIBRARIES if results_of(name).exists()}
+    for result in found.values():
+        for row in result["metrics"]:
+            row.setdefault("bug", "")
+            if "audit" in row:
+                row["audit"] = {"lasting": None, "unseen": ""} | row["audit"]
+    return found
 
 
 def write() -> None:
-    """Both pages, from the stored results."""
+    """The pages, from the stored results."""
     found = stored()
     write_atomic(DOCS / "audit.md", audit_page(found))
+    write_atomic(PROOFS, proofs_page(found))
     measures = DOCS / "measures.md"
     write_atomic(measures, with_verdicts(measures.read_text("utf-8"), found["truecal"]))
 
@@ -45,19 +55,51 @@ def write() -> None:
 
 
 def audit_page(found: Mapping[str, Result]) -> str:
-    """The whole page."""
+    """The page: a table for each library, and one proof of each kind."""
     ours = found["truecal"]
     peers = [(name, row) for name, result in found.items() if name != "truecal" for row in result["metrics"]]
-    judged = [(name, row) for name, row in peers if "audit" in row]
+    judged = [(name, row) for name, row in peers if "audit" in row and not row["bug"]]
     free = [f"{name} `{row['name']}`" for name, row in judged if row["audit"]["verdict"] != "gamed"]
-    numbers = {"audited": len(judged), "gamed": len(judged) - len(free), "rest": len(free), "names": ", ".join(free)}
+    gamed = [row for _, row in judged if row["audit"]["verdict"] == "gamed"]
+    lasting = [row for row in gamed if _survives(row)]
+    numbers = {"audited": len(judged), "gamed": len(gamed), "lasting": len(lasting), "names": ", ".join(free)}
     about = {key: ours[key] for key in ("date", "truecal", "python")}
-    parts = [INTRO.format(**numbers, **about)]
+    parts = [INTRO.format(**numbers, **about, rest=len(free))]
     for name, result in found.items():
         parts += [f"## {name} {result['version']}", LIBRARIES[name], _with(result), _table(result["metrics"])]
-        parts += list(_scripts(result["metrics"]))
+    parts += ["## One proof of each kind", KINDS, *_one_of_each(found)]
     versions = {name.replace("-", "_"): result["version"] for name, result in found.items()}
     return "\n\n".join([part.strip() for part in [*parts, LEFT_OUT.format(**versions)]]) + "\n"
+
+
+def _survives(row: Result) -> bool:
+    """Whether a lie gains at 300 rows as well."""
+    lasting = row["audit"]["lasting"]
+    return lasting is not None and lasting["gain"] > SURE * lasting["error"]
+
+
+def _one_of_each(found: Mapping[str, Result]) -> Iterator[str]:
+    """For each way of lying that gains at 300 rows, the first metric under which it does, with both scripts."""
+    seen: set[str] = set()
+    for name, result in found.items():
+        for row in result["metrics"]:
+            if "lasting_script" not in row or row["bug"] or not _survives(row):
+                continue
+            kind = row["audit"]["lasting"]["kind"]
+            if kind not in seen:
+                seen.add(kind)
+                yield f"### {kind}: {name} `{row['name']}`"
+                yield f"{WORDS[kind].capitalize()}. At 300 rows:"
+                yield _printed(row, "lasting_script", "lasting_output")
+                yield f"The smallest proof:\n\n{_printed(row, 'script', 'output')}"
+
+
+def proofs_page(found: Mapping[str, Result]) -> str:
+    """Every script of every metric, with what it printed."""
+    parts = [PROOFS_INTRO]
+    for name, result in found.items():
+        parts += [f"## {name} {result['version']}", _with(result), *_scripts(result["metrics"])]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _with(result: Result) -> str:
@@ -76,19 +118,37 @@ def _cell(text: str) -> str:
 def _cells(row: Result) -> list[str]:
     name = f"`{row['name']}`"
     if "audit" not in row:
-        return [name, row["what"], "no verdict", row["problem"], "", "", "", "", ""]
+        return [name, row["what"], "not shown", "", "", "", row["problem"], ""]
     audit, proof = row["audit"], row["audit"]["proof"]
-    checks = "; ".join(f"`{c['name']}`: {c['detail']}" for c in failed(audit))
+    checks = ", ".join(f"`{c['name']}`" for c in failed(audit))
     if proof is None:
-        _, _, where = audit["summary"].partition(" on a grid ")
-        where = where.removeprefix("(").replace("): ", ": ") if where else audit["summary"].partition(": ")[2]
+        where = re.sub(r"^(certified on a grid|no gain found:|no verdict:) ", "", audit["summary"])
         notes = [note.partition(":")[0] for note in audit["notes"] if note.startswith("the time limit")]
-        return [name, row["what"], audit["verdict"], "; ".join([where, *notes]), "", "", "", "", checks]
-    pays = ", ".join(f["name"] for f in audit["findings"] if f["name"] != proof["kind"])
+        return [name, row["what"], audit["verdict"], "", "", "", "; ".join([where, *notes]), checks]
+    verdict = f"**{audit['verdict']}**" if not row["bug"] else f"**a bug of this function**: {row['bug']}"
+    if audit["unseen"]:
+        verdict += f" ({' and '.join(map(str, audit['unseen']))} classes not looked at)"
+    world = f"{_world(proof)} ({proof['kind']}): {_numbers(proof)}{'' if proof['exact'] else '; outcomes drawn'}"
+    return [name, row["what"], verdict, *_lasting(audit["lasting"]), world, checks]
+
+
+def _lasting(lasting: Result | None) -> list[str]:
+    """Truth, lie and gain at 300 rows."""
+    if lasting is None:
+        return ["", "", "not tried"]
+    truth, lie = (_number(lasting[key], 0) for key in ("expected_truth", "expected_lie"))
+    gain = f"{lasting['gain']:.2g} ± {lasting['error']:.1g}"
+    return [
+        truth,
+        f"{lie} ({lasting['kind']})",
+        gain if lasting["gain"] > SURE * lasting["error"] else f"not beyond noise ({gain})",
+    ]
+
+
+def _numbers(proof: Result) -> str:
     rounding = proof["bound"] if proof["exact"] else 0.0
-    numbers = [_number(proof[key], rounding) for key in ("expected_truth", "expected_lie", "gain")]
-    world = f"{_world(proof)} ({proof['kind']}){'' if proof['exact'] else '; outcomes drawn, not listed'}"
-    return [name, row["what"], f"**{audit['verdict']}**", world, *numbers, pays, checks]
+    truth, lie = (_number(proof[key], rounding) for key in ("expected_truth", "expected_lie"))
+    return f"{truth} → {lie}"
 
 
 def failed(audit: Result) -> list[Result]:
@@ -115,19 +175,22 @@ def _chances(row: Sequence[float]) -> str:
     return f"({', '.join(f'{p:.4g}' if abs(p - float(f'{p:.4g}')) < 1e-9 else f'{p:.7g}' for p in row)})"
 
 
+def _printed(row: Result, script: str, output: str) -> str:
+    return f"```python\n{row[script]}\n```\n\nprints\n\n```\n{row[output]}\n```"
+
+
 def _scripts(rows: Sequence[Result]) -> Iterator[str]:
-    """For every metric its scripts and what they print, folded."""
+    """For every metric its scripts and what they print."""
     for row in rows:
+        kinds = {"At 300 rows:": "lasting_", "The smallest proof:": "", "The checks that failed:": "checks_"}
         printed = [
-            f"```python\n{row[kind]}\n```\n\nprints\n\n```\n{row[output]}\n```"
-            for kind, output in (("script", "output"), ("checks_script", "checks_output"))
-            if kind in row
+            f"{title}\n\n{_printed(row, f'{kind}script', f'{kind}output')}"
+            for title, kind in kinds.items()
+            if f"{kind}script" in row
         ]
         if printed:
-            title = row["name"].replace("&", "&amp;").replace("<", "&lt;")
-            yield "\n\n".join(
-                [f"<details><summary>Check <code>{title}</code> yourself</summary>", *printed, "</details>"]
-            )
+            details = "; ".join(f"`{c['name']}`: {c['detail']}" for c in failed(row["audit"]))
+            yield "\n\n".join([f"### `{row['name']}`", *printed, *([details] if details else [])])
 
 
 # -- docs/measures.md --------------------------------------------------------------------------------------------------
@@ -140,12 +203,14 @@ def verdicts(ours: Result) -> dict[str, str]:
 
 def _verdict(row: Result) -> str:
     if "audit" not in row:
-        return "no verdict: infinite with some chance in every small world"
+        return "not shown: infinite with some chance in every small world"
     proof = row["audit"]["proof"]
     if proof is None:
         return str(row["audit"]["verdict"])
     n = len(proof["world"])
-    return f"gamed: {proof['gain']:.2g} with {n} row{'s' * (n > 1)}"
+    small = f"{proof['gain']:.2g} with {n} row{'s' * (n > 1)}"
+    at_300 = f"{row['audit']['lasting']['gain']:.2g} at 300 rows, " if _survives(row) else ""
+    return f"gamed: {at_300}{small}"
 
 
 def with_verdicts(text: str, ours: Result) -> str:

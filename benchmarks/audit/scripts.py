@@ -53,9 +53,9 @@ print(k, "classes, NAME:", tried(y, bad))""",
 """For each check the lines that show it, on the audit's own sample."""
 
 
-def proof_script(report: tc.AuditReport, code: str) -> str:
+def proof_script(script: str, code: str) -> str:
     """The audit's script, with the lines that define the metric in the place of its name."""
-    return re.sub(r"^metric = \.\.\..*$", lambda _: f"{code}\n", report.snippet(), count=1, flags=re.MULTILINE)
+    return re.sub(r"^metric = \.\.\..*$", lambda _: f"{code}\n", script, count=1, flags=re.MULTILINE)
 
 
 def one_bin_check(row: Audited) -> tuple[Any, Any, float]:

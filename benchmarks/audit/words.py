@@ -9,8 +9,8 @@ its documentation does not call them proper. Bins are closed on the left, so a p
 its own, beyond the number that was asked for (`one_bin`).""",
     "netcal": """
 Calibration methods, and the errors with which their effect is described. Two classes are one probability of the
-positive class; for `MMCE` both forms are listed, because of one probability it takes the number itself for the
-confidence, above and below one half.""",
+positive class. `MMCE` is listed in both forms: of one probability per row it has a bug, which is no property of
+MMCE.""",
     "scikit-learn": """
 scikit-learn has no calibration error: it offers the reliability curve for looking at, and proper losses for
 choosing. Audited is what people compute from the curve: the mean of its gaps, or their mean weighted by the rows
@@ -18,7 +18,7 @@ behind each point.""",
     "relplot": """
 The library of smooth ECE, by its authors: a consistent measure of the distance to calibration, made for reliability
 diagrams without bins. Consistent and truthful are two properties, and it was built to be the first.
-`laplace_calibration_approx` draws pairs of rows at random: no gain below its own noise can be seen.""",
+`laplace_calibration_approx` draws pairs of rows at random: it is not deterministic and has no verdict.""",
     "uncertainty-calibration": """
 The estimators of "Verified Uncertainty Calibration". Their purpose is an estimate of the true calibration error with
 little bias; a truthful error is no such estimate. With a NaN among the predictions `get_top_calibration_error` was
@@ -41,12 +41,13 @@ likelier.""",
 Calibration for credit risk. Of its ECE the documentation says to report it and never to select on it, which is what
 the verdicts come to as well. `skce(estimator="biased")` is a squared form that depends on predictions alone, and
 truthful by the same theorem as the errors of truecal. All of its metrics want both classes among the outcomes, so
-that small worlds hold certain rows beside the uncertain ones.""",
+that small worlds hold certain rows beside the uncertain ones. `ici`, `e50`, `e90` and `emax` are distances to a
+smooth curve; `hosmer_lemeshow` and `spiegelhalter_z` are statistics of tests.""",
     "truecal": """
 Every member of `tc.ERRORS`, most of them measures of other people under their own names ([which](measures.md)), and
 the score. Those that a theorem calls truthful must not be convicted, all others must be; tests hold the two lists
-together. `cox_slope` has no verdict: where predictions part the labels it is infinite, which has a chance in every
-small world, so that nothing has an expected value to compare.""",
+together. Of `cox_slope` nothing is shown: where predictions separate the labels it is infinite, which has a chance in
+every small world, so that nothing has an expected value to compare.""",
 }
 """What each library is for, in the order of the page."""
 
@@ -54,22 +55,24 @@ INTRO = """# The audit of calibration metrics
 
 Does a metric reward lying? The calibration metrics of ten libraries, and our own, audited by `tc.audit` in one and
 the same way ([how, and how to read a verdict](auditing.md); [why it matters](why-truthful.md)). Audited on {date}
-with truecal {truecal}, Python {python} and the versions in the headings. `make audit` installs them in environments
-of their own, audits, runs every script printed here, and writes this page.
+with truecal {truecal}, Python {python} and the versions in the headings. `make audit` installs them in separate
+environments, audits, runs every script, and writes this page and [all proofs](../benchmarks/audit/PROOFS.md).
 
 **A verdict is no judgement of a library.** These metrics were made to describe a sample, and their documentation
 does not call them proper. "Gamed" says that a forecaster who knows the true chances can lower the expected value by
-predicting something else: such a metric may describe well, and should not decide who is best. Proper losses stand in
+predicting something else: such a metric may describe well, and should not decide who is best. Proper losses are in
 the tables as yardsticks.
 
-Of {audited} metrics of other libraries {gamed} are gamed. Not convicted are {rest}: {names}. Most of these are
-proper losses; the others are spoken of with their libraries.
+Of {audited} metrics of other libraries {gamed} are gamed, {lasting} of them also at 300 rows. Not convicted are
+{rest}: {names}. Most of these are proper losses; the others are discussed with their libraries.
 
-- **smallest world**: the true chances of each row → what the liar predicts, and the way of lying. Where two classes
-  are one probability a row, it is the second number.
-- **truth, lie, gain**: the two expected values, over all outcomes and up to rounding, and how much lower the lie's
-  is.
-- **also pays**: other ways of lying that gained. How much is in `benchmarks/audit/*.json`, with everything else.
+- **at 300 rows**: the expected values of the truth and of the best of ten plain lies, in a world of 300 rows whose
+  chances are drawn from Dirichlet(1/2); the same drawn outcomes for both. Where none of them gains, the lie of the
+  smallest proof is tried in its own world, repeated to 300 rows. The gain has its standard error. Pooling means: the
+  mean chance for every row, or for every row of a predicted class.
+- **smallest proof**: the fewest rows that show a gain, exactly: the true chances of each row → what the liar
+  predicts (the way of lying): expected value of the truth → of the lie, over all outcomes. Where two classes are one
+  probability per row, it is the second number.
 - **checks that failed**: `refuses_nan`, `refuses_infinite`, `refuses_bad_rows` (a row that is no distribution, or a
   probability above one) and `refuses_empty` ask whether bad input is answered by an error, NaN or infinity, and not
   by a number like any other; some libraries leave this to the caller, for speed. `row_order_with_ties`: the order of
@@ -77,9 +80,18 @@ proper losses; the others are spoken of with their libraries.
   a single bin the value is not |mean prediction − frequency|, as when a prediction of exactly 0 or 1 is counted
   apart or not at all.
 
-Budgets: 2,000 calls, and 20,000 for what these did not convict; seed 0. A row says so where a limit of time cut its
-search short.
+Budgets: 4,000 calls, and 20,000 for what these did not convict; seed 0. A row says so where a limit of time cut its
+search short. Numbers of classes: 2 and 3 where a metric takes both; a verdict names those that were not looked at.
 """
+
+KINDS = """For every way of lying that gains at 300 rows, the first metric of the tables under which it is the best.
+Both scripts run with numpy and the library alone. Those of all metrics are in
+[benchmarks/audit/PROOFS.md](../benchmarks/audit/PROOFS.md)."""
+
+PROOFS_INTRO = """# Every proof of the audit
+
+The scripts behind [the audit](../../docs/audit.md) and what they printed: numpy and the library alone. Generated by
+`make audit`."""
 
 LEFT_OUT = """## What is not in the tables
 

@@ -32,7 +32,8 @@ def clean():
 
 def test_the_text_says_verdict_proof_and_calls(gamed):
     text = repr(gamed)
-    assert text.startswith("audit of truecal.core.functions:confidence_error\n  gamed: a lie gains")
+    assert text.startswith("audit of truecal.core.functions:confidence_error\n  gamed: at 300 rows the truth has 0.0")
+    assert "300 rows, 2 classes: the truth has 0.0" in text
     assert "all 2 outcomes listed" in text and "1 row with chances (0.7, 0.3), predicted as (1, 0)" in text
     assert f"{gamed.calls:,} calls, seed 0; numpy arrays, labels first, two classes as a matrix" in text
 
@@ -97,7 +98,8 @@ def test_the_script_speaks_the_form_of_the_metric():
     report = tc.audit(by_two_columns, convention="preds_first", budget=LITTLE)
     assert report.forms[2].array == "torch" and report.forms[2].binary == "column"
     assert "metric(torch.tensor(p[:, 1]), torch.tensor(np.array(y)))" in report.snippet()
-    assert "3 classes were left out, the metric refused them" in repr(report)
+    assert "3 classes were not looked at: " in repr(report)
+    assert report.unseen == (3,) and report.summary.endswith("; not looked at: 3 classes")
     found = run_snippet(report, by_two_columns)
     np.testing.assert_allclose(found, (report.proof.expected_truth, report.proof.expected_lie))
 
@@ -106,6 +108,8 @@ def test_without_a_proof_there_is_nothing_to_reproduce(clean):
     for ask in (clean.reproduce, clean.snippet):
         with pytest.raises(ValueError, match="no counterexample to reproduce: certified"):
             ask()
+    with pytest.raises(ValueError, match="no numbers at 300 rows to reproduce"):
+        clean.snippet(lasting=True)
 
 
 def test_scripts_import_only_what_is_there():
@@ -190,9 +194,50 @@ def test_progress_is_told_and_ends_within_one():
     assert told == sorted(told) and 0 < told[-1] <= 1
 
 
-def test_time_ends_a_search_and_says_so():
-    report = tc.audit(tc.brier, seconds=1e-6)
-    assert any("the time limit shortened the search" in note for note in report.notes)
+def test_too_little_time_is_said():
+    with pytest.raises(ValueError, match="the time limit of 1e-06 s was too short to try them"):
+        tc.audit(tc.brier, seconds=1e-6)
+    report = tc.audit(tc.brier, budget=1)
+    assert (report.verdict, report.summary) == ("no verdict", "no verdict: the budget allowed no search")
+    assert not report.passed and "could not be judged" in report.to_html()
+
+
+def test_a_metric_that_leaves_is_one_that_raises():
+    """sys.exit(0) in the middle of an audit once read as: no lie found."""
+
+    def leaves(y, p):
+        sys.exit(0)
+
+    with pytest.raises(ValueError, match=r"gave no number for any sample.*the metric called sys\.exit\(0\)"):
+        tc.audit(leaves)
+
+    def leaves_at_times(y, p):
+        return sys.exit(0) if len(y) == 2 else float(abs(p[:, 0] - (y == 0)).mean())
+
+    report = tc.audit(leaves_at_times, budget=LITTLE)
+    assert report.verdict == "gamed" and any("the metric called sys.exit(0)" in note for note in report.notes)
+
+
+def test_an_exception_without_words():
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def metric(y, p):
+        raise Silent
+
+    with pytest.raises(ValueError, match=r"Silent: \(no message\)"):
+        tc.audit(metric)
+
+
+@pytest.mark.slow
+def test_the_script_at_300_rows_prints_its_numbers(gamed, tmp_path):
+    script = tmp_path / "check.py"
+    script.write_text(gamed.snippet(lasting=True))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    _, honest, _, lying = done.stdout.split()
+    assert float(honest) == pytest.approx(gamed.lasting.expected_truth)
+    assert float(lying) == pytest.approx(gamed.lasting.expected_lie)
 
 
 def test_the_page_fits_a_phone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
@@ -9,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .metric import Metric
+from .metric import Metric, OutOfTimeError
 from .proof import Proof
 from .search import Found, Lie
 from .table import tabulate, values
@@ -51,10 +52,12 @@ def findings(found: Found) -> tuple[Finding, ...]:
         best = max(found.lies, key=lambda lie: lie.gain)
         said = [Finding(best.kind, WORDS[best.kind], best.gain)]
     jittered = found.gains.get("jitter")
-    if jittered is not None and sorts_labels(jittered.metric, jittered):
-        text = f"{SORTS}: rows with equal predictions are ordered by their labels, so bins depend on outcomes"
-        said.insert(0, Finding(SORTS, text, jittered.gain))
-    return (*said, *_joined(found.gains.get("pool")))
+    with suppress(OutOfTimeError):  # what explains them costs calls
+        if jittered is not None and sorts_labels(jittered.metric, jittered):
+            text = f"{SORTS}: rows with equal predictions are ordered by their labels, so bins depend on outcomes"
+            said.insert(0, Finding(SORTS, text, jittered.gain))
+        said += _joined(found.gains.get("pool"))
+    return tuple(said)
 
 
 def drawn_finding(proof: Proof) -> Finding:

@@ -63,6 +63,10 @@ class Form:
         return pair if self.convention == "y_true_first" else (pair[1], pair[0])
 
 
+class OutOfTimeError(Exception):
+    """The time limit has passed: the metric is not called any more."""
+
+
 @final
 class Metric:
     """The callable in its form: it counts its calls, and knows how coarse its numbers are."""
@@ -85,12 +89,19 @@ class Metric:
         return -value if self.form.higher_is_better else value
 
     def attempt(self, y: Labels, given: Any) -> Any:
-        """The number that the metric returns for predictions in its own form, or the exception that it raises."""
+        """The number that the metric returns for predictions in its own form, or the exception that it raises.
+
+        A metric that leaves the process (sys.exit) has given no number: it is one that raises.
+        """
+        if self.meter.late:
+            raise OutOfTimeError
         start = time.perf_counter()
         try:
             value = number(self.call(*self.form.arguments(y, given)), self.form.exact)
         except Exception as problem:  # a stranger's code may raise anything
             return problem
+        except SystemExit as problem:
+            return RuntimeError(f"the metric called sys.exit({problem.code!r})")
         finally:
             self.meter.count(time.perf_counter() - start)
         if not self.form.exact and not self.meter.double and math.isfinite(value):
@@ -110,6 +121,7 @@ class Meter:
 
     def __init__(self, limit: int, seconds: float | None, progress: Callable[[float], None] | None = None) -> None:
         self.calls, self.limit, self.double, self.shortened = 0, limit, False, False
+        self.seconds = seconds
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self.progress = progress
         self._first: list[float] = []
@@ -123,7 +135,7 @@ class Meter:
     def begin(self) -> None:
         """The search begins: its budget does not count the checks, and ends in time at the pace they had."""
         pace = statistics.median(self._first)
-        allowed = max(1.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
+        allowed = max(0.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
         self.shortened = allowed < self.limit
         self.limit = self.calls + int(min(self.limit, allowed))
 
@@ -158,7 +170,11 @@ def number(value: Any, exact: bool) -> Any:
 
 def said(problem: Exception) -> str:
     """The first line of an exception, with its kind."""
-    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+    try:
+        text = str(problem)
+    except Exception:  # a stranger's exception may not even have words
+        text = "(no message)"
+    return f"{type(problem).__name__}: {' '.join(text.split())[:200]}"
 
 
 def probe(n: int, k: int) -> tuple[Labels, Matrix]:
@@ -173,16 +189,19 @@ def find_form(call: Callable[[Any, Any], Any], k: int, wanted: Form, meter: Mete
         arrays = ("torch", "numpy")
     taken: list[Form] = []
     reasons: list[Exception] = []
-    for array in arrays:
-        for binary in _binary_forms(call, k, wanted, array, meter):
-            form = replace(wanted, array=array, binary=binary)
-            answer = _answer(call, k, form, meter)
-            if isinstance(answer, Exception):
-                reasons.append(answer)
-            else:
-                taken.append(form)
-        if taken:
-            return next((form for form in taken if _takes_one_class(call, k, form, meter)), taken[0])
+    try:
+        for array in arrays:
+            for binary in _binary_forms(call, k, wanted, array, meter):
+                form = replace(wanted, array=array, binary=binary)
+                answer = _answer(call, k, form, meter)
+                if isinstance(answer, Exception):
+                    reasons.append(answer)
+                else:
+                    taken.append(form)
+            if taken:
+                return next((form for form in taken if _takes_one_class(call, k, form, meter)), taken[0])
+    except OutOfTimeError:
+        return taken[0] if taken else f"the time limit of {meter.seconds:g} s was too short to try them"
     return said(reasons[0])
 
 

@@ -12,42 +12,52 @@ from truecal.core.result import Result
 
 from .contracts import Check
 from .findings import Finding
+from .lasting import ROWS, Lasting
 from .metric import Form, members
 from .proof import Proof, Reproduction
 from .search import Certificate, Searched
 
-Verdict = Literal["gamed", "certified", "no gain found"]
+Verdict = Literal["gamed", "certified", "no gain found", "no verdict"]
 _JSON = (str, int, float, bool, type(None))
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditReport(Result):
-    """What an audit found: `verdict` is "gamed", "certified" or "no gain found", and never "truthful".
+    """What an audit found: `verdict` is "gamed", "certified", "no gain found" or "no verdict", and never "truthful".
 
-    gamed: `proof` holds a world, a lie and the gain. certified: for every world and every prediction on the grids of
-    `certificates` no lie gains; beyond them as far as `searched` says. no gain found: as far as `searched` says, which
-    gives for every part the smallest gain that would have been seen.
+    gamed: `proof` holds a small world, a lie and the gain, and `lasting` truth, lie and gain at 300 rows. certified:
+    for every world and every prediction on the grids of `certificates` no lie gains; beyond them as far as `searched`
+    says. no gain found: as far as `searched` says, which gives for every part the smallest gain that would have been
+    seen. no verdict: `reason` says why.
     """
 
     metric: str
     options: dict[str, Any]
     verdict: Verdict
+    reason: str
+    """Why there is no verdict."""
+    lasting: Lasting | None
+    """Truth and the best lie at 300 rows, of a metric that is gamed."""
     proof: Proof | None
     findings: tuple[Finding, ...]
     certificates: tuple[Certificate, ...]
     checks: tuple[Check, ...]
+    unchecked: tuple[str, ...]
+    """Checks for which the time was too short."""
     searched: tuple[Searched, ...]
     forms: dict[int, Form]
     """How the metric was called, by number of classes."""
+    unseen: tuple[int, ...]
+    """Numbers of classes that were asked for and not looked at."""
     notes: tuple[str, ...]
     calls: int
     seed: int
 
     @property
     def passed(self) -> bool:
-        """Whether every check came out as expected, the search for a gain among them."""
-        return not self.surprises
+        """Whether every check was made and came out as expected, the search for a gain among them."""
+        return not self.surprises and not self.unchecked
 
     @property
     def surprises(self) -> tuple[Check, ...]:
@@ -56,17 +66,26 @@ class AuditReport(Result):
 
     @property
     def summary(self) -> str:
-        """The verdict in one sentence."""
+        """The verdict in one sentence; of a metric that is gamed, first what a lie gains at 300 rows."""
+        return f"{self._verdict}{self._not_looked_at}"
+
+    @property
+    def _verdict(self) -> str:
         if self.proof is not None:
-            return f"gamed: a lie gains {self.proof.gain:.4g} on average ({_how_many(self.proof)}, {_how(self.proof)})"
+            small = f"a lie gains {self.proof.gain:.4g} on average ({_how_many(self.proof)}, {_how(self.proof)})"
+            return f"gamed: {small}" if self.lasting is None else f"gamed: {lasting_text(self.lasting)}; {small}"
         if self.verdict == "certified":
             grids = "; ".join(map(str, self.certificates))
             above = max(certificate.resolution for certificate in self.certificates)
             return f"certified on a grid ({grids}): no lie on it gains{f' above {above:.1g}' if above else ''}"
+        if self.verdict == "no verdict":
+            return f"no verdict: {self.reason}"
         tried = sum(part.worlds for part in self.searched)
-        if not tried:
-            return "no gain found: the budget allowed no search"
         return f"no gain found: nothing above {self.resolution:.1g} in {tried:,} worlds that were tried"
+
+    @property
+    def _not_looked_at(self) -> str:
+        return f"; not looked at: {' and '.join(map(str, self.unseen))} classes" if self.unseen else ""
 
     @property
     def resolution(self) -> float:
@@ -92,8 +111,8 @@ class AuditReport(Result):
         world, lie = (form.predictions(rows) for rows in (proof.world, proof.lie))
         return Reproduction(world, lie, proof.outcomes, proof.chances)
 
-    def snippet(self) -> str:
-        """A script that checks the proof with numpy and the metric alone.
+    def snippet(self, *, lasting: bool = False) -> str:
+        """A script that checks the proof with numpy and the metric alone; or the numbers at 300 rows.
 
         >>> import truecal as tc
         >>> print(tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, classes=2, budget=3000).snippet())
@@ -110,7 +129,7 @@ class AuditReport(Result):
             return total
         print("truth", expected(world), "lie", expected(lie))
         """
-        return snippet(self)
+        return lasting_snippet(self) if lasting else snippet(self)
 
     @property
     def _proof(self) -> Proof:
@@ -136,6 +155,8 @@ class AuditReport(Result):
 
     def __repr__(self) -> str:
         lines = [f"audit of {self.metric}", f"  {self.summary}"]
+        if self.lasting is not None:
+            lines.append(f"  {lasting_line(self.lasting)}")
         if self.proof is not None:
             lines += [f"  {line}" for line in proof_lines(self.proof)]
         lines += [f"  {finding.text} (up to {finding.gain:.3g})" for finding in self.findings]
@@ -174,6 +195,19 @@ def _how(proof: Proof) -> str:
     if proof.exact:
         return "its one outcome" if len(proof.outcomes) == 1 else f"all {len(proof.outcomes)} outcomes listed"
     return f"{len(proof.outcomes)} draws: not exact, beyond chance but for one in a million"
+
+
+def lasting_text(lasting: Lasting) -> str:
+    """What a lie is worth at 300 rows, in a few words."""
+    if not lasting.survives:
+        return f"no lie that was tried gains beyond noise at {ROWS} rows"
+    return f"at {ROWS} rows the truth has {lasting.expected_truth:.3g} and a lie {lasting.expected_lie:.3g}"
+
+
+def lasting_line(lasting: Lasting) -> str:
+    """Truth, lie and gain at 300 rows."""
+    values = f"the truth has {lasting.expected_truth:.4g}, the best lie ({lasting.kind}) {lasting.expected_lie:.4g}"
+    return f"{ROWS} rows, {lasting.classes} classes: {values}; gain {lasting.gain:.2g} ± {lasting.error:.1g}"
 
 
 def proof_lines(proof: Proof) -> list[str]:
@@ -236,6 +270,26 @@ def snippet(report: AuditReport) -> str:
     return "\n".join(lines)
 
 
+_AT_SCALE = """def expected(p, draws={draws}):
+    uniform = np.random.default_rng(2).random((draws, len(world), 1))
+    total = 0.0
+    for y in (uniform >= world.cumsum(axis=1)[:, :-1]).sum(axis=2):
+        total += float({call}) / draws
+    return total"""
+
+
+def lasting_snippet(report: AuditReport) -> str:
+    """The script of the numbers at 300 rows."""
+    lasting = report.lasting
+    if lasting is None:
+        raise ValueError(f"there are no numbers at {ROWS} rows to reproduce: {report.summary}")
+    form = report.forms[lasting.classes]
+    lines = ["import numpy as np", *(["import torch"] if form.array == "torch" else []), _import(report.metric)]
+    lines += [lasting.code, _AT_SCALE.format(draws=lasting.draws, call=_call(form, report.options))]
+    lines.append('print("truth", expected(world), "lie", expected(lie))')
+    return "\n".join(lines)
+
+
 def _import(name: str) -> str:
     for of, known in members().items():
         if name in known:
@@ -258,4 +312,14 @@ def _call(form: Form, options: dict[str, Any]) -> str:
     return f"metric({', '.join([*pair, *(f'{name}={value!r}' for name, value in options.items())])})"
 
 
-__all__ = ["AuditReport", "Verdict", "called", "proof_lines", "reason", "snippet"]
+__all__ = [
+    "AuditReport",
+    "Verdict",
+    "called",
+    "lasting_line",
+    "lasting_snippet",
+    "lasting_text",
+    "proof_lines",
+    "reason",
+    "snippet",
+]

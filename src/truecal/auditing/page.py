@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING
 
 import truecal
 
-from ..core.result import table_html
-from .outcome import called, proof_lines, reason
+from ..core.result import html_text, table_html
+from .outcome import called, lasting_line, proof_lines, reason
 
 if TYPE_CHECKING:
     from .outcome import AuditReport
@@ -33,33 +32,37 @@ _MEANING = {
     "them nothing that was tried gained.",
     "no gain found": "Nothing that was tried gained more than the number above. That proves nothing about what was not "
     "tried.",
+    "no verdict": "The metric could not be judged: see the reason above.",
 }
 
 
 def page(report: AuditReport) -> str:
     """The whole page."""
-    title = escape(f"Audit of {report.metric}")
+    title = html_text(f"Audit of {report.metric}")
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{title}</title><style>{_STYLE}</style></head>\n<body>{body(report)}"
-        f"<p>truecal {escape(truecal.__version__)}</p></body></html>\n"
+        f"<p>truecal {html_text(truecal.__version__)}</p></body></html>\n"
     )
 
 
 def body(report: AuditReport) -> str:
     """Verdict, proof, findings, checks, and what was searched."""
     kind = report.verdict.split()[0]
-    title = f'<h1 style="overflow-wrap: anywhere">Audit of {escape(report.metric)}</h1>'
-    parts = [title, f'<p class="verdict {kind}">{escape(report.summary)}</p>']
+    title = f'<h1 style="overflow-wrap: anywhere">Audit of {html_text(report.metric)}</h1>'
+    parts = [title, f'<p class="verdict {kind}">{html_text(report.summary)}</p>']
     parts.append(f'<p class="meaning">{_MEANING[report.verdict]}</p>')
     if report.options:
-        parts.append(f"<p>Options: {escape(', '.join(f'{n}={v!r}' for n, v in report.options.items()))}</p>")
+        parts.append(f"<p>Options: {html_text(', '.join(f'{n}={v!r}' for n, v in report.options.items()))}</p>")
+    if report.lasting is not None:
+        script = f'<pre style="overflow-x: auto">{_code(report.snippet(lasting=True))}</pre>'
+        parts += ["<h2>At 300 rows</h2>", _list([lasting_line(report.lasting)]), script]
     if report.proof is not None:
-        script = f'<pre style="overflow-x: auto">{escape(report.snippet())}</pre>'
-        parts += ["<h2>Proof</h2>", _list(proof_lines(report.proof)), script]
+        script = f'<pre style="overflow-x: auto">{_code(report.snippet())}</pre>'
+        parts += ["<h2>The smallest proof</h2>", _list(proof_lines(report.proof)), script]
     if report.findings:
         rows = [(finding.text, f"{finding.gain:.4g}") for finding in report.findings]
         parts += ["<h2>What pays</h2>", table_html(rows, ("finding", "largest gain"))]
@@ -86,4 +89,8 @@ def _together(parts: Iterable[Searched]) -> dict[tuple[str, int, int], tuple[int
 
 
 def _list(items: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+    return f"<ul>{''.join(f'<li>{html_text(item)}</li>' for item in items)}</ul>"
+
+
+def _code(text: str) -> str:
+    return "\n".join(html_text(line) for line in text.split("\n"))

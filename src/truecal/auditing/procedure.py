@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, final
@@ -16,16 +16,31 @@ from truecal.evaluation.model import check_progress
 
 from .contracts import CHECKS, NO_GAIN, Check, check_contracts
 from .findings import drawn_finding, findings
-from .metric import ArrayKind, BinaryForm, Convention, Form, InputKind, Meter, Metric, find_form, name_of
+from .lasting import ROWS, Lasting, at_300_rows
+from .metric import (
+    ArrayKind,
+    BinaryForm,
+    Convention,
+    Form,
+    InputKind,
+    Meter,
+    Metric,
+    OutOfTimeError,
+    find_form,
+    name_of,
+)
 from .outcome import AuditReport, Verdict
 from .proof import Proof, prove, simplest
-from .search import Found, climb, examine_framed, examine_grid, examine_small
+from .search import Found, climb, examine_between, examine_framed, examine_grid, examine_small
 from .simulation import simulate
 
 Budget = Literal["quick", "default", "thorough"] | int
 BUDGETS = {"quick": 8_000, "default": 60_000, "thorough": 600_000}
 """Calls of the metric."""
 MOST_CLASSES = 20
+EXPLAINED = 1500
+"""Calls after a conviction that look for other ways of lying, so that findings can name them."""
+_NOTHING = "no lie that was tried gains"
 _SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
 
 
@@ -56,9 +71,10 @@ def audit(
     metric(y_true, y_proba) gives one number; with convention="preds_first" it takes predictions first. Options go in
     `metric_options`. Two classes come as an (n, 2) matrix or as the second column (`binary`), arrays of numpy or torch
     (`array`), each found out by trying unless told. input="logits" hands in log-probabilities. exact=True hands in
-    Fractions, wants one back, and decides without any rounding. `budget` counts calls of the metric; `seconds` ends the
-    search early, so that only budgets that end in time give the same search on every machine (None: no limit).
-    `expected` names checks that may fail, with the reason.
+    Fractions, wants one back, and decides without any rounding. `budget` counts calls of the metric beside the checks;
+    after `seconds` it is not called any more, whatever is left to do, so that only budgets that end in time give the
+    same search on every machine (None: no limit). `expected` names checks that may fail, with the reason. A metric that
+    is not deterministic gets no verdict.
 
     >>> import truecal as tc
     >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=3000)
@@ -187,69 +203,116 @@ class _Auditor:
 
     def run(self, name: str, options: dict[str, Any], expected: Mapping[str, str]) -> AuditReport:
         checks = check_contracts(self.metrics, expected, self.seed)
+        unchecked = tuple(each for each in CHECKS if each not in {check.name for check in checks})
         self.meter.begin()
         found = Found()
-        proof = self._search(found)
-        verdict: Verdict = "gamed" if proof else "certified" if self._certified(found) else "no gain found"
-        detail = f"a lie gains {proof.gain:.3g}" if proof else "no lie that was tried gains"
-        checks.append(Check(NO_GAIN, proof is None, detail, expected.get(NO_GAIN)))
-        if found.searched and not any(part.worlds for part in found.searched):
-            refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
-            raise ValueError(f"the metric has no finite expected value in any world that was tried: {refusal}")
+        reason = next(
+            (f"not deterministic, {c.detail}" for c in checks if c.name == "deterministic" and not c.passed), ""
+        )
+        proof = None if reason else self._search(found)
+        lasting = None if proof is None else self._lasting(proof)
+        if not reason and proof is None:
+            reason = self._nothing_seen(found)
+        verdict: Verdict = "gamed" if proof else "no verdict" if reason else "no gain found"
+        if verdict == "no gain found" and self._certified(found):
+            verdict = "certified"
+        detail = f"a lie gains {proof.gain:.3g}" if proof else f"no verdict: {reason}" if reason else _NOTHING
+        checks.append(Check(NO_GAIN, proof is None and not reason, detail, expected.get(NO_GAIN)))
         return AuditReport(
             metric=name,
             options=options,
             verdict=verdict,
+            reason=reason,
+            lasting=lasting,
             proof=proof,
             findings=() if proof is None else findings(found) if proof.exact else (drawn_finding(proof),),
             certificates=tuple(found.certificates),
             checks=tuple(checks),
+            unchecked=unchecked,
             searched=tuple(found.searched),
             forms={k: metric.form for k, metric in self.metrics.items()},
-            notes=tuple(self._notes()),
+            unseen=tuple(self._unseen(found)) if not reason else (),
+            notes=tuple(self._notes(found, proof, lasting, unchecked)),
             calls=self.meter.calls,
             seed=self.seed,
         )
 
+    def _nothing_seen(self, found: Found) -> str:
+        """Why a search without a proof says nothing: it had no calls or time, or no world had a value."""
+        if any(part.worlds for part in found.searched):
+            return ""
+        if not found.searched:
+            return f"the {'time limit' if self.meter.late else 'budget'} allowed no search"
+        refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
+        raise ValueError(f"the metric has no finite expected value in any world that was tried: {refusal}")
+
+    def _unseen(self, found: Found) -> Iterator[int]:
+        """The numbers of classes that were asked for and not looked at."""
+        seen = {part.classes for part in found.searched if part.worlds}
+        return (k for k in self.answers if k not in seen)
+
+    def _lasting(self, proof: Proof) -> Lasting | None:
+        try:
+            return at_300_rows(self.metrics[proof.classes], proof, self.meter.left)
+        except OutOfTimeError:
+            return None
+
     def _certified(self, found: Found) -> bool:
         return {certificate.classes for certificate in found.certificates} == set(self.metrics)
 
-    def _notes(self) -> Iterator[str]:
+    def _notes(
+        self, found: Found, proof: Proof | None, lasting: Lasting | None, unchecked: tuple[str, ...]
+    ) -> Iterator[str]:
         for k, answer in self.answers.items():
             if isinstance(answer, str):
-                yield f"{k} classes were left out, the metric refused them: {answer}"
+                yield f"{k} classes were not looked at: {answer}"
             elif answer.refusal is not None:
                 yield f"with {k} classes some samples had no value: {answer.refusal}"
+        for k in found.blind:
+            yield f"with {k} classes all values are closer to each other than a gain that would be seen: no certificate"
+        if proof is not None and all(value in (0, 1) for value in proof.world.ravel()):
+            yield "in the world of the proof nothing is uncertain; what gains there may be clipping, or a bug"
+        if proof is not None and lasting is None:
+            yield f"no lie was tried at {ROWS} rows: the metric has no value there, or budget or time were used up"
+        if unchecked:
+            yield f"the time limit left out the checks {', '.join(unchecked)}"
         if self.meter.shortened or self.meter.late:
             yield "the time limit shortened the search: another run may search more or less"
 
     def _search(self, found: Found) -> Proof | None:
-        """From small to large, each part only if none before convicted, but for the named lies, which explain."""
-        self._small(found)
-        for part in (self._framed, self._grid, self._climb):
+        """From small to large, each part only if none before convicted, but for the named lies, which explain.
+
+        Lies about worlds without anything uncertain are the last resort.
+        """
+        with suppress(OutOfTimeError):
+            self._small(found)
+            for part in (self._framed, self._grid, self._climb):
+                if not found.convicted:
+                    part(found)
             if not found.lies:
-                part(found)
-        if found.lies:
-            return self._smallest(found)
-        for k, metric in self.metrics.items():
-            proof = simulate(found, metric, k, self.seed, self.meter.left // len(self.metrics))
-            if proof is not None:
-                return proof
-        return None
+                for k, metric in self.metrics.items():
+                    proof = simulate(found, metric, k, self.seed, self.meter.left // len(self.metrics))
+                    if proof is not None:
+                        return proof
+        return self._smallest(found) if found.lies else None
 
     def _small(self, found: Found) -> None:
         """One row, two rows and so on, each with every number of classes, as far as outcomes can be listed."""
-        share = self.meter.calls + self._share("small")
+        last = self.meter.calls + self._share("small")
         most = 27 if self.meter.limit < 20_000 else 81 if self.meter.limit < 200_000 else 256
         sizes = [(n, k) for n in range(1, 7) for k in self.metrics if k**n <= most]
         for n, k in sizes:
-            examine_small(
-                found, self.metrics[k], n, self.seed, min(share - self.meter.calls, self._share("small") // 4), k
-            )
+            if found.convicted:
+                last = min(last, self.meter.calls + EXPLAINED if found.explained is None else found.explained)
+                found.explained = last
+            calls = min(last - self.meter.calls, self._share("small") // 4)
+            examine_small(found, self.metrics[k], n, self.seed, calls, k)
 
     def _framed(self, found: Found) -> None:
         for k, metric in self.metrics.items():
             examine_framed(found, metric, k, self.seed, self._share("framed") // len(self.metrics))
+        if 2 in self.metrics:  # fewer rows make a plainer proof
+            examine_between(found, self.metrics[2], self.seed)
 
     def _grid(self, found: Found) -> None:
         for k, metric in self.metrics.items():
@@ -262,10 +325,10 @@ class _Auditor:
         return int(_SHARES[part] * self.meter.limit)
 
     def _smallest(self, found: Found) -> Proof:
-        """The proof with the fewest rows, then classes; the largest gain among those, told as truthfully as it can."""
-        best = min(
-            found.lies,
-            key=lambda lie: (len(lie.world) + lie.frame.before + lie.frame.after, lie.world.shape[1], -lie.gain),
-        )
-        lie = simplest(best.metric, best.frame, best.world, best.lie)
+        """The proof with the fewest rows, then classes; the largest gain among those. A world that has something to
+        predict comes before any that has not. Single rows are told truthfully where half of the gain allows it."""
+        best = min(found.lies, key=lambda lie: (lie.certain, lie.rows, lie.world.shape[1], -lie.gain))
+        lie = best.lie
+        if best.kind not in ("pool", "uniform"):  # these are plain as they are
+            lie = simplest(best.metric, best.frame, best.world, lie)
         return prove(best.metric, best.frame, best.world, lie, best.kind)

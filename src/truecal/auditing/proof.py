@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from truecal.core.result import plain
 from truecal.core.types import Array
 
-from .metric import Metric
+from .metric import Metric, OutOfTimeError
 from .table import Frame, Table, chances, tabulate
 from .worlds import Matrix, as_floats
 
@@ -82,14 +82,17 @@ def _digits(rows: Matrix) -> int:
 
 
 def simplest(metric: Metric, frame: Frame, world: Matrix, lie: Matrix) -> Matrix:
-    """The lie with as many rows told truthfully as half of the gain, still beyond doubt, allows."""
+    """The lie with as many rows told truthfully as half of the gain, still beyond doubt, and the time allow."""
     enough = tabulate(metric, [world, lie], frame).gains[0, 1] / 2
     for i in range(len(lie)):
         tried = lie.copy()
         tried[i] = world[i]
         if (tried == lie).all() or (tried == world).all():
             continue
-        table = tabulate(metric, [world, tried], frame)
+        try:
+            table = tabulate(metric, [world, tried], frame)
+        except OutOfTimeError:
+            break
         if table.convicted[0, 1] and table.gains[0, 1] >= enough:
             lie = tried
     return lie

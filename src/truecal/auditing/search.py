@@ -21,6 +21,7 @@ Lies = dict[tuple[int, int], str]
 
 FRAMES = (Frame(13, 13), Frame(12, 14), Frame(27, 29), Frame(0, 26))
 """With four uncertain rows 30 or 60 in all: 10, 15, 20 and 30 bins of equal mass have whole numbers of rows."""
+BOTH = Frame(1, 1)
 _GRIDS = ((6, 4), (4, 4), (8, 3), (3, 3), (6, 2), (4, 3), (4, 2), (3, 2), (2, 2), (6, 1), (3, 1), (2, 1))
 _EXACT_GRID = 3000  # calls; every pair of a grid is a sum of fractions, which costs more than the calls
 _IN_FRAMES = ("pool", "uniform", "shrink", "jitter", "spread", "sharpen")
@@ -69,6 +70,15 @@ class Lie:
     kind: str
     gain: float
 
+    @property
+    def certain(self) -> bool:
+        """Whether nothing is uncertain in the world: what gains there may be an accident of clipping at 0 and 1."""
+        return all(value in (0, 1) for value in self.world.ravel())
+
+    @property
+    def rows(self) -> int:
+        return len(self.world) + self.frame.before + self.frame.after
+
 
 @final
 @dataclass(eq=False)
@@ -81,6 +91,15 @@ class Found:
     gains: dict[str, Lie] = field(default_factory=dict)
     """The largest gain of each way to lie, wherever it was."""
     tables: list[tuple[Table, Lies]] = field(default_factory=list)
+    explained: int | None = None
+    """The number of calls up to which a convicted metric is asked for other ways of lying."""
+    blind: list[int] = field(default_factory=list)
+    """Numbers of classes of which all values are closer than a gain that would be seen."""
+
+    @property
+    def convicted(self) -> bool:
+        """Whether a lie pays in a world that has something to predict."""
+        return any(not lie.certain for lie in self.lies)
 
     def note(self, table: Table, named: Lies, where: str, tried: int | None = None) -> None:
         """Take over what the table says; every prediction in it is a world as well, unless one world was `tried`."""
@@ -147,12 +166,18 @@ def examine_small(found: Found, metric: Metric, n: int, seed: int, calls: int, k
 
 def examine_framed(found: Found, metric: Metric, k: int, seed: int, calls: int) -> None:
     """Uncertain rows among certain ones: bins of equal mass, and of many rows, at the price of few outcomes."""
+    last = metric.meter.calls + calls
     n = 4 if k == 2 else 2
     first = list(worlds(n, k, seed).values())[:3]
-    last = metric.meter.calls + calls
     for frame in FRAMES:
         text = f"{n} uncertain rows among {frame.before + frame.after} certain ones, all outcomes"
         _examine(found, metric, first, seed, last - metric.meter.calls, text, frame)
+
+
+def examine_between(found: Found, metric: Metric, seed: int) -> None:
+    """Six rows of two classes between one certain row of each, for metrics that want both classes among the labels."""
+    text = f"6 uncertain rows among {BOTH.before + BOTH.after} certain ones, all outcomes"
+    _examine(found, metric, [worlds(6, 2, seed)["pairs"]], seed, 5 * 2**6, text, BOTH)
 
 
 # -- all of a grid -----------------------------------------------------------------------------------------------------
@@ -173,14 +198,17 @@ def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
         return
     parts, most = fitting[1]
     points = grid(k, parts)
-    worst = 0.0
+    worst, reach = 0.0, 0.0
     for n in range(1, most + 1):
         table = tabulate(metric, grid_predictions(points, n))
         found.note(table, {}, f"all multiples of 1/{parts}, all outcomes")
         if table.convicted.any() or np.isnan(table.gains.astype(float)).any():
             return
-        worst = max(worst, table.resolution)
-    found.certificates.append(Certificate(k, parts, most, worst))
+        worst, reach = max(worst, table.resolution), max(reach, table.reach)
+    if worst < reach:  # else no lie could have gained as much as would have been seen
+        found.certificates.append(Certificate(k, parts, most, worst))
+    else:
+        found.blind.append(k)
 
 
 # -- climbing ----------------------------------------------------------------------------------------------------------

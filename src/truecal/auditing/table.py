@@ -140,6 +140,13 @@ class Table:
         """The smallest gain that would have been seen in every pair."""
         return float(self.needed.max(initial=0.0))
 
+    @property
+    def reach(self) -> float:
+        """How far apart the finite values are: no gain can be larger."""
+        values = self.values.astype(float)
+        values = values[np.isfinite(values)]
+        return float(np.ptp(values)) if values.size else 0.0
+
     @cached_property
     def convicted(self) -> Array:
         """convicted[w, u]: whether u gains in world w beyond doubt."""

@@ -1,0 +1,115 @@
+"""How often conclusions are wrong in worlds where the right one is known; the tables of docs/how-sure-are-we.md.
+
+    python -m benchmarks.conclusions                      # all of them, some ten minutes
+    python -m benchmarks.conclusions directions power     # some of them
+    python -m benchmarks.conclusions --samples 40         # fewer samples
+
+Worlds and shares are those of tests/conclusion_worlds.py; seeds are fixed. Output is Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterable
+
+from tests import conclusion_worlds as worlds
+
+from .calibration import table
+
+
+def share(x: float) -> str:
+    return f"{x:.3f}".removeprefix("0")
+
+
+def directions(samples: int) -> None:
+    print(
+        "### Directions of one probability per row: shares called too high or too low, and over- or under-confident\n"
+    )
+    rows = []
+    for t, shift, name in ((1.0, 0.0, "calibrated"), (1.6, 0.0, "T 1.6"), (2.0, 0.0, "T 2"), (3.0, 0.0, "T 3")):
+        for n in (300, 1000):
+            level, spread = worlds.directions(t, n, samples, shift)
+            rows.append([name, f"{n:,}", share(level), share(spread)])
+    for n in (300, 1000):
+        level, spread = worlds.directions(1.0, n, samples, 0.4)
+        rows.append(["logits shifted by .4", f"{n:,}", share(level), share(spread)])
+    table(("world", "n", "level named", "spread named"), rows)
+
+
+def subgroups(samples: int) -> None:
+    print("### Thirty calibrated subgroups of 60 rows: some is called not calibrated, some is given a direction\n")
+    rejected, named = worlds.subgroups(30, 60, max(20, samples // 6))
+    table(("not calibrated", "direction"), [[share(rejected), share(named)]])
+
+
+def cross_validation(samples: int) -> None:
+    print("### Cross-validated base rates, n = 200: called not calibrated, and gap above 0\n")
+    rows = []
+    for folds in (5, 10, 20, 200):
+        rejected, off = worlds.base_rates(folds, 200, max(20, samples // (10 if folds == 200 else 3)))
+        rows.append(["leave-one-out" if folds == 200 else f"{folds} folds", share(rejected), share(off)])
+    table(("", "not calibrated", "gap above 0"), rows)
+
+
+def cross_entropy(samples: int) -> None:
+    print("### 95% intervals of the cross-entropy: coverage, mean width\n")
+    rows = []
+    for world in worlds.CROSS_ENTROPY:
+        for n in (100, 300, 1000):
+            held, width = worlds.cross_entropy(world, n, 2 * samples)
+            rows.append([world, f"{n:,}", share(held), f"{width:.3f}"])
+    table(("world", "n", "held", "width"), rows)
+
+
+def selection(samples: int) -> None:
+    print("### Choice of a recalibration map: expected Brier score above that of the best one\n")
+    rows = []
+    for k, n in ((3, 300), (10, 500)):
+        for world in worlds.MISCALIBRATED:
+            found = worlds.regret(world, n, k, max(10, samples // 6))
+            rows.append([f"{k} classes, n = {n}, {world}", *(f"{x:.4f}" for x in found)])
+    table(("world", "chosen", "by n·error at 15 bins", "score on fresh rows less the printed one"), rows)
+
+
+def power(samples: int) -> None:
+    print("### Shares rejected at level .05, n = 500, 199 draws\n")
+    rows = [[world, *map(share, worlds.power(world, 500, 2 * samples))] for world in worlds.POWER]
+    table(("world", "calibration_test", "Hosmer-Lemeshow, 10 bins"), rows)
+
+
+def flips(samples: int) -> None:
+    print("### Shares of pairs of models that change places between 5, 20 and 2000 bins (at most 2n/5)\n")
+    sizes = ((500, max(10, samples // 4)), (5000, max(5, samples // 12)))
+    rows = [[f"{n:,}", *map(share, worlds.flips(n, some))] for n, some in sizes]
+    table(("n", "ECE", "score"), rows)
+    gaps = ", ".join(f"{gap:.2f}" for gap in worlds.classwise_gaps())
+    print(f"Classwise gap of an over-confident model of 100 classes at 5, 20 and 100 bins: {gaps} points.\n")
+
+
+TABLES = {
+    f.__name__.replace("_", "-"): f
+    for f in (
+        directions,
+        subgroups,
+        cross_validation,
+        cross_entropy,
+        selection,
+        power,
+        flips,
+    )
+}
+
+
+def main(chosen: Iterable[str], samples: int) -> None:
+    warnings.simplefilter("ignore")
+    for name in chosen:
+        TABLES[name](samples)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=[])
+    parser.add_argument("--samples", type=int, default=300)
+    given = parser.parse_args()
+    main(given.tables or TABLES, given.samples)
