@@ -12,7 +12,7 @@ from truecal.io.failures import FileError, failure, listing, quote
 from truecal.io.predictions import FILE_KINDS, FileKind
 
 LABEL_NAMES = ("label", "labels", "y_true", "target", "targets", "true_label", "gold", "truth", "ground_truth")
-PROBA_NAMES = ("probs", "probabilities", "proba", "probas", "prob", "probability", "y_proba", "y_prob", "p")
+PROBA_NAMES = ("probs", "probabilities", "proba", "probas", "prob", "probability", "y_proba", "y_proba", "p")
 LOGIT_NAMES = ("logits", "logit", "y_logits", "log_probs", "logprobs", "log_prob", "logprob", "log_proba")
 SCORE_NAMES = ("score", "scores", "y_score", "y_scores")  # probabilities unless the caller says logits
 PREDICTION_NAMES = ("prediction", "pred", "predicted", "predicted_label", "pred_label", "y_pred")
@@ -240,7 +240,7 @@ class _Search:
         return self._found(members, f"by the prefix {quote(prefix)}", said, self._class_names(members))
 
     def by_scalar_name(self) -> Layout | None:
-        """One number per row called prob, y_prob, ... or prob_1: the probability (or logit) of class 1 of two."""
+        """One number per row called prob, y_proba, ... or prob_1: the probability (or logit) of class 1 of two."""
         usable = self._having(NUMBER)
         strong = [n for n in usable if n.lower() != WEAK_PROBA]
         if not _plain(strong):

@@ -39,12 +39,17 @@ def as_values(path: str, values: Any, where: str) -> Values:
         return array.astype(np.float64)
     if array.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
-            bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < 2**53))
+            bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < np.float64(2**53)))
         if bad.any():
             row = int(np.argmax(bad))
             raise failure(path, f"expected whole numbers or names in {where}, row {row} has {array[row]!s}")
         return array.astype(np.int64)
-    return array.astype(object) if array.dtype.kind in "UST" else array
+    if array.dtype.kind == "S":  # as other tools write text: bytes are names in UTF-8
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError as error:
+            raise failure(path, f"expected text in UTF-8 in {where}, it has bytes that are none") from error
+    return array.astype(object) if array.dtype.kind in "UT" else array
 
 
 def check_texts(path: str, texts: Iterable[str], where: str) -> None:

@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.arrays import npz_entries
-from truecal.io.failures import failure, parsing, quote
+from truecal.io.failures import FileError, failure, one_line, parsing, quote
 from truecal.io.writing import atomic_path
 
 ABOUT = "about"
+
+
+def damaged(path: str | os.PathLike[str], kind: str, name: str, what: str) -> FileError:
+    """The error for a state one of whose fields cannot be what was saved."""
+    return failure(path, f"the state of a {kind} is damaged: {quote(name)} {what}")
+
+
+@contextmanager
+def reading_field(path: str | os.PathLike[str], kind: str, name: str) -> Iterator[None]:
+    """Read one field of a state; whatever is wrong with it, the error names the file and the field."""
+    try:
+        yield
+    except FileError:
+        raise
+    except KeyError as error:
+        raise damaged(path, kind, str(error.args[0]), "is missing") from error
+    except Exception as error:  # a crafted field may be anything
+        raise damaged(path, kind, name, f"cannot be read ({one_line(error, 200) or type(error).__name__})") from error
+
+
+def check_array(
+    path: str | os.PathLike[str], kind: str, name: str, array: Any, shape: tuple[int, ...], *, logs: bool = False
+) -> None:
+    """Refuse an array that is no float64 of the given shape (-1: any length), or has values that are no numbers; only
+    logarithms may be infinite."""
+    good = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.ndim == len(shape)
+    if not good or any(want not in (-1, size) for want, size in zip(shape, array.shape, strict=True)):
+        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "nothing"
+        raise damaged(path, kind, name, f"must be float64 of shape {shape}, got {found}")
+    if np.isnan(array).any() or not (logs or np.isfinite(array).all()):
+        raise damaged(
+            path, kind, name, "has values that are not a number" if logs else "has values that are not finite"
+        )
 
 
 def write_state(

@@ -5,16 +5,22 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import json
 import mmap
 import os
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, AnyStr, cast
 
 from truecal.io import source
-from truecal.io.failures import failure, need
+from truecal.io.failures import failure, need, one_line, parsing
 
 PACKED = {".gz": "gzip", ".zst": "zstd"}
+_LONGEST_LINE = 1 << 26  # bytes that a last line may have
+_WHOLE: ContextVar[tuple[str, int] | None] = ContextVar("_WHOLE", default=None)
 
 
 def split_suffix(path: str) -> tuple[str, str, str | None]:
@@ -30,8 +36,65 @@ def split_suffix(path: str) -> tuple[str, str, str | None]:
     return inner.stem, inner.suffix.lower(), packed
 
 
+@contextmanager
+def whole_lines(path: str) -> Iterator[int | None]:
+    """Within the block a text file ends with its last line break: a line that is still being written comes later.
+
+    Yields how many bytes are whole lines, None where nothing is left for later. A last line that is a whole JSON object
+    counts without its line break.
+    """
+    with parsing(path, "lines of text"):
+        size, rest = _whole_size(path)
+    if not rest or (split_suffix(path)[1] in (".jsonl", ".ndjson") and _is_object(rest)):
+        yield None
+        return
+    token = _WHOLE.set((path, size))
+    try:
+        yield size
+    finally:
+        _WHOLE.reset(token)
+
+
+def _whole_size(path: str) -> tuple[int, bytes]:
+    """How many bytes a file has up to its last line break, unpacked, and the bytes after it."""
+    size, rest = 0, b""
+    with byte_stream(path) as stream:
+        if split_suffix(path)[2] is None:
+            end = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, end - 1))
+            if stream.read(1) in (b"\n", b"\r", b""):
+                return end, b""
+            size = stream.seek(max(0, end - _LONGEST_LINE))
+        while block := stream.read(1 << 20):
+            rest += block
+            whole = 1 + max(rest.rfind(b"\n"), rest.rfind(b"\r"))
+            size, rest = size + whole, rest[whole:]
+            if len(rest) > _LONGEST_LINE:
+                raise failure(path, f"expected lines of at most {_LONGEST_LINE} bytes, the last is longer")
+    return size, rest
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _cut(path: str) -> int | None:
+    """How many bytes of a file count, where its last line is left for later."""
+    cut = _WHOLE.get()
+    return cut[1] if cut is not None and cut[0] == path else None
+
+
 def arrow_file(path: str, mapped: bool = False) -> Any:
     """A file as arrow reads it; arrow opens names in UTF-8 only, the bytes of others are mapped by Python."""
+    if _cut(path) is not None:
+        return need("pyarrow", "cli", "tables").PythonFile(byte_stream(path), mode="r")
+    return _arrow_unpacked(path, mapped)
+
+
+def _arrow_unpacked(path: str, mapped: bool = False) -> Any:
     pyarrow = need("pyarrow", "cli", "tables")
     packed = split_suffix(path)[2]
     try:
@@ -45,16 +108,45 @@ def arrow_file(path: str, mapped: bool = False) -> Any:
 
 def byte_stream(path: str) -> IO[bytes]:
     """A file as Python reads it."""
+    stream = _unpacked(path)
+    cut = _cut(path)
+    return stream if cut is None else cast(IO[bytes], io.BufferedReader(_Beginning(stream, cut)))
+
+
+def _unpacked(path: str) -> IO[bytes]:
     packed = split_suffix(path)[2]
     if packed == "gzip":
         return cast(IO[bytes], gzip.open(path, "rb"))
-    return open(path, "rb") if packed is None else cast(IO[bytes], io.BufferedReader(arrow_file(path)))
+    return open(path, "rb") if packed is None else cast(IO[bytes], io.BufferedReader(_arrow_unpacked(path)))
+
+
+class _Beginning(io.RawIOBase):
+    """The first bytes of a stream, as a stream."""
+
+    def __init__(self, stream: IO[bytes], size: int) -> None:
+        self._stream, self._left = stream, size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._stream.read(min(len(buffer), self._left))
+        buffer[: len(found)] = found
+        self._left -= len(found)
+        return len(found)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def bounded_lines(path: str, stream: IO[AnyStr], longest: int, unit: str) -> Iterator[tuple[int, AnyStr]]:
     """Numbers and lines of a file, none of them longer than a line of its format can be."""
     for number in itertools.count(1):
-        line = stream.readline(longest)
+        try:
+            line = stream.readline(longest)
+        except (EOFError, OSError, zlib.error) as error:  # an archive that is cut short, or no archive
+            raise failure(path, f"expected text, line {number} cannot be read ({one_line(error, 200)})") from error
         if not line:
             return
         if len(line) == longest:

@@ -219,7 +219,7 @@ def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
         if text is not None and not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
             raise failure(path, f"expected {wanted}, got {quote(text)}")
         # A whole number of hundreds of digits is no float; it is reported as infinite.
-        rows.append(values and [v if isinstance(v, float) or abs(v) < 1e300 else math.inf for v in values])
+        rows.append(values and [float(v) if isinstance(v, float) or abs(v) < 1e300 else math.inf for v in values])
     return need("pyarrow", "cli", "csv files").array(rows, type=kind)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from truecal.core.extras import require
 from truecal.io.failures import failure
 
 try:
@@ -109,34 +110,24 @@ def _sweep(target: Path) -> None:
 
 @contextmanager
 def taking_turns(path: str | os.PathLike[str]) -> Iterator[None]:
-    """The block has `path` for itself, to read it, to work and to write it anew: other processes that ask wait here.
+    """The block has `path` for itself, to read it, to work and to write it again: other processes that ask wait here.
 
-    Locked is the file, and where there is none yet its folder; a lock ends with its process. Systems without such locks
-    keep nobody out.
+    A hidden file beside `path` is locked; it stays there, because removing it could let two processes in. The lock ends
+    with its process.
     """
-    if flock is None:
+    target = _target(path)
+    if target.exists() and not target.is_file():  # a terminal, a pipe, /dev/null
         yield
         return
-    handle = _locked(_target(path))
+    lock = require("filelock", "cli").FileLock(target.with_name(f".{target.name}.lock"))
+    try:
+        lock.acquire()
+    except OSError as error:
+        raise failure(path, f"cannot be locked ({error.strerror or error})") from error
     try:
         yield
     finally:
-        os.close(handle)
-
-
-def _locked(target: Path) -> int:
-    """A handle that holds the lock."""
-    while True:
-        handle = os.open(_lockable(target), os.O_RDONLY)
-        with suppress(OSError):  # a file system without locks
-            flock(handle, LOCK_EX)
-        if os.path.samestat(os.fstat(handle), os.stat(_lockable(target))):
-            return handle
-        os.close(handle)  # whoever had it wrote it anew: the lock is that of the old file
-
-
-def _lockable(target: Path) -> Path:
-    return target if target.is_file() else target.parent
+        lock.release()
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from .stream import BLOCKS, Stream, empty_stream
 
 __all__ = ["PartitionError", "compare", "evaluate", "local_client"]
 
+_LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "ClosedClientError", "CommClosedError")
 FAN_IN = 8
 """So many streams are merged into one at each step of the tree."""
 
@@ -248,11 +249,12 @@ class _Scheduler:
         """The value of one Dask collection."""
         if self.client is None:
             return task.compute(scheduler="threads")
-        future = self.client.compute(task)
-        try:
-            return future.result()
-        finally:
-            future.release()
+        with _connected():
+            future = self.client.compute(task)
+            try:
+                return future.result()
+            finally:
+                future.release()
 
     def merged(self, what: str, work: Work, blank: Sequence[Stream], step: int = 1) -> list[Stream]:
         """One pass: a task for each partition, and a tree that merges what they give."""
@@ -271,6 +273,8 @@ class _Scheduler:
             found: list[Stream] = self.compute(tree)
         except PartitionError as error:
             raise error.with_traceback(None) from None
+        except ConnectionError:
+            raise
         except Exception as error:  # what a reader or a worker's death raises is not known: the partition is named
             failure = self._named(error, work, tree, leaves)
             if failure is error:
@@ -300,6 +304,18 @@ class _Scheduler:
             except Exception as error:  # whatever it was, it is the answer
                 return i, error
         return None
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """What is raised when the scheduler has gone, as one error that says so."""
+    try:
+        yield
+    except BaseException as error:  # some of Dask's are no Exceptions
+        if type(error).__name__ not in _LOST:
+            raise
+        said = f"the connection to the Dask scheduler was lost ({one_line(error, 200) or type(error).__name__})"
+        raise ConnectionError(f"{said}: nothing was measured") from None
 
 
 def _dependents(graph: Mapping[Any, Any], task: Any) -> set[Any]:

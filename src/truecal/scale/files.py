@@ -224,7 +224,10 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
     if read.one_number and read.y_true.ndim == 1:
         positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
         return Inputs("binary", read.y_true == 1, positive, checked)
-    return Inputs("multiclass", read.y_true, read.probabilities(), checked)
+    proba = read.probabilities()
+    if proba.shape[1] == 2 and read.y_true.ndim == 1:
+        return Inputs("binary", read.y_true == 1, np.ascontiguousarray(proba[:, 1]), checked)
+    return Inputs("multiclass", read.y_true, proba, checked)
 
 
 def agreeing(batch: Batch) -> Batch:

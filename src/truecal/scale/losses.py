@@ -72,10 +72,6 @@ class LossSums:
         sums = np.roll(self.sums, rows % self.sums.shape[1], axis=1)
         return LossSums(sums, self.infinite, self.bounded)
 
-    def is_whole(self, blocks: int) -> bool:
-        """Whether the sums have the shape that the losses and the number of blocks ask for."""
-        return self.sums.shape == (len(SUMMED) + 1, max(blocks, 1)) and self.sums.dtype == np.float64
-
     def value(self, name: str, level: float | None) -> LossValue:
         """One of the losses with its interval, none where nothing bounds what a label would have cost."""
         total, weight = self.sums[SUMMED.index(name)], self.sums[-1]

@@ -113,7 +113,7 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
     if isinstance(edges, str):
         if metric.property.vector or not isinstance(rule, (Quantile, EqualWidth)):
             raise ValueError(f"edges='uniform' cannot apply to {name!r}, whose cells are {shown(rule)}")
-        rule = EqualWidth(rule.n_bins)
+        rule = EqualWidth() if rule.n_bins == "auto" else EqualWidth(rule.n_bins)
     if isinstance(rule, (TwoBin, Poisson)):
         rule = OnGrid(rule)
     if not isinstance(rule, (Quantile, ArgmaxQuantile, FixedRule, ArgmaxEdges, OnGrid)):

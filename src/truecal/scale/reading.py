@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
-BRIER_TABLES = {"classwise": 1.0, "full": 1.0, "binary": 2.0}
-"""Kinds of tables whose Σ w|r|² is that of the Brier score, but for a factor."""
+BRIER_TABLES = ("classwise", "full", "binary")
+"""Kinds of tables whose Σ w|r|² is that of the Brier score, halved for two classes."""
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
 FEW_ROWS = "left out: too few rows, or none that share a bin"
 
@@ -139,7 +139,7 @@ def _losses(stream: Stream, level: float) -> Iterator[LossValue]:
     held = {"classification_error": (top, 1.0, 0.0), "confidence_loss": (top, 1.0, 1.0)}
     for (kind, _), tally in stream.tallies.items():
         if kind in BRIER_TABLES:
-            held.setdefault("brier", (tally, 0.0, BRIER_TABLES[kind]))
+            held.setdefault("brier", (tally, 0.0, 0.5 if tally.table.views == 2 else 1.0))
     for name in LOSSES:
         if name in held:
             yield _loss(name, *held[name], sure)

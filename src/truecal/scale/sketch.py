@@ -6,6 +6,7 @@ only the balance of the bins is approximate (KLL sketches of Apache DataSketches
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -21,6 +22,19 @@ ACCURACY, LARGEST = 4000, 65535
 every run; of more, coins decide which stay, and at 4000 bins are as large as asked for to about .1% of the rows."""
 
 
+def _kind() -> Any:
+    try:
+        return require("datasketches", "scale").kll_doubles_sketch
+    except ImportError as error:
+        if error.name != "datasketches" or sys.version_info < (3, 14):
+            raise
+        raise ImportError(  # the extra leaves it out, so that everything else can be installed
+            "quantile bins of a stream need datasketches, which has no wheel for Python 3.14 yet: "
+            "pip install datasketches builds it with a C++ compiler; edges='uniform' and given edges do without",
+            name="datasketches",
+        ) from error
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Sketch:
@@ -30,13 +44,13 @@ class Sketch:
 
     @staticmethod
     def empty(views: int, accuracy: int = ACCURACY) -> Sketch:
-        kind = require("datasketches", "scale").kll_doubles_sketch
+        kind = _kind()
         return Sketch(tuple(kind(accuracy) for _ in range(views)))
 
     @staticmethod
     def of_bytes(parts: Iterable[bytes]) -> Sketch:
         """A sketch as `to_bytes` stored it."""
-        kind = require("datasketches", "scale").kll_doubles_sketch
+        kind = _kind()
         return Sketch(tuple(kind.deserialize(part) for part in parts))
 
     def to_bytes(self) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -24,25 +25,36 @@ from ..core.rules import (
 )
 from ..core.table import BinTable, Totals
 from ..core.types import Array
-from ..io.failures import failure, parsing
-from ..io.state import read_state, write_state
-from .losses import LossSums
+from ..io.state import check_array, damaged, read_state, reading_field, write_state
+from .losses import SUMMED, LossSums
 from .plan import Entry
 from .sketch import Sketch
 from .stream import Stream
-from .tally import SUMS, Blocks, Tally, edges_of
+from .tally import BLOCK_SUMS, SUMS, Blocks, Tally, edges_of
 
 VERSION = 2
-_DAMAGED = "expected sums of one shape in the state of a stream, it is damaged"
+_SLACK = 1 + 1e-6  # for what rounding leaves of an inequality
+_HEAVIEST = 1e150  # weights whose squares are numbers
 _RULES: dict[str, Any] = {
     r.__name__: r for r in (ArgmaxEdges, ArgmaxQuantile, Edges, EqualWidth, OnGrid, Poisson, Quantile, TwoBin)
 }
 
 
+_SETTINGS: dict[str, Callable[[Any], Any]] = {
+    "blocks": int,
+    "labels": lambda x: None if x is None else np.asarray(x),
+    "pos_label": lambda x: x,
+    "rows": int,
+    "observed": int,
+    "shape": lambda x: x is None or (x[0] is None or int(x[0]), np.dtype(x[1])),
+}
+"""The fields of a state that are neither errors nor sums, and how each is read: what fails is named."""
+
+
 def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     """Write everything the stream knows."""
     for label in [*(stream.settings["labels"] or ()), stream.settings["pos_label"]]:
-        if isinstance(label, bytes) or not isinstance(label, (str, int, float, np.generic)):
+        if not isinstance(plain(label), (str, int, float)):
             raise TypeError(f"labels must be text, numbers or booleans to be saved, got {shown(label)}")
     arrays: dict[str, Array] = {}
     totals = []
@@ -73,24 +85,51 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
 def load_stream(path: str | os.PathLike[str]) -> Stream:
     """A stream as `save_stream` wrote it."""
     about, arrays = read_state(path, "stream", VERSION)
-    with parsing(path, "the state of a stream"):
-        entries = tuple(Entry(name, _rule(words), n_bins) for name, words, n_bins in about["entries"])
-        stream = Stream.restored(entries, about, _losses(about["losses"], arrays))
+
+    def field(name: str, make: Callable[[Any], Any]) -> Any:
+        with reading_field(path, "stream", name):
+            return make(about[name])
+
+    entries = field("entries", lambda x: tuple(Entry(name, _rule(words), n_bins) for name, words, n_bins in x))
+    losses = field("losses", lambda x: _losses(x, arrays))
+    for name, make in _SETTINGS.items():
+        field(name, make)
+    with reading_field(path, "stream", "entries"):
+        stream = Stream.restored(entries, about, losses)
+    if stream.rows < 0:
+        raise damaged(path, "stream", "rows", f"is {stream.rows}")
+    with reading_field(path, "stream", "sketches"):
         for i, (first, second, views) in enumerate(about["sketches"]):
             stream.sketches[first, second] = Sketch.of_bytes(arrays[f"sketch.{i}.{j}"].tobytes() for j in range(views))
+    with reading_field(path, "stream", "tallies"):
         counted = stream.counted() if about["tallies"] else {}
-        wanted = zip(counted.items(), about["tallies"], strict=True)
-        tallies = {
-            key: _tally(i, name, rule, Totals(*totals), stream, arrays)
-            for i, ((key, (name, rule)), totals) in enumerate(wanted)
-        }
-    for tally in tallies.values():
-        if tally.table.rows != stream.rows or not _is_whole(tally, stream):
-            raise failure(path, _DAMAGED)
-    if stream.losses is not None and not stream.losses.is_whole(stream.settings["blocks"]):
-        raise failure(path, _DAMAGED)
-    stream.tallies.update(tallies)
+        wanted = list(zip(counted.items(), about["tallies"], strict=True))
+    for i, ((key, (name, rule)), totals) in enumerate(wanted):
+        with reading_field(path, "stream", f"tallies.{i}"):
+            tally = _tally(i, name, rule, _totals(totals), stream, arrays)
+            _check_tally(path, i, tally, stream)
+        if tally.table.rows != stream.rows:
+            raise damaged(path, "stream", "rows", f"is {stream.rows}, the sums are of {tally.table.rows}")
+        stream.tallies[key] = tally
+    if stream.losses is not None:
+        sums = stream.losses.sums
+        check_array(path, "stream", "losses", sums, (len(SUMMED) + 1, max(stream.settings["blocks"], 1)), logs=True)
+        if not (np.isfinite(sums[1:]).all() and (stream.losses.infinite or np.isfinite(sums).all())):
+            raise damaged(path, "stream", "losses", "has values that are not finite")
+        most = _SLACK * max((tally.table.totals.weight for tally in stream.tallies.values()), default=0.0)
+        if (sums < 0).any() or (sums[1:] > most).any():
+            raise damaged(path, "stream", "losses", "has sums that its rows cannot have")
     return stream
+
+
+def _totals(values: Any) -> Totals:
+    found = Totals(int(values[0]), *(float(value) for value in values[1:]))
+    if not all(np.isfinite(value) and value >= 0 for value in values):
+        raise ValueError(f"totals must be finite and not negative, got {shown(values)}")
+    most = found.weight * _SLACK
+    if not (found.weight < _HEAVIEST and found.weight_sq <= most**2 and max(found.largest, found.wrong) <= most):
+        raise ValueError(f"totals must be those of one sample, got {shown(values)}")
+    return found
 
 
 def _losses(about: Any, arrays: dict[str, Array]) -> LossSums | None:
@@ -114,20 +153,36 @@ def _tally(i: int, name: str, rule: BinningRule, totals: Totals, stream: Stream,
     return Tally(table, lost, blocks)
 
 
-def _is_whole(tally: Tally, stream: Stream) -> bool:
-    """Whether all sums have the shape that the cells and the predictions ask for."""
+def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Stream) -> None:
+    """Refuse sums that do not have the shape that the cells and the predictions ask for, or are no numbers."""
     table, blocks = tally.table, stream.settings["blocks"]
     assert table.edges is not None
     width = table.edges.shape[-1] - 1
     cells = width * len(table.edges) if isinstance(table.rule, ArgmaxEdges) else width
     views = (stream.n_classes or 1) if table.kind in ("classwise", "full") else 1
     shape = (views, cells)
-    arrays = [getattr(table, name) for name in SUMS if name != "weight_sq" or table.weight_sq is not None]
-    arrays += [x for name, x in tally.lost.items() if name.startswith("cells")]
-    good = all(x is not None and x.shape == shape and x.dtype == np.float64 for x in arrays)
-    if tally.blocks is None:
-        return good
-    return good and tally.blocks.residual.shape == (blocks, *shape) and tally.blocks.sums.shape == (3, blocks)
+    arrays = {name: getattr(table, name) for name in SUMS if name != "weight_sq" or table.weight_sq is not None}
+    for name, array in arrays.items():
+        check_array(path, "stream", f"{i}.{name}", array, shape)
+    for name, array in tally.lost.items():
+        check_array(path, "stream", f"{i}.lost.{name}", array, shape if name.startswith("cells") else ())
+        if (np.abs(array) > (_SLACK - 1) * max(table.totals.weight, table.totals.weight_sq)).any():
+            raise damaged(path, "stream", f"{i}.lost.{name}", "is more than rounding takes")
+    if tally.blocks is not None:
+        arrays["blocks.residual"] = tally.blocks.residual
+        check_array(path, "stream", f"{i}.blocks.residual", tally.blocks.residual, (blocks, *shape))
+        check_array(path, "stream", f"{i}.blocks.sums", tally.blocks.sums, (len(BLOCK_SUMS), blocks))
+        if (tally.blocks.sums < 0).any() or (tally.blocks.sums > _SLACK * table.totals.weight).any():
+            raise damaged(path, "stream", f"{i}.blocks.sums", "has sums of more than all rows")
+    if not np.allclose(table.count.sum(axis=1), table.totals.weight, rtol=1e-6):
+        raise damaged(path, "stream", f"{i}.count", "does not add up to the total")
+    squares = table.count if table.weight_sq is None else table.weight_sq
+    for name, array in arrays.items():  # residuals and outcomes are no larger than 1
+        most = _SLACK * (
+            squares if name == "residual_sq" else table.totals.weight_sq if name == "weight_sq" else table.count
+        )
+        if (np.abs(array) > most).any() or (name not in ("residual", "blocks.residual") and (array < 0).any()):
+            raise damaged(path, "stream", f"{i}.{name}", "has sums that the rows of its cells cannot have")
 
 
 def _rule_words(rule: BinningRule) -> dict[str, Any]:

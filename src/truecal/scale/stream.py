@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -22,8 +22,9 @@ from ..core.data import (
 )
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.properties import TopLabel
-from ..core.rules import BinCounts, EqualWidth
+from ..core.rules import ArgmaxEdges, ArgmaxQuantile, BinCounts, EqualWidth
 from ..core.table import BinTable
+from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
@@ -35,6 +36,10 @@ from .tally import Tally, check_cells, tally
 Key = tuple[str, Any]
 
 BLOCKS = 64
+_MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
+MOST_BYTES = 4 << 30
+"""The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
+_CELL_BYTES = 250  # of a class and bin, beside the blocks
 BASICS: dict[Kind, tuple[str, ...]] = {
     "multiclass": ("confidence",),
     "binary": ("binary", "confidence"),
@@ -44,7 +49,7 @@ BASICS: dict[Kind, tuple[str, ...]] = {
 
 
 def stream(
-    errors: str | CalibrationError | Sequence[str | CalibrationError] = ("classwise", "confidence"),
+    errors: str | CalibrationError | Sequence[str | CalibrationError] | None = None,
     n_bins: BinCounts | None = None,
     edges: Any = None,
     *,
@@ -54,7 +59,8 @@ def stream(
 ) -> Stream:
     """A stream of predictions: `update(y, p)` in batches, `merge` with others, `result()` at any time.
 
-    `errors` are names of ERRORS (or CalibrationErrors) of one kind of predictions. `edges`: "uniform" for bins of equal
+    `errors` are names of ERRORS (or CalibrationErrors) of one kind of predictions; by default "binary" for two classes,
+    "classwise" and "confidence" for more, as the first batch has them. `edges`: "uniform" for bins of equal
     width; an array, `Edges`, table or Evaluation whose frozen edges to use, or a mapping of error names to these; None
     leaves each error its own rule. Quantile bins then need a first pass, `observe(p)` and `freeze()`; averages over
     cuts are taken over a grid (`OnGrid`). `blocks` is the number of label-blind blocks of rows behind the intervals (0:
@@ -69,9 +75,12 @@ def stream(
     >>> stream.result().gap
     gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
-    entries = read_plan(errors, n_bins, edges)
-    refuse_other_edges(edges, [entry.name for entry in entries])
-    return empty_stream(entries, blocks, labels, pos_label)
+    entries = read_plan(_MORE_CLASSES if errors is None else errors, n_bins, edges)
+    refuse_other_edges(edges, [*(entry.name for entry in entries), *(_TWO_CLASSES if errors is None else ())])
+    made = empty_stream(entries, blocks, labels, pos_label)
+    if errors is None:
+        made.of_two_classes = lambda: read_plan(_TWO_CLASSES, n_bins, edges)
+    return made
 
 
 def empty_stream(entries: tuple[Entry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
@@ -84,10 +93,15 @@ def empty_stream(entries: tuple[Entry, ...], blocks: int, labels: Any, pos_label
 
 
 @final
-class Stream:
-    """Predictions in batches, measured; made by `truecal.stream`, or restored by `Stream.load`."""
+class Stream(Shared):
+    """Predictions in batches, measured; made by `truecal.stream`, or restored by `Stream.load`.
+
+    Threads may share a stream: batches are counted one at a time.
+    """
 
     def __init__(self, entries: tuple[Entry, ...], blocks: int, labels: Array | None, pos_label: Any) -> None:
+        super().__init__()
+        refuse_size(entries, blocks, 1)
         self._entries = entries
         self._blocks = blocks
         self._labels = labels
@@ -105,6 +119,15 @@ class Stream:
         self._sketches: dict[Key, Sketch] = {}
         self._tallies: dict[Key, Tally] = {}
         self._losses: LossSums | None = None
+        self.of_two_classes: Callable[[], tuple[Entry, ...]] | None = None
+        """What is measured if the first predictions are of two classes; None where errors were named."""
+
+    def _meet(self, shape: tuple[int, ...]) -> None:
+        """Choose what is measured by the first predictions, where no errors were named."""
+        if self.of_two_classes is not None and self._shape is None and (len(shape) == 1 or shape[1:] == (2,)):
+            self._entries = self.of_two_classes()
+            self._kind = _kind_of(self._entries)
+        self.of_two_classes = None
 
     # -- the first pass: predictions alone --------------------------------------------------------------------------
 
@@ -113,17 +136,23 @@ class Stream:
         """Whether all cells are known, so that labels may be read."""
         return not any(entry.open or getattr(entry.rule, "n_bins", None) == "auto" for entry in self._entries)
 
+    @one_at_a_time
     def observe(self, y_proba: Any) -> None:
         """Predictions of a first pass, or of a reference sample: what quantile bins are made from. No labels."""
         if self._rows:
             raise ValueError("observe comes before update: the bins are frozen, and labels have been read")
-        if self.frozen:
-            raise ValueError("observe cannot apply: the bins are known already")
         array = as_array(y_proba, "y_proba")
         if array.shape[:1] == (0,):
             return
-        self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_prob"))
+        self._meet(array.shape)
+        if self.frozen:
+            raise ValueError("observe cannot apply: the bins are known already")
+        if self._kind == "binary" and array.shape[1:] == (2,):
+            self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
+        else:
+            self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_proba"))
 
+    @one_at_a_time
     def look_at(self, reports: Array) -> None:
         """Predictions of a first pass that have been validated."""
         self._check_shape(reports)
@@ -140,6 +169,7 @@ class Stream:
         """An entry for every kind of sketch."""
         return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
 
+    @one_at_a_time
     def freeze(self, rows: int | None = None) -> Stream:
         """Make the edges of quantile bins from the predictions observed, for good; n_bins="auto" takes the number of
         `rows` that will come, by default that of the rows observed. Returns the stream itself."""
@@ -150,7 +180,9 @@ class Stream:
             raise ValueError("no predictions were observed: observe(y_proba) in a first pass, then freeze()")
         views = {kind.kind: (self._shape[0] or 1) for kind in PROPERTIES[self._kind]} | {"confidence": 1}
         entries = []
-        for entry in at_rows(self._entries, n, views):
+        counted = at_rows(self._entries, n, views)
+        refuse_size(counted, self._blocks, self._shape[0] or 1)
+        for entry in counted:
             key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
             entries.append(entry.freeze(self._sketches[key]) if entry.open else entry)
         self._entries = tuple(dict.fromkeys(entries))
@@ -160,6 +192,7 @@ class Stream:
     def _check_shape(self, reports: Array) -> None:
         found = (reports.shape[1] if reports.ndim == 2 else None, reports.dtype.name)
         if self._shape is None:
+            refuse_size(self._entries, self._blocks, found[0] or 1)
             self._shape = found
         elif self._shape != found:
             raise ValueError(f"expected predictions as before, {_shape_text(*self._shape)}, got {_shape_text(*found)}")
@@ -176,8 +209,10 @@ class Stream:
         """How many rows were counted."""
         return self._rows
 
+    @one_at_a_time
     def update(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> None:
         """One batch; a batch that is refused changes nothing."""
+        self._meet(as_array(y_proba, "y_proba").shape)
         if not self.frozen:
             raise ValueError(
                 "the quantile bins are not frozen: observe(y_proba) in a first pass and freeze(), "
@@ -194,6 +229,7 @@ class Stream:
                 raise
             raise type(error)(f"{error} (in the batch that begins at row {self._rows} of the stream)") from error
 
+    @one_at_a_time
     def count(self, inputs: Inputs, start: int | None = None, threads: int | None = None) -> None:
         """One batch that has been validated; its first row is number `start` of all, where others are counted
         elsewhere."""
@@ -232,7 +268,8 @@ class Stream:
         checked = np.ones(weights.shape) if nothing and weights is not None else weights
         # a batch in which no row counts is a batch all the same
         shape = np.shape(as_array(y_proba, "y_proba"))
-        if len(shape) != (2 if self._kind == "multiclass" else 1):
+        two = self._kind == "binary" and shape[1:] == (2,)
+        if len(shape) != (2 if self._kind == "multiclass" else 1) and not two:
             wanted = "a column per class" if self._kind == "multiclass" else "one probability per row"
             raise ValueError(f"expected {wanted}, got predictions of shape {shape}")
         if self._kind == "top_label":
@@ -240,7 +277,7 @@ class Stream:
             inputs = Inputs("top_label", correct, confidence, check_weights(checked, len(confidence)))
         else:
             options = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
-            inputs = read_inputs(y_true, y_proba, **options)
+            inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", **options)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
     def counted(self) -> dict[Key, tuple[str, Any]]:
@@ -259,6 +296,13 @@ class Stream:
 
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
+        if not isinstance(other, Stream):
+            raise TypeError(f"a stream merges with a stream, got {type(other).__name__}")
+        first, second = sorted((self, other), key=id)  # in one order everywhere, so that no two merges wait for ever
+        with first._lock, second._lock:
+            return self._merged(other)
+
+    def _merged(self, other: Stream) -> Stream:
         self._refuse_other(other)
         both = self.without_rows().expect(self._expected, min(self.accuracy, other.accuracy))
         both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
@@ -280,6 +324,7 @@ class Stream:
         """A stream of its own over the same bins, of no rows."""
         return Stream(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected, self.accuracy)
 
+    @one_at_a_time
     def absorb(self, other: Stream) -> None:
         """Take over what a stream of its own counted of rows with numbers among all (see `count`)."""
         for key, more in other._tallies.items():
@@ -289,9 +334,7 @@ class Stream:
         self._shape = self._shape or other._shape
         self._rows += other._rows
 
-    def _refuse_other(self, other: Any) -> None:
-        if not isinstance(other, Stream):
-            raise TypeError(f"a stream merges with a stream, got {type(other).__name__}")
+    def _refuse_other(self, other: Stream) -> None:
         self._refuse_torn()
         other._refuse_torn()
         for what, mine, theirs in (
@@ -331,10 +374,12 @@ class Stream:
         """The table of an error so far."""
         return self.table_of(self.entry(error, n_bins))
 
+    @one_at_a_time
     def table_of(self, entry: Entry) -> BinTable:
         """The table of one of the entries."""
         return entry.read(self.tally_of(entry).whole())
 
+    @one_at_a_time
     def tally_of(self, entry: Entry) -> Tally:
         """The sums behind the table of one of the entries."""
         self._need_rows()
@@ -390,6 +435,7 @@ class Stream:
         if not self._rows:
             raise ValueError("the stream has no rows yet: update(y_true, y_proba) with some")
 
+    @one_at_a_time
     def result(self, *, level: float = 0.95, name: str = "stream") -> Evaluation:
         """Everything measured so far: losses, errors as loss + U, gap and score with intervals from blocks of rows.
 
@@ -400,6 +446,7 @@ class Stream:
         self._need_rows()
         return evaluation_of(self, level, name)
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state: one npz file without pickles, under its name only when whole."""
         from .state import save_stream
@@ -418,6 +465,23 @@ class Stream:
         bins = ", ".join(f"{e.name} ({'no' if e.n_bins is None else e.n_bins} bins)" for e in self._entries)
         state = f"{self._rows} rows" if self.frozen else f"{self._observed} observed, not frozen"
         return f"<Stream of {bins}: {state}>"
+
+
+def refuse_size(entries: Sequence[Entry], blocks: int, classes: int) -> None:
+    """Refuse sums of more than `MOST_BYTES`, by what they would take."""
+    for entry in {entry.key: entry for entry in entries}.values():
+        each = 8 * blocks + _CELL_BYTES
+        views = classes if COMPOSED[entry.name].property.kind in ("classwise", "full") else 1
+        inside = classes if isinstance(entry.rule, (ArgmaxQuantile, ArgmaxEdges)) else 1
+        need = each * views * inside * (entry.n_bins or 1)
+        if need > MOST_BYTES:
+            of = f" of {classes} classes" if classes > 1 else ""
+            per = "per bin and class" if views > 1 else "per bin"
+            raise ValueError(
+                f"n_bins={entry.n_bins} is too many for {entry.name!r}{of}: the sums of a stream would take "
+                f"{need / 2**30:,.1f} GiB ({each} bytes {per} with blocks={blocks}), "
+                f"at most {MOST_BYTES >> 30} GiB are allowed: use fewer bins, or blocks=0"
+            )
 
 
 def _kind_of(entries: Sequence[Entry]) -> Kind:
