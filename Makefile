@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test quick bare frameworks lint bench audit docs pictures clean
+.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit docs pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -23,16 +23,42 @@ demo: $(VENV)/.demo
 	$(BIN)/truecal demo --out demo
 
 test: $(VENV)/.dev
-	$(PYTEST)
+	$(PYTEST) -m "not heavy"
+
+# What make test leaves out: more of what it shows. CI runs it.
+heavy: $(VENV)/.dev
+	$(PYTEST) -m heavy
 
 quick: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
+
+# The quick tests as on another CPU: plain instructions, one thread, shuffled order. No result may hang on the last bit.
+another-cpu: $(VENV)/.dev
+	$(BIN)/python tests/another_cpu.py -n $(JOBS) --dist worksteal -m "not slow"
 
 # The core with numpy and scipy alone, in an environment of its own: tests of what is not installed are skipped.
 bare:
 	$(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/bin/python -m pip install --quiet --disable-pip-version-check -e . pytest hypothesis
 	$(VENV)-bare/bin/python -m pytest -m "not slow" --ignore=tests/cli --ignore=tests/test_docs.py
+
+# The GPU kernels, run by Triton's interpreter on the CPU. Triton 3.6 needs numpy < 2.4 for it, hence an environment apart.
+$(VENV)-kernels/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-kernels
+	$(VENV)-kernels/bin/python -m pip install --quiet --disable-pip-version-check -e ".[kernels]"
+	touch $@
+
+kernels: $(VENV)-kernels/.ready
+	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py
+
+# What is published: sdist and wheel, checked, and the wheel installed and tested outside the repository.
+wheel:
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	rm -rf dist
+	$(VENV)-wheel/bin/python -m build --outdir dist .
+	$(VENV)-wheel/bin/python -m twine check --strict dist/*
+	JOBS=$(JOBS) $(VENV)-wheel/bin/python tests/wheel.py dist
 
 # The adapters against the real frameworks, the newest of each, in an environment of their own.
 frameworks:
@@ -69,4 +95,4 @@ pictures: $(VENV)/.dev
 	$(BIN)/python docs/site/pictures.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit* $(VENV)-docs $(VENV)-frameworks build docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit* $(VENV)-docs $(VENV)-frameworks $(VENV)-kernels $(VENV)-wheel build dist docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

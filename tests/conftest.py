@@ -8,7 +8,9 @@ import os
 # threads, and threads that wait for a core which another worker holds burn the other one meanwhile.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import random
 import re
+from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
 
@@ -38,9 +40,23 @@ def _skipped(report: pytest.CollectReport | pytest.TestReport, where: str, libra
     report.longrepr = (where, 0, f"Skipped: {library} is not installed")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in a random order")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests come first: idle workers take tests from the end of another's list, and the last to run are short.
     Before all come those that share what is costly to make, so that nobody takes some of them and makes it again."""
+    for item in items:
+        if item.get_closest_marker("heavy"):
+            item.add_marker("slow")
+    seed = config.getoption("--shuffle")
+    if seed is not None:  # tests of a file stay together: they share fixtures
+        shuffled = random.Random(seed)
+        files = {item.path: shuffled.random() for item in items}
+        shuffled.shuffle(items)
+        items.sort(key=lambda item: files[item.path])
     items.sort(key=_turn)
 
 
@@ -74,6 +90,16 @@ def pytest_runtest_makereport(
             _skipped(report, item.nodeid, library)
         error = error.__cause__
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were skipped, one line per reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count:4d}  {reason}")
 
 
 @pytest.fixture

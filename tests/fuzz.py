@@ -118,7 +118,9 @@ def consistent(read: Predictions) -> None:
         return
     proba = check_probabilities(read.probabilities())
     assert proba.shape == (read.n, read.n_classes)
-    if read.y_true is not None:
+    if read.y_true is not None and read.y_true.ndim == 2:  # soft labels
+        assert check_probabilities(read.y_true).shape == proba.shape
+    elif read.y_true is not None:
         assert read.y_true.shape == (read.n,)
         assert read.y_true.min() >= 0 and read.y_true.max() < proba.shape[1]
     if read.n_choices is not None and read.y_true is not None:

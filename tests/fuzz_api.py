@@ -148,7 +148,6 @@ GOOD: dict[str, Make] = {
     "higher_is_better": lambda w: w.pick(False, True),
     "y_true": lambda w: w.outcomes() if w.binary else w.y,
     "y_proba": lambda w: w.column() if w.binary else w.proba,
-    "y_prob": World.column,
     "a": lambda w: w.column() if w.binary else w.proba,
     "b": lambda w: w.column() if w.binary else w.proba[::-1],
     "correct": lambda w: w.outcomes() > 0,
@@ -172,7 +171,7 @@ GOOD: dict[str, Make] = {
     "n_bins": lambda w: w.pick(None, "auto", 1, 2, 5, 15, (2, 5), [3], 10**8, np.int64(3), np.array([2, 4])),
     "diagram_bins": lambda w: w.pick(15, 1, 10**8, 10**12),
     "level": lambda w: w.pick(0.95, 0.5, 0.999, 1e-300, np.float32(0.9)),
-    "resamples": lambda w: w.pick(19, 99, 39, 1),
+    "n_resamples": lambda w: w.pick(19, 99, 39, 1),
     "seed": lambda w: w.pick(0, 1, 2**64, np.int64(3)),
     "strategy": lambda w: w.pick("quantile", "uniform", "two_bin", "poisson", "exact", "auto", "kd", _rule(w)),
     "cells": lambda w: w.pick("argmax", "kd", "halfspace", "exact", _rule(w)),
@@ -216,7 +215,7 @@ ARRAYS = {
     *(
         "y_true",
         "y_proba",
-        "y_prob",
+        "y_proba",
         "a",
         "b",
         "correct",
@@ -341,8 +340,8 @@ def arguments(name: str, w: World, parameters: Any) -> dict[str, Any]:
         if w.rng.random() < harm * (1 if parameter.default is parameter.empty else 2):
             value = _hostile_array(w, value) if key in ARRAYS else _hostile_option(w)
         chosen[key] = value
-    if "resamples" in parameters:
-        chosen.setdefault("resamples", 39)  # a case is quick
+    if "n_resamples" in parameters:
+        chosen.setdefault("n_resamples", 39)  # a case is quick
     if "budget" in parameters:
         chosen.setdefault("budget", 40)
         chosen.setdefault("seconds", 5)
@@ -407,14 +406,14 @@ def refused_well(error: Exception, names: set[str]) -> None:
 
 SAID = {
     "model",
-    "resamples",
+    "n_resamples",
     "logits",
     "probabilities",
     "predictions",
     "bins",
     "edges",
     "estimator",
-    "y_prob",
+    "y_proba",
     "reports",
 }
 """Words that name an argument by what it holds."""

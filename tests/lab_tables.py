@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 
@@ -22,6 +24,11 @@ N_TEST, N_CLASSES = 500, 10
 
 def made_up_table(traces: int = 6, epochs: int = 7, models: int = 1, noise: float = 0.3, seed: int = 0) -> pd.DataFrame:
     """Losses that fall with the epochs, and errors that are (loss + U) / n with U pure noise."""
+    return _made_up(traces, epochs, models, noise, seed).copy()
+
+
+@cache
+def _made_up(traces: int, epochs: int, models: int, noise: float, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     rows = []
     for i in range(traces):

@@ -220,7 +220,29 @@ def correction(correct, weights=None) -> Fraction:
 
 
 def brier(y, proba) -> list[Fraction]:
-    return [sum((a * a for a in row), F(0)) for row in full_residuals(y, proba)]
+    """Σ_r (p_r − 1[y = r])², halved for two classes."""
+    return [sum((a * a for a in row), F(0)) / (2 if len(row) == 2 else 1) for row in full_residuals(y, proba)]
+
+
+def gap_sq(bins, residuals, weights=None) -> float:
+    """W⁻¹ Σ_B λ_B (|Σ_B w r|² − Σ_B |w r|²): what a partition adds to the loss in the score; residuals are rows."""
+    w = [1.0] * len(bins) if weights is None else [float(x) for x in weights]
+    total = 0.0
+    for cell in set(bins):
+        rows = [i for i, b in enumerate(bins) if b == cell]
+        pairs = sum(w[i] * w[j] for i in rows for j in rows if i != j)
+        if len(rows) > 1 and pairs > 0:
+            most = min(max(w), math.sqrt(sum(w[i] ** 2 for i in rows)))
+            rate = min(sum(w[i] for i in rows) / pairs, 1 / most)
+            products = (
+                w[i] * w[j] * float(a) * float(b)
+                for i in rows
+                for j in rows
+                if i != j
+                for a, b in zip(residuals[i], residuals[j], strict=True)
+            )
+            total += rate * math.fsum(products)
+    return total / sum(w)
 
 
 def confidence_loss(y, proba) -> list[Fraction]:

@@ -39,7 +39,7 @@ def flipping() -> Comparison:
     kinds = {"sharp": (2.4, 0.6), "honest": (2.3, 1.0), "timid": (2.2, 1.6), "weak": (1.2, 1.0), "bold": (1.4, 0.5)}
     models = {name: probabilities(rng, y, k, *kind) for name, kind in kinds.items()}
     errors = ("classwise", "classwise_l1", "classwise_two_bin", "confidence", "confidence_l1", "full")
-    return tc.compare(y, models, n_bins=(2, 10, 40, 150), errors=errors, resamples=39)
+    return tc.compare(y, models, n_bins=(2, 10, 40, 150), errors=errors, n_resamples=39)
 
 
 @cache
@@ -50,7 +50,7 @@ def hostile() -> Comparison:
     models = {name: probabilities(rng, y, k, 1 + i / 4, 1.0) for i, name in enumerate(HOSTILE)}
     errors = ("classwise", "confidence", "confidence_l1")
     by = np.where(np.arange(n) % 2, HOSTILE[1], HOSTILE[0])
-    return tc.compare(y, models, n_bins=(2, 10, 40), errors=errors, resamples=9, by=by)
+    return tc.compare(y, models, n_bins=(2, 10, 40), errors=errors, n_resamples=9, by=by)
 
 
 @cache

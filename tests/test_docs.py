@@ -28,14 +28,17 @@ MODULES = [
 NEEDED = {"adapters-torchmetrics.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
 LONG = ("compare", "how-sure-are-we", "plots", "recalibration", "tutorial-language-models", "tutorial-sklearn")
-SLOW = (*NEEDED, *(f"{name}.md" for name in LONG))
+MARKS = {f"{name}.md": pytest.mark.slow for name in LONG} | {
+    "adapters-torchmetrics.md": pytest.mark.slow,
+    "tutorial-torch.md": pytest.mark.heavy,
+}
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A block that begins with the name of a file is that file, beside the examples of its page."""
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else []) for page in PAGES],
+    [pytest.param(page, marks=MARKS.get(page.name, ())) for page in PAGES],
     ids=lambda page: page.name,
 )
 def test_examples_of_a_page(page, tmp_path, monkeypatch):

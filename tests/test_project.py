@@ -6,10 +6,12 @@ import ast
 import inspect
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +28,8 @@ NAMES = {"scikit-learn": "sklearn", "vl-convert-python": "vl_convert"}
 def modules_of_extras() -> set[str]:
     """The modules of every library that some extra brings."""
     lines = (line for lines in PROJECT["optional-dependencies"].values() for line in lines)
-    libraries = {re.split(r"[^\w-]", line)[0] for line in lines} - {"truecal"}
+    core = {re.split(r"[^\w-]", line)[0] for line in PROJECT["dependencies"]}
+    libraries = {re.split(r"[^\w-]", line)[0] for line in lines} - {"truecal"} - core
     return {NAMES.get(library, library.replace("-", "_")) for library in libraries}
 
 
@@ -115,6 +118,7 @@ def test_folders_of_tests_are_rooms_and_files_are_short():
 def test_the_version_has_one_source():
     assert PROJECT["dynamic"] == ["version"] and "version" not in PROJECT
     assert f"\nversion: {tc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f'set version = "{tc.__version__}"' in (ROOT / "conda" / "meta.yaml").read_text()
 
 
 def test_the_changelog_has_a_place_for_what_comes_and_a_date_for_what_came():
@@ -122,6 +126,8 @@ def test_the_changelog_has_a_place_for_what_comes_and_a_date_for_what_came():
     assert headings[0] == "[Unreleased]"
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", heading) for heading in headings[1:])
     assert headings[1].startswith(f"[{tc.__version__}]")
+    date = headings[1].partition(" - ")[2]
+    assert f"\ndate-released: {date}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_workflow_runs_every_python_that_is_promised():
@@ -144,3 +150,33 @@ def test_public_functions_have_types():
         thing = getattr(tc, name)
         if inspect.isfunction(thing):
             assert "return" in thing.__annotations__, name
+
+
+def test_an_older_python_is_refused_before_pip_searches(monkeypatch):
+    """pip asks the build for metadata first, with the Python it installs for."""
+    interface = SimpleNamespace(MetadataHookInterface=object)
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["PythonIsNewEnough"]()
+    hook.update({})
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    with pytest.raises(SystemExit, match=r"truecal needs Python 3\.11 or newer"):
+        hook.update({})
+    assert PROJECT["requires-python"] == ">=3.11"
+
+
+def test_torch_comes_only_where_it_is_asked_for():
+    """It brings gigabytes: no other extra of users may bring it, by way of another either."""
+    extras = PROJECT["optional-dependencies"]
+
+    def brought(extra: str) -> set[str]:
+        found = set()
+        for line in extras[extra]:
+            name, _, inner = line.partition("[")
+            found |= {re.split(r"[^\w-]", line)[0]} - {"truecal"}
+            if name == "truecal":
+                found |= {library for part in inner.partition("]")[0].split(",") for library in brought(part)}
+        return found
+
+    assert {"typer", "altair", "dask", "numba", "scikit-learn", "datasketches"} <= brought("all")
+    with_torch = {extra for extra in extras if "torch" in brought(extra)}
+    assert with_torch == {"torch", "torchmetrics", "gpu-lab", "dev", "kernels"}

@@ -39,6 +39,7 @@ VECTOR_RULES = {
     "exact": tc.Exact(),
 }
 COMMON = ("quantile", "argmax")  # rules that make quick meets in sums over all outcomes
+FAMILIES = ("uniform", "kd")  # those that make test meets beside them; CI meets all
 AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid", "halfspaces")
 
 
@@ -77,10 +78,10 @@ def variants(classes: int = 4) -> list:
 
 def over_all_outcomes(cases: list) -> pytest.MarkDecorator:
     """Parametrise `metric` by (id, metric), for laws that sum over all outcomes: slow together but for common rules."""
-    seldom = {*SCALAR_RULES, *VECTOR_RULES} - {*COMMON}
-    slow = [[pytest.mark.slow] if name.partition("-")[2] in seldom else [] for name, _ in cases]
+    marks: dict[str, tuple] = dict.fromkeys((*SCALAR_RULES, *VECTOR_RULES), (pytest.mark.heavy,))
+    marks |= dict.fromkeys(FAMILIES, (pytest.mark.slow,)) | dict.fromkeys(COMMON, ())
     return pytest.mark.parametrize(
-        "metric", [pytest.param(m, id=i, marks=marks) for (i, m), marks in zip(cases, slow, strict=True)]
+        "metric", [pytest.param(m, id=i, marks=marks.get(i.partition("-")[2], ())) for i, m in cases]
     )
 
 

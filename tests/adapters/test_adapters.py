@@ -50,7 +50,7 @@ def test_numbers_of_pairs_are_those_of_the_top_class(rng):
     found = numbers_of_pairs(pairs)
     assert tuple(found) == PAIR_NUMBERS
     gap = tc.gap(y, proba)
-    assert found["score"] == pytest.approx(tc.score(y, proba), abs=1e-12)
+    assert found["score"] == pytest.approx(tc.score(y, proba, error="confidence"), abs=1e-12)
     assert (found["gap"], found["gap_low"], found["gap_high"]) == pytest.approx((gap.points, gap.low, gap.high))
     assert found["accuracy"] == pytest.approx(np.mean([right for right, _ in pairs]))
 
@@ -60,8 +60,8 @@ def test_numbers_leave_out_what_the_rows_do_not_allow():
     few = numbers_of_pairs(PAIRS[:3])  # an interval, but none to be trusted
     assert "gap" in few and "gap_low" not in few
     assert "pvalue" not in numbers_of_pairs(PAIRS, [i // 3 for i in range(60)])
-    assert numbers(tc.evaluate([0, 1] * 20, [[0.7, 0.3], [0.2, 0.8]] * 20, resamples=99))["brier"] == pytest.approx(
-        0.13
+    assert numbers(tc.evaluate([0, 1] * 20, [[0.7, 0.3], [0.2, 0.8]] * 20, n_resamples=99))["brier"] == pytest.approx(
+        0.065
     )
 
 
@@ -150,7 +150,7 @@ def test_the_log_of_a_real_run_holds_the_pairs_that_reading_it_gives():
     for row, label, sample in zip(proba, read.y_true, samples, strict=True):
         assert sample["truecal_score"] == [row.argmax() == label, pytest.approx(row.max(), abs=1e-12)]
     found = numbers_of_pairs([sample["truecal_score"] for sample in samples])
-    assert found["score"] == pytest.approx(tc.score(read.y_true, proba), abs=1e-12)
+    assert found["score"] == pytest.approx(tc.score(read.y_true, proba, error="confidence"), abs=1e-12)
 
 
 def test_without_the_harness_the_message_names_the_extra(monkeypatch):
@@ -224,7 +224,7 @@ def comparison() -> tc.Comparison:
     chances = rng.random(120)
     y = rng.random(120) < chances
     models = {"honest": chances, "a/b": chances**2, "a:b": np.full(120, 0.5)}
-    return tc.compare(y, models, errors=["binary", "binary_l1"], resamples=99)
+    return tc.compare(y, models, errors=["binary", "binary_l1"], n_resamples=99)
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def evaluation() -> tc.Evaluation:
     rng = np.random.default_rng(4)
     chances = rng.random(120)
     by = np.where(np.arange(120) % 2, "b", "../x")
-    return tc.evaluate(rng.random(120) < chances, chances, errors=["binary", "binary_l1"], by=by, resamples=99)
+    return tc.evaluate(rng.random(120) < chances, chances, errors=["binary", "binary_l1"], by=by, n_resamples=99)
 
 
 class Run:

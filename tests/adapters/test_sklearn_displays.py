@@ -11,6 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import truecal as tc
+from closeness import assert_close
 from truecal.adapters.sklearn import ComparisonDisplay, ReliabilityDisplay
 
 matplotlib.use("Agg")
@@ -46,10 +47,10 @@ def test_two_classes_show_the_second_or_the_named_one():
         named = {} if label == "yes" else {"pos_label": label}
         display = ReliabilityDisplay.from_estimator(BINARY, X, TWO, n_bins=6, **named)
         wanted = tc.evaluate(came, q[:, column], errors=["binary"], diagram_bins=6).reliability["binary"]
-        np.testing.assert_array_equal(points(display), expected(wanted))
+        assert_close(points(display), expected(wanted))
         assert display.line_.get_label() == "GaussianNB" and display.figure_ is display.ax_.figure
         also = ReliabilityDisplay.from_predictions(TWO, q[:, column], pos_label=label, n_bins=6)
-        np.testing.assert_array_equal(points(also), points(display))
+        assert_close(points(also), points(display))
         assert also.line_.get_label() == "Classifier"
 
 
@@ -57,11 +58,11 @@ def test_more_classes_show_the_confidence_or_one_class():
     p = MODEL.predict_proba(X)
     result = tc.evaluate(Y, p, labels=MODEL.classes_, diagram_bins=8, errors=["confidence", "classwise"])
     display = ReliabilityDisplay.from_estimator(MODEL, X, Y, n_bins=8)
-    np.testing.assert_array_equal(points(display), expected(result.reliability["confidence"]))
+    assert_close(points(display), expected(result.reliability["confidence"]))
     display = ReliabilityDisplay.from_estimator(MODEL, X, Y, n_bins=8, pos_label="cat")
-    np.testing.assert_array_equal(points(display), expected(result.reliability["classwise"], 2))
+    assert_close(points(display), expected(result.reliability["classwise"], 2))
     display = ReliabilityDisplay.from_predictions(Y, pd.DataFrame(p, columns=MODEL.classes_), n_bins=8, pos_label="cat")
-    np.testing.assert_array_equal(points(display), expected(result.reliability["classwise"], 2))
+    assert_close(points(display), expected(result.reliability["classwise"], 2))
 
 
 def test_axes_names_and_styles_are_those_given():
@@ -109,9 +110,9 @@ def test_cross_validations_are_compared_on_the_same_folds_only():
 
 
 def test_a_diagram_that_is_not_there_is_refused():
-    result = tc.evaluate(Y, MODEL.predict_proba(X), labels=MODEL.classes_, errors=["confidence"], resamples=99)
+    result = tc.evaluate(Y, MODEL.predict_proba(X), labels=MODEL.classes_, errors=["confidence"], n_resamples=99)
     with pytest.raises(ValueError, match="no diagram of 'classwise'; this evaluation has confidence"):
         ReliabilityDisplay(result, error="classwise")
-    bare = tc.evaluate(Y, MODEL.predict_proba(X), labels=MODEL.classes_, errors=["confidence_l1"], resamples=99)
+    bare = tc.evaluate(Y, MODEL.predict_proba(X), labels=MODEL.classes_, errors=["confidence_l1"], n_resamples=99)
     with pytest.raises(ValueError, match="this evaluation has none"):
         ReliabilityDisplay(bare)

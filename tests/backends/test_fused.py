@@ -19,7 +19,7 @@ from truecal.core.table import Totals
 
 tc: Any = truecal
 os.environ.setdefault("TRITON_INTERPRET", "1")
-pytest.importorskip("triton", reason="Triton comes with torch for GPUs")
+pytest.importorskip("triton", reason="Triton is not installed: make kernels")
 fused = pytest.importorskip("truecal.backends.torch.fused")
 
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning")  # in Triton
@@ -38,7 +38,7 @@ def interpreter_works() -> bool:
 
 
 if not interpreter_works():
-    pytest.skip("Triton's interpreter does not run with this numpy", allow_module_level=True)
+    pytest.skip("Triton's interpreter does not run with this numpy: make kernels", allow_module_level=True)
 
 
 def matrix(n: int, k: int, *, ties: bool, seed: int = 0):

@@ -249,6 +249,40 @@ def test_compiled_code_that_cannot_be_kept_is_compiled_anyway(monkeypatch, tmp_p
     assert module._entry(space["thrice"])(3) == 9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [("nbi", lambda kept: b""), ("nbi", lambda kept: b"garbage"), ("nbc", lambda kept: kept[: len(kept) // 2])],
+    ids=["empty index", "garbage in the index", "truncated code"],
+)
+def test_damaged_code_in_the_cache_is_compiled_again(monkeypatch, tmp_path, suffix, damage):
+    numba = pytest.importorskip("numba")
+    module = compiled_backend()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def twice(x):
+        return 2 * x
+
+    assert module._entry(twice)(3) == 6
+    (kept,) = tmp_path.rglob(f"*.{suffix}")
+    kept.write_bytes(damage(kept.read_bytes()))
+    again = module._entry(twice)
+    with pytest.warns(RuntimeWarning, match="compiled code in numba's cache, .*, is damaged .* and was compiled again"):
+        assert again(3) == 6
+    assert again(4) == 8  # said once
+    assert module._entry(twice)(5) == 10  # and the next process finds nothing damaged
+
+
+def test_a_mistake_in_compiled_code_is_raised():
+    module = compiled_backend()
+
+    def fails(x):
+        raise ValueError("as it is")
+
+    with pytest.raises(ValueError, match="as it is"):
+        module._entry(fails)(3)
+
+
 def test_without_numba_everything_is_measured_by_numpy(monkeypatch, rng):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "truecal.backends.numba", raising=False)

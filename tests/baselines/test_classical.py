@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import truecal
+from closeness import assert_close
 from truecal.baselines import BASELINES
 from worlds import expected
 
@@ -24,7 +25,8 @@ def test_values_as_clinicians_read_them():
     assert slope == pytest.approx(0.5, abs=0.02)
     assert BASELINES["cox_slope"](y, u) == pytest.approx(1 - slope)
     z = BASELINES["spiegelhalter"].with_options(distance=False)(y, u)
-    assert z > 10 and BASELINES["spiegelhalter"](y, u) == z
+    assert z > 10
+    assert_close(BASELINES["spiegelhalter"](y, u), z, 1)
     low = BASELINES["cox_intercept"].with_options(distance=False)(np.zeros_like(y), u)
     assert low == -math.inf
 

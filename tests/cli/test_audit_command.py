@@ -28,6 +28,14 @@ class Held:
         return brier(y, p, weight=self.weight)
     __call__ = measure
 
+rng = np.random.default_rng(0)
+
+def noisy(y, p):
+    return ece(p, y) + 0.05 * rng.standard_normal()
+
+def leaves(y, p):
+    raise SystemExit(0)
+
 number = 3
 """
 
@@ -47,6 +55,16 @@ def test_gamed_ends_with_three_and_writes_its_proof(module: str, truecal: Run) -
     assert json.loads(Path("a.json").read_text())["verdict"] == "gamed"
     assert "<!doctype html>" in Path("a.html").read_text()
     assert f"from {module} import ece as metric" in Path("check.py").read_text()
+
+
+def test_no_verdict_ends_with_four_and_leaving_with_one(module: str, truecal: Run) -> None:
+    code, out, _ = truecal("audit", f"{module}:noisy", *LITTLE)
+    assert code == 4 and "no verdict: not deterministic" in out and "certified" not in out
+    code, _, err = truecal("audit", f"{module}:leaves", *LITTLE)
+    assert code == 1 and "the metric called sys.exit(0)" in err and err.count("\n") == 1
+    Path(f"{module}_left.py").write_text("raise SystemExit(0)")
+    code, _, err = truecal("audit", f"{module}_left:f")
+    assert code == 1 and "importing" in err and "SystemExit: 0" in err
 
 
 def test_nothing_found_ends_with_zero(module: str, truecal: Run) -> None:

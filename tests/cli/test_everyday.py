@@ -59,7 +59,7 @@ def test_columns_beside_the_predictions_are_as_in_python(folder: Path, truecal: 
     frame.to_parquet("table.parquet")
     columns = ("--columns", "prob_0,prob_1,prob_2,prob_3", "--errors", "classwise,confidence_l1", "--json", "o.json")
     proba = frame[[f"prob_{j}" for j in range(4)]].to_numpy()
-    settings: dict[str, Any] = {"n_bins": (2, 5), "resamples": 19, "errors": ("classwise", "confidence_l1")}
+    settings: dict[str, Any] = {"n_bins": (2, 5), "n_resamples": 19, "errors": ("classwise", "confidence_l1")}
     cases: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         (("--groups", "patient"), {"groups": frame.patient}),
         (("--groups", "patient.csv"), {"groups": frame.patient}),
@@ -135,5 +135,5 @@ def test_baselines_are_measured_where_they_are_named(folder: Path, truecal: Run)
     code, out, _ = truecal("evaluate", "binary.csv", "--errors", "binary,ici,smooth_ece", "--details", *FAST)
     assert code == 0
     assert "smooth_ece  no" in out and "ici" in out
-    code, _, err = truecal("evaluate", "binary.csv", "--errors", "sce", *FAST)
-    assert code == 1 and "'sce' cannot apply to binary predictions" in err
+    code, _, err = truecal("evaluate", "binary.csv", "--errors", "linear", *FAST)
+    assert code == 1 and "'linear' cannot apply to binary predictions" in err

@@ -31,7 +31,7 @@ def ten_models():
     models = {f"sharp-{power:g}": sharpened(proba, power) for power in np.linspace(1.5, 5, 8)}
     models |= {"true": proba, "flat": np.full_like(proba, 0.25)}
     errors = ["classwise", "confidence", "confidence_l1"]
-    result = tc.compare(y, models, n_bins=(5, 20), errors=errors, resamples=399)
+    result = tc.compare(y, models, n_bins=(5, 20), errors=errors, n_resamples=399)
     return result.with_notes([f"{name}: labels from y.npy" for name in models])
 
 
@@ -39,7 +39,7 @@ def ten_models():
 def one_model():
     y, proba = probabilities(np.random.default_rng(4))
     by = np.where(np.arange(len(y)) % 2, "even rows", "odd rows")
-    return tc.evaluate(y, sharpened(proba, 3), by=by, name="sharp", resamples=199)
+    return tc.evaluate(y, sharpened(proba, 3), by=by, name="sharp", n_resamples=199)
 
 
 @pytest.fixture
@@ -63,7 +63,9 @@ def test_ten_models_take_a_line_each_and_the_words_come_after(ten_models, screen
     board = ten_models.leaderboard()
     start = next(i for i, line in enumerate(lines) if line.startswith(" 1 "))
     for row, line in zip(board, lines[start:], strict=False):
-        assert line.split()[:3] == [f"{row['rank']:g}", row["model"], f"{row['accuracy']:.1%}"]
+        rank, model, score, right = line.split()[:4]
+        assert (rank, model, right) == (f"{row['rank']:g}", row["model"], f"{row['accuracy']:.1%}")
+        assert abs(float(score) - row["score"]) < 1e-3
         assert line.split()[-1] == f"{row['ece_rank']:g}"
     words = " ".join(" ".join(lines[start + 10 :]).split())
     positions = [words.index(sentence) for sentence in ten_models.verdict.sentences]
@@ -76,7 +78,7 @@ def test_one_model_takes_few_lines_with_its_subgroups(one_model, screen):
     assert len(lines) <= 25
     assert all(any(line.startswith(name) for line in lines) for name in ("sharp", "even rows", "odd rows"))
     row = next(line for line in lines if line.startswith("sharp")).split()
-    assert row[1] == f"{one_model.accuracy:.1%}" and {"over", "no", "≤.005"} <= set(row)
+    assert row[2] == f"{one_model.accuracy:.1%}" and {"over", "no", "≤.005"} <= set(row)
     words = " ".join(" ".join(lines).split())
     assert all(sentence in words for sentence in one_model.verdict.sentences)
     assert "Most clearly: " in words and "of a calibrated model" in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import subprocess
 import sys
@@ -130,3 +131,25 @@ def test_a_file_name_that_is_no_utf8(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("evaluate", odd, "--json", "o.json", *FAST)
     assert code == 0 and "sharp" in out
     out.encode()  # and it can be printed
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("evaluate", "--help"), ("--version",), ()], ids=str)
+def test_a_reader_of_the_help_may_leave(arguments: tuple[str, ...]) -> None:
+    """truecal --help | head -1 is no failure."""
+    before = "import os; reading, writing = os.pipe(); os.close(reading); os.dup2(writing, 1)"
+    with child(*arguments, before=before) as running:
+        _, err = running.communicate()
+        assert (running.returncode, err) == (0, "")
+
+
+def test_names_in_the_csv_are_no_formulas(folder: Path, truecal: Run) -> None:
+    names = ["=cmd|' /C calc'!A0", "@sum", "+1+cmd", "-2-3"]
+    for name in names:
+        np.savez(f"{name.replace('/', '_')}.npz", **np.load("good.npz"))
+    files = [f"{name.replace('/', '_')}.npz" for name in names]
+    np.savez("-5.npz", **np.load("good.npz"))
+    code, _, err = truecal("compare", *(f"./{file}" for file in [*files, "-5.npz"]), "--csv", "o.csv", *FAST)
+    assert code == 0, err
+    with open("o.csv", newline="") as stream:
+        found = {row["model"] for row in csv.DictReader(stream)}
+    assert found == {"'" + name.replace("/", "_") for name in names} | {"-5"}

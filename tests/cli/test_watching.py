@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import truecal as tc
 from command_line import Run
 from truecal.cli import watching
+from truecal.io.state import read_state, write_state
 
 STATE = ("--state", "state.npz")
 
@@ -115,15 +117,13 @@ def test_a_picture_that_cannot_be_drawn_counts_nothing(truecal: Run, rng, monkey
 
 def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
     """Two runs that read a state, count and write it would each lose the rows of the other: the second waits."""
-    fcntl = pytest.importorskip("fcntl")
+    filelock = pytest.importorskip("filelock")
     count = watching.count
     held: list[Any] = []
 
     def noted(*given: Any) -> Any:
-        place = os.open("state.npz" if held else ".", os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(place)
+        with pytest.raises(filelock.Timeout):
+            filelock.FileLock(".state.npz.lock", timeout=0).acquire()
         held.append(given)
         return count(*given)
 
@@ -225,3 +225,108 @@ def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, mon
     assert Path("parquet.npz").read_bytes() == before
     code, out, _ = truecal("monitor", "now.parquet", "--state", "parquet.npz", "--replaced")
     assert "now.parquet: 300 new rows" in out and "1300 rows" in out
+
+
+# -- rows that are not there yet, and rows that were there before ------------------------------------------------------
+
+
+def lines(n: int, seed: int = 0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    p = rng.random(n).round(6)
+    return [f"{int(came)},{chance}\n" for came, chance in zip(rng.random(n) < p, p, strict=True)]
+
+
+HEAD = "label,prob\n"
+WAITS = "its last line has no line break and waits for the next run"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_is_still_written_waits(truecal: Run, packed: bool) -> None:
+    """`0,0.` is no row yet: counted as one, the grown file would no longer begin with the rows counted."""
+
+    def put(text: str) -> None:
+        Path(name).write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+
+    name = "log.csv.gz" if packed else "log.csv"
+    rows = lines(60)
+    put(HEAD + "".join(rows[:40]) + "0,0.")
+    code, out, _ = truecal("monitor", name, *STATE)
+    assert code == 0 and f"{name}: 40 new rows; {WAITS}" in out
+    put(HEAD + "".join(rows))
+    code, out, _ = truecal("monitor", name, *STATE, "--json", "now.json")
+    assert code == 0 and f"{name}: 20 new rows, 40 counted before" in out and "waits" not in out
+    Path("whole.csv").write_text(HEAD + "".join(rows))
+    truecal("monitor", "whole.csv", "--state", "other.npz", "--json", "whole.json")
+    now, whole = (json.loads(Path(file).read_text())["evalue"] for file in ("now.json", "whole.json"))
+    assert now == pytest.approx(whole, rel=1e-9)
+
+
+def test_half_a_header_and_half_an_object_wait(truecal: Run) -> None:
+    Path("a.csv").write_text(HEAD + "".join(lines(5)))
+    Path("b.csv").write_text("label,pr")
+    Path("c.jsonl").write_text('{"label": 1, "prob": 0.3}\n{"label": 0, "prob": 0.')
+    Path("d.jsonl").write_text('{"label": 1, "prob": 0.3}\n{"label": 0, "prob": 0.2}')  # whole without a line break
+    code, out, _ = truecal("monitor", "a.csv", "b.csv", "c.jsonl", "d.jsonl", *STATE)
+    assert code == 0 and f"b.csv: no rows; {WAITS}" in out and f"c.jsonl: 1 new rows; {WAITS}" in out
+    assert "d.jsonl: 2 new rows" in out and "8 new rows in 4 files" in out
+
+
+def test_a_file_is_known_by_its_rows_whatever_its_name(truecal: Run, rng: np.random.Generator) -> None:
+    """A renamed, copied or packed file counted twice is a false alarm in the making."""
+    write("day.csv", 300, rng)
+    truecal("monitor", "day.csv", *STATE)
+    before = tc.Monitor.load("state.npz").result()
+    os.rename("day.csv", "renamed.csv")
+    Path("copy.csv").write_bytes(Path("renamed.csv").read_bytes())
+    Path("packed.csv.gz").write_bytes(gzip.compress(Path("renamed.csv").read_bytes()))
+    pd.read_csv("copy.csv").to_parquet("table.parquet")
+    code, out, _ = truecal("monitor", "renamed.csv", "copy.csv", "packed.csv.gz", "table.parquet", *STATE)
+    assert code == 0 and "0 new rows in 4 files" in out and "300 counted before as " in out and "--again" in out
+    after = tc.Monitor.load("state.npz").result()
+    assert (after.n_samples, after.evalue) == (300, before.evalue)
+    code, out, _ = truecal("monitor", "copy.csv", "--state", "state.npz", "--again")
+    assert "copy.csv: 0 new rows, 300 counted before" in out  # known under its own name by now
+    Path("third.csv").write_bytes(Path("copy.csv").read_bytes())
+    code, out, _ = truecal("monitor", "third.csv", *STATE, "--again")
+    assert "third.csv: 300 new rows" in out and "Monitor, 600 rows" in out
+
+
+def test_a_copy_that_has_grown_brings_its_new_rows(truecal: Run) -> None:
+    rows = lines(100)
+    Path("log.csv").write_text(HEAD + "".join(rows[:60]))
+    truecal("monitor", "log.csv", *STATE)
+    Path("moved.csv").write_text(HEAD + "".join(rows))
+    code, out, _ = truecal("monitor", "moved.csv", *STATE)
+    assert code == 0 and "moved.csv: 40 new rows, 60 counted before as " in out and "Monitor, 100 rows" in out
+
+
+def test_a_few_equal_rows_are_no_copy(truecal: Run) -> None:
+    """Three rows may begin two files by chance; three rows that are a whole file are taken for a copy."""
+    rows = lines(100)
+    Path("a.csv").write_text(HEAD + "".join(rows[:3]))
+    Path("b.csv").write_text(HEAD + "".join(rows[:50]))
+    out = truecal("monitor", "a.csv", "b.csv", *STATE)[1]
+    assert "Monitor, 53 rows" in out
+    Path("c.csv").write_text(HEAD + "".join(rows[:3]))
+    assert "c.csv: 0 new rows, 3 counted before as " in truecal("monitor", "c.csv", *STATE)[1]
+
+
+def test_what_a_replaced_file_held_is_still_known(truecal: Run) -> None:
+    Path("log.csv").write_text(HEAD + "".join(lines(50)))
+    truecal("monitor", "log.csv", *STATE)
+    os.rename("log.csv", "yesterday.csv")
+    Path("log.csv").write_text(HEAD + "".join(lines(50, seed=1)))
+    truecal("monitor", "log.csv", *STATE, "--replaced")
+    code, out, _ = truecal("monitor", "yesterday.csv", *STATE)
+    assert code == 0 and "yesterday.csv: 0 new rows, 50 counted before as " in out and "Monitor, 100 rows" in out
+
+
+def test_a_crafted_state_is_one_line(truecal: Run, rng: np.random.Generator) -> None:
+    write("a.csv", 20, rng)
+    truecal("monitor", "a.csv", *STATE)
+    about, arrays = read_state("state.npz", "monitor", 1)
+    for name, value in (("setup", ["binary", 2, [0.0, 2.0, 1.0]]), ("setup", ["binary", 2, []]), ("state", {})):
+        write_state("state.npz", "monitor", 1, {**about, name: value}, arrays)
+        code, out, err = truecal("monitor", "a.csv", *STATE)
+        assert code == 1 and not out and "state.npz: the state of a monitor is damaged: '" in err
+        assert err.count("\n") == 1

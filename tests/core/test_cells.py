@@ -69,7 +69,7 @@ def test_tie_orders_listed_one_by_one_give_the_same_G():
 @pytest.mark.parametrize("name", [name for name, error in COMPOSED.items() if not name.startswith("linear")])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tables_read_from_cells_that_are_made_are_the_same(name, weighted):
-    error = tc.ERRORS[name] if tc.ERRORS[name].binning.counts is None else tc.ERRORS[name].with_bins((2, 6))
+    error = tc.ERRORS[name] if not tc.ERRORS[name].binning.has_counts else tc.ERRORS[name].with_bins((2, 6))
     y, p = rows_of(3, 40, 3)
     if isinstance(error.property, (tc.Binary, tc.TopLabel)):
         y, p = (y == 0).astype(int), p[:, 0]

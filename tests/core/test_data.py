@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import truecal
+from closeness import assert_close
 from truecal.core.data import as_array, check_logits
 
 tc: Any = truecal  # what a test hands in need not be of the right type
@@ -140,16 +141,16 @@ BAD = [
     (lambda: tc.classwise_error(Y, P.astype(complex)), TypeError, r"numbers or strings, got dtype complex128"),
     (lambda: tc.classwise_error(Y, "probabilities"), ValueError, r"y_proba must have shape"),
     (lambda: tc.classwise_error(Y, [[0.5, 0.5], [1.0]]), TypeError, r"y_proba could not be read as an array"),
-    (lambda: tc.full_error(Y, P, cells="voronoi"), ValueError, r"cells must be one of 'argmax'"),
-    (lambda: tc.full_error(Y, P, cells=tc.Quantile(3)), ValueError, r"bins scalars; vector reports need"),
-    (lambda: tc.full_error(Y, P, cells="halfspace", n_bins=3), ValueError, r"n_bins=3 cannot apply"),
+    (lambda: tc.full_error(Y, P, strategy="voronoi"), ValueError, r"strategy must be one of 'argmax'"),
+    (lambda: tc.full_error(Y, P, strategy=tc.Quantile(3)), ValueError, r"bins scalars; vector reports need"),
+    (lambda: tc.full_error(Y, P, strategy="halfspace", n_bins=3), ValueError, r"n_bins=3 cannot apply"),
     (lambda: tc.classwise_error(Y, P, strategy=tc.KdTree(3)), ValueError, r"bins vectors; scalar reports need"),
     (lambda: tc.classwise_error(Y, P, strategy=tc.Edges([0, 0.4, 0.6])), ValueError, r"do not cover .* row 0"),
     (lambda: tc.Edges([0, 0.5, 0.5, 1]), ValueError, r"finite increasing numbers"),
     (lambda: tc.Poisson(theta=0), ValueError, r"theta must be a positive number, got 0"),
-    (lambda: tc.binary_error([0, 1], [0.2, 1.2]), ValueError, r"y_prob must lie in \[0, 1\], got 1\.2 at row 1"),
+    (lambda: tc.binary_error([0, 1], [0.2, 1.2]), ValueError, r"y_proba must lie in \[0, 1\], got 1\.2 at row 1"),
     (lambda: tc.binary_error([0, 1], [20, 80]), ValueError, r"percentages must be divided by 100"),
-    (lambda: tc.binary_error([0, 1], [[0.2, 0.8], [0.3, 0.7]]), ValueError, r"pass one column, .*\[:, 1\]"),
+    (lambda: tc.binary_error([0, 1], [[0.2, 0.8], [0.3, 0.8]]), ValueError, r"row 1 sums to 1\.1"),
     (lambda: tc.binary_error([0, 1, 2], [0.2, 0.8, 0.1]), ValueError, r"two classes, one of them pos_label=1"),
     (lambda: tc.binary_error(["no", "yes"], [0.2, 0.8]), TypeError, r"pass the positive class as pos_label"),
     (lambda: tc.binary_error(["no", "yes"], [0.2, 0.8], pos_label="ja"), ValueError, r"one of them pos_label='ja'"),
@@ -212,14 +213,15 @@ def test_every_kind_of_arrow_array():
         assert tc.classwise_error(y, P, labels=names, n_bins=2) == pytest.approx(VALUE, rel=1e-14)
     lists = pa.array(P.tolist())
     assert tc.classwise_error(pa.array(Y), lists, n_bins=2) == pytest.approx(VALUE, rel=1e-14)
-    assert tc.top_label_error(pa.array([True, False]), [0.5, 0.6], n_bins=1) == tc.top_label_error(
-        [1, 0], [0.5, 0.6], n_bins=1
+    assert_close(
+        tc.top_label_error(pa.array([True, False]), [0.5, 0.6], n_bins=1),
+        tc.top_label_error([1, 0], [0.5, 0.6], n_bins=1),
     )
 
 
 def test_variable_width_strings_and_bytes():
     names = np.array(["ant", "bee", "cat"], dtype=np.dtypes.StringDType())
-    assert tc.brier(names[Y], P, labels=["ant", "bee", "cat"]) == tc.brier(Y, P)
+    assert_close(tc.brier(names[Y], P, labels=["ant", "bee", "cat"]), tc.brier(Y, P))
     assert tc.binary_error(np.array([b"n", b"y"]), [0.2, 0.8], pos_label="y", n_bins=1) == pytest.approx(0.0)
 
 
@@ -254,16 +256,16 @@ def test_rows_may_be_off_by_rounding_and_no_more():
 def test_labels_may_be_bools_numbers_or_strings_with_names():
     p = np.array([[0.2, 0.8], [0.6, 0.4]])
     value = tc.brier([1, 0], p)
-    assert tc.brier([True, False], p, labels=[False, True]) == value
-    assert tc.brier([7, 3], p, labels=[3, 7]) == value
-    assert tc.brier(["yes", "no"], p, labels=["no", "yes"]) == value
+    assert_close(tc.brier([True, False], p, labels=[False, True]), value)
+    assert_close(tc.brier([7, 3], p, labels=[3, 7]), value)
+    assert_close(tc.brier(["yes", "no"], p, labels=["no", "yes"]), value)
 
 
 def test_binary_takes_bools_and_signs():
     value = tc.binary_error([0, 1], [0.2, 0.8], n_bins=1)
-    assert tc.binary_error([False, True], [0.2, 0.8], n_bins=1) == value
-    assert tc.binary_error([-1, 1], [0.2, 0.8], n_bins=1) == value
-    assert tc.binary_error(["n", "y"], [0.2, 0.8], n_bins=1, pos_label="y") == value
+    assert_close(tc.binary_error([False, True], [0.2, 0.8], n_bins=1), value)
+    assert_close(tc.binary_error([-1, 1], [0.2, 0.8], n_bins=1), value)
+    assert_close(tc.binary_error(["n", "y"], [0.2, 0.8], n_bins=1, pos_label="y"), value)
     assert tc.binary_error([0, 0], [0.2, 0.8], n_bins=1) == pytest.approx(0.25)
 
 

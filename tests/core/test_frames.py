@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import truecal as tc
+from closeness import assert_close
 
 RNG = np.random.default_rng(1)
 NAMES = ["cat", "dog", "emu"]
@@ -36,10 +37,10 @@ def test_columns_are_classes_in_any_order(library):
     y = VECTORS[library](Y)
     for measure in (tc.brier, tc.classwise_error, tc.score, tc.ERRORS["full"], tc.ERRORS["ece"]):
         assert measure(y, table) == pytest.approx(measure(CODES, P), rel=1e-12)
-    whole, named = tc.evaluate(CODES, P, resamples=99), tc.evaluate(y, table, resamples=99)
+    whole, named = tc.evaluate(CODES, P, n_resamples=99), tc.evaluate(y, table, n_resamples=99)
     assert named.score == pytest.approx(whole.score, rel=1e-12)
     assert tc.gap(y, table).points == pytest.approx(tc.gap(CODES, P).points, rel=1e-9)
-    assert tc.compare(y, {"a": table, "b": table}, resamples=99).n_samples == 60
+    assert tc.compare(y, {"a": table, "b": table}, n_resamples=99).n_samples == 60
 
 
 @pytest.mark.parametrize("library", TABLES)
@@ -47,14 +48,14 @@ def test_numbers_as_names_are_numbers(library):
     table = TABLES[library](ORDER, P[:, ORDER])
     assert tc.brier(VECTORS[library](CODES), table) == pytest.approx(tc.brier(CODES, P), rel=1e-12)
     counted = TABLES[library]([1, 2, 3], P)
-    assert tc.brier(CODES + 1, counted) == tc.brier(CODES, P)
+    assert_close(tc.brier(CODES + 1, counted), tc.brier(CODES, P))
 
 
 @pytest.mark.parametrize("library", TABLES)
 def test_names_that_are_no_classes_say_nothing(library):
     table = TABLES[library](["p_cat", "p_dog", "p_emu"], P)
-    assert tc.brier(CODES, table) == tc.brier(CODES, P)
-    assert tc.brier(Y, table, labels=NAMES) == tc.brier(CODES, P)
+    assert_close(tc.brier(CODES, table), tc.brier(CODES, P))
+    assert_close(tc.brier(Y, table, labels=NAMES), tc.brier(CODES, P))
     with pytest.raises(TypeError, match=r"y_true holds strings; pass labels="):
         tc.brier(Y, table)
 
@@ -62,7 +63,7 @@ def test_names_that_are_no_classes_say_nothing(library):
 @pytest.mark.parametrize("library", TABLES)
 def test_labels_that_contradict_the_columns_are_refused(library):
     table = TABLES[library](NAMES, P)
-    assert tc.brier(Y, table, labels=NAMES) == tc.brier(CODES, P)
+    assert_close(tc.brier(Y, table, labels=NAMES), tc.brier(CODES, P))
     words = r"column 0 is 'dog' by labels and 'cat' by its name; leave out labels"
     for call in (tc.brier, tc.evaluate, tc.classwise_error):
         with pytest.raises(ValueError, match=words):
@@ -130,9 +131,9 @@ def test_every_vector_may_be_a_column(library):
         by=make(by),
         errors=["binary"],
     )
-    assert found == plain
+    assert_close(found, plain, 1)
 
 
 def test_results_go_into_any_table():
-    rows = tc.evaluate(CODES, P, resamples=99).to_dict()["errors"]
+    rows = tc.evaluate(CODES, P, n_resamples=99).to_dict()["errors"]
     assert pl.DataFrame(rows).height == pa.Table.from_pylist(rows).num_rows == len(pd.DataFrame(rows)) == len(rows)

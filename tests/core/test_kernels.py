@@ -187,7 +187,7 @@ def test_more_bins_than_rows_cost_no_more_than_rows(rng):
     y = rng.integers(0, 3, 20)
     for call in (tc.classwise_error, tc.confidence_error, tc.full_error):
         assert call(y, p, n_bins=10**8) == pytest.approx(call(y, p, n_bins=20), rel=1e-12)
-    assert tc.full_error(y, p, cells="kd", n_bins=10**6) == pytest.approx(tc.brier(y, p) / 20, rel=1e-12)
+    assert tc.full_error(y, p, strategy="kd", n_bins=10**6) == pytest.approx(tc.brier(y, p) / 20, rel=1e-12)
 
 
 @settings(max_examples=100)

@@ -10,7 +10,7 @@ import pytest
 import chromium
 import truecal as tc
 
-SHORT: dict[str, Any] = {"resamples": 99, "errors": ["classwise", "confidence", "confidence_l1"]}
+SHORT: dict[str, Any] = {"n_resamples": 99, "errors": ["classwise", "confidence", "confidence_l1"]}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def results():
     by = np.array(["<b>north", "south"])[np.arange(120) % 2]
     one = tc.evaluate(y, sharp, by=by, name="<script>net", **SHORT).with_notes(["a note that goes on " * 8])
     both = tc.compare(y, {"a network with a name that is rather long": p, "<i>sharp": sharp}, **SHORT)
-    some = [tc.gap(y, sharp), tc.confidence_interval(y, sharp), tc.calibration_test(y, sharp, resamples=99)]
+    some = [tc.gap(y, sharp), tc.confidence_interval(y, sharp), tc.calibration_test(y, sharp, n_resamples=99)]
     some += [tc.paired_difference(y, p, sharp), tc.decompose(y, p), tc.mean_gap(y, sharp), both.dominance]
     return [one, both, *some]
 
@@ -34,6 +34,21 @@ def test_names_are_escaped_and_subgroups_shown(results):
         assert "<script>" not in html and "<b>" not in html and "<i>" not in html
         assert html.count("<tr>") == html.count("</tr>") and html.count("<td") == html.count("</td>")
     assert one.count("<thead>") == 1 and "<td" in one.partition("south")[2]
+
+
+def test_nothing_in_a_name_is_hidden():
+    """As in the report: direction overrides and controls are shown as what they are, in every cell."""
+    name = "a\u202eb\x1b[31m\x00<b>\nc"
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 60)
+    y = rng.integers(0, 3, 60)
+    one = tc.evaluate(
+        y, p, name=name, by=np.array([name, "d"])[np.arange(60) % 2], n_resamples=19, errors=["confidence"]
+    )
+    both = tc.compare(y, {name: p, "d": p[::-1]}, n_resamples=19, errors=["confidence"])
+    paired = tc.paired_difference(y, p, p[::-1], names=(name, "d"))
+    for html in (one._repr_html_(), both._repr_html_(), paired._repr_html_()):
+        assert not {"\u202e", "\x1b", "\x00"} & set(html) and "<b>" not in html and "&lt;b&gt;" in html
 
 
 @pytest.mark.slow

@@ -21,4 +21,4 @@ def data() -> tuple[Any, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def comparison(data: Any) -> Comparison:
-    return compare(*data, n_bins=(3, 5, 20), resamples=99)
+    return compare(*data, n_bins=(3, 5, 20), n_resamples=99)

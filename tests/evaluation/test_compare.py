@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
+from closeness import assert_close
 from inference_cases import softmax, world
 from truecal import paired_difference
 from truecal.evaluation.comparison import _condition, compare
@@ -25,7 +26,7 @@ def test_pairs_are_paired_differences(data, weighted, clustered):
     groups = np.arange(len(y)) // 4 if clustered else None
     w = np.random.default_rng(0).uniform(0.2, 2, len(y)) if weighted else None
     options: dict[str, Any] = {"groups": groups, "sample_weight": w}
-    result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence"], resamples=19, **options)
+    result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence"], n_resamples=19, **options)
     for error in ("classwise", "confidence"):
         public = paired_difference(y, models["true"], models["noisy"], error=error, n_bins=(5, 20), **options)
         for m, wanted in zip((5, 20), public, strict=True):
@@ -34,20 +35,20 @@ def test_pairs_are_paired_differences(data, weighted, clustered):
             for name in ("loss", "gap_sq"):
                 one, other = getattr(wanted, name).to_dict(), getattr(pair, name).to_dict()
                 assert one.pop("note") == other.pop("note") == "" and one == pytest.approx(other)
-                assert getattr(turned, name) == getattr(pair, name).turned()
+                assert_close(getattr(turned, name), getattr(pair, name).turned(), 1)
     with pytest.raises(ValueError, match="no pair 'true', 'nobody'"):
         result.pair("true", "nobody")
 
 
 def test_each_evaluation_is_that_of_the_model_alone(data, comparison):
     y, models = data
-    alone = evaluate(y, models["noisy"], n_bins=(3, 5, 20), resamples=99, name="noisy")
-    assert comparison.evaluations["noisy"].to_dict() == alone.to_dict()
+    alone = evaluate(y, models["noisy"], n_bins=(3, 5, 20), n_resamples=99, name="noisy")
+    assert_close(comparison.evaluations["noisy"].to_dict(), alone.to_dict(), 1)
 
 
 def test_n_bins_is_automatic_and_the_headline_ranks(data):
     y, models = data
-    result = compare(y, models, errors=["classwise", "confidence", "confidence_l1"], resamples=99)
+    result = compare(y, models, errors=["classwise", "confidence", "confidence_l1"], n_resamples=99)
     assert result.headline == "classwise"
     assert {pair.n_bins for pair in result.pairs} == {19, 11}  # (400·4)^(2/5) and 400^(2/5)
     board = result.leaderboard()
@@ -62,7 +63,7 @@ def test_one_top_label_model_brings_all_models_to_their_top_class(data):
     y, models = data
     top = models["sharp"].argmax(axis=1)
     mixed = {"true": models["true"], "sharp": TopPredictions(y == top, models["sharp"].max(axis=1))}
-    result = compare(y, mixed, n_bins=(5, 20), resamples=19)
+    result = compare(y, mixed, n_bins=(5, 20), n_resamples=19)
     assert result.error_names == ("top_label", "top_label_l1")
     assert any("only the top class is known for sharp" in note for note in result.notes)
     assert any("dominance is by 2 losses" in note for note in result.notes)
@@ -92,7 +93,7 @@ def test_flips_are_pairs_that_change_places_by_value_and_by_score():
     z, y = world(seed=5)
     rng = np.random.default_rng(6)
     models = {f"m{i}": softmax((z + 0.3 * rng.normal(size=z.shape)) * (1 + 0.05 * i)) for i in range(5)}
-    result = compare(y, models, n_bins=(5, 20, 100), errors=["classwise", "confidence_l1"], resamples=19)
+    result = compare(y, models, n_bins=(5, 20, 100), errors=["classwise", "confidence_l1"], n_resamples=19)
     assert {flip.error for flip in result.flips if flip.by == "value"} == {"classwise", "confidence_l1"}
     for flip in result.flips:
         table, counts = result.values(flip.error, flip.by)
@@ -109,7 +110,7 @@ def test_the_score_keeps_its_order_where_value_and_ece_turn():
     mu = rng.uniform(0.05, 0.95, size=4000)
     y = (rng.random(4000) < mu).astype(int)
     models = {"coarse": np.full(4000, 0.5), "sharp": np.clip(mu + 0.1, 0, 1)}
-    result = compare(y, models, n_bins=(5, 1600), errors=["binary"], resamples=99)
+    result = compare(y, models, n_bins=(5, 1600), errors=["binary"], n_resamples=99)
     (flip,) = result.flips
     assert (flip.first_lower_at, flip.second_lower_at, flip.by) == ((5,), (1600,), "value")
     assert result.pair("coarse", "sharp", "binary", 5).condition == "fails"
@@ -120,7 +121,7 @@ def test_copies_of_a_model_in_other_precisions_do_not_flip():
     z, y = world(n=1000)
     p = softmax(z)
     models = {"double": p, "single": p.astype(np.float32), "rounded": p.astype(np.float32).astype(float)}
-    result = compare(y, models, n_bins=(2, 5, 20, 100, 300), resamples=39)
+    result = compare(y, models, n_bins=(2, 5, 20, 100, 300), n_resamples=39)
     values = {error: result.values(error)[0] for error in result.error_names}
     assert any((np.diff(v[:, :2]) < 0).any() and (np.diff(v[:, :2]) > 0).any() for v in values.values())
     assert result.flips == ()
@@ -169,20 +170,20 @@ def test_the_condition_of_the_theorem(gap, first, second, expected):
 
 def test_results_are_plain_json_even_with_an_infinite_loss():
     p = np.array([[1.0, 0.0], [0.0, 1.0], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7]])
-    result = compare([1, 1, 1, 0, 1], {"certain": p, "half": np.full((5, 2), 0.5)}, resamples=19)
+    result = compare([1, 1, 1, 0, 1], {"certain": p, "half": np.full((5, 2), 0.5)}, n_resamples=19)
     read = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     losses = {v["name"]: v["value"] for v in read["evaluations"]["certain"]["losses"]}
     assert losses["cross_entropy"] is None
     assert any("cross_entropy is infinite" in note for note in read["notes"])
     assert read["verdict"]["predictive"] == result.verdict.predictive
     assert [row["model"] for row in read["leaderboard"]] == [row["model"] for row in result.leaderboard()]
-    assert read["errors"]["classwise"]["truthful"] is True and read["headline"] == "classwise"
+    assert read["errors"]["binary"]["truthful"] is True and read["headline"] == "binary"
 
 
 def test_names_are_escaped_in_html_and_shown_as_they_are_in_text(data):
     y, models = data
     name = "<script>alert(1)</script>"
-    result = compare(y, {name: models["true"], "b": models["sharp"]}, resamples=19, errors=["classwise"])
+    result = compare(y, {name: models["true"], "b": models["sharp"]}, n_resamples=19, errors=["classwise"])
     for html in (result._repr_html_(), result.evaluations[name]._repr_html_(), result.dominance._repr_html_()):
         assert "<script>" not in html
         assert "&lt;script&gt;" in html
@@ -192,7 +193,7 @@ def test_names_are_escaped_in_html_and_shown_as_they_are_in_text(data):
 def test_text_shows_the_leaderboard_and_the_verdict(comparison):
     first, *rest = repr(comparison).splitlines()
     assert first == "3 models, 400 samples, best score first"
-    assert rest[0].split()[:3] == ["1", "true", "right"] and "gap " in rest[0] and "calibrated? " in rest[0]
+    assert rest[0].split()[:3] == ["1", "true", "score"] and "gap " in rest[0] and "calibrated? " in rest[0]
     assert list(comparison.verdict.sentences) == rest[3:6]
 
 
@@ -222,7 +223,7 @@ def test_frames_have_a_row_per_entry(comparison):
 
 def test_without_a_truthful_error_models_stand_by_their_confidence_loss(data):
     y, models = data
-    result = compare(y, models, resamples=19, errors=["confidence_l1"])
+    result = compare(y, models, n_resamples=19, errors=["confidence_l1"])
     board = result.leaderboard()
     assert [row["score"] for row in board] == [None] * 3
     order = sorted(models, key=lambda name: tc.confidence_loss(y, models[name]))
@@ -230,21 +231,21 @@ def test_without_a_truthful_error_models_stand_by_their_confidence_loss(data):
 
 
 def test_the_same_call_gives_the_same_result(data, comparison):
-    again = compare(*data, n_bins=(3, 5, 20), resamples=99)
-    assert again.to_dict() == comparison.to_dict()
+    again = compare(*data, n_bins=(3, 5, 20), n_resamples=99)
+    assert_close(again.to_dict(), comparison.to_dict(), 1)
 
 
 def test_progress_is_shared_by_the_models(data):
     y, models = data
     said: list[float] = []
-    compare(y, models, resamples=19, errors=["classwise"], progress=said.append)
+    compare(y, models, n_resamples=19, errors=["classwise"], progress=said.append)
     assert said == pytest.approx([0.0, 1 / 3, 2 / 3, 1.0])
 
 
 def test_subgroups_of_every_model(data):
     y, models = data
     by = np.where(np.arange(len(y)) < 150, "first", "second")
-    result = compare(y, models, by=by, errors=["classwise"], resamples=19)
+    result = compare(y, models, by=by, errors=["classwise"], n_resamples=19)
     for name in models:
         assert list(result.evaluations[name].subgroups) == ["first", "second"]
 
@@ -270,7 +271,7 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
     monkeypatch.setattr("truecal.evaluation.comparison._LEAST_SECONDS", 1e-6)
     result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence_l1"])
     test = result.evaluations["true"].test
-    assert test is not None and 99 <= test.resamples < 999
+    assert test is not None and 99 <= test.n_resamples < 999
     assert result.evaluations["true"].reliability["classwise"].low is None
     notes = " ".join(result.notes)
     assert "confidence_l1 has no null band" in notes and "no consistency bands" in notes
@@ -279,7 +280,7 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
 def test_costly_errors_count_all_models(data, monkeypatch):
     y, models = data
     monkeypatch.setitem(HEAVY, "full_halfspace", 3 * 1600 - 1)
-    result = compare(y, models, n_bins=5, resamples=9)
+    result = compare(y, models, n_bins=5, n_resamples=9)
     assert "full_halfspace" not in result.error_names and "full" in result.error_names
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import truecal as tc
+from closeness import assert_close
 from inference_cases import softmax, world
 from truecal import calibration_test, consistency_bands, gap, mean_gap, null_band
 from truecal.core.errors import COMPOSED
@@ -26,7 +29,9 @@ def test_every_named_error_is_measured_for_some_kind_of_predictions():
     rest = {name for name, error in COMPOSED.items() if not isinstance(error.property, covered)}
     assert all(isinstance(tc.ERRORS[name].property, tc.Outcomes) for name in rest)
     inputs = read_inputs([0, 1, 1], [[0.5, 0.5], [0.2, 0.8], [0.4, 0.6]])
-    assert {tc.ERRORS[name].property for name in inputs.error_names()} == {tc.Classwise(), tc.Confidence(), tc.Full()}
+    assert {tc.ERRORS[name].property for name in inputs.error_names()} == {tc.Binary(), tc.Confidence()}
+    three = read_inputs([0, 1, 1], np.full((3, 4), 0.25))
+    assert {tc.ERRORS[name].property for name in three.error_names()} == {tc.Classwise(), tc.Confidence(), tc.Full()}
 
 
 def test_values_and_parts_are_those_of_the_public_functions(data, comparison):
@@ -55,23 +60,24 @@ def test_gaps_bands_and_the_test_are_those_of_inference(data, comparison):
             assert (row.U_low, row.U_high) == pytest.approx((ci.low, ci.high), rel=0.01)  # bins of 133 and 134 rows
         (headline,) = (row for row in found.rows(name) if row.headline)
         assert repr(found.gaps[name]) == repr(gap(y, p, error=name, n_bins=headline.n_bins))
-    band = null_band(y, p, error="confidence_l1", n_bins=(3, 5, 20), resamples=99)
+    band = null_band(y, p, error="confidence_l1", n_bins=(3, 5, 20), n_resamples=99)
     rows = found.rows("confidence_l1")
     for what in ("low", "high", "pvalue"):
         assert [getattr(row, f"null_{what}") for row in rows] == pytest.approx(list(getattr(band, what)))
     assert all(row.U is None and row.gap is None and row.score is None for row in rows)
-    assert found.test == calibration_test(y, p, resamples=99)
-    assert found.direction == mean_gap(y, p) and found.direction.word == "over-confident"
-    bands = consistency_bands(y, p, error="classwise", n_bins=15, resamples=99)
+    assert_close(found.test, calibration_test(y, p, n_resamples=99), 1)
+    assert_close(found.direction, mean_gap(y, p), 1)
+    assert found.direction.word == "over-confident"
+    bands = consistency_bands(y, p, error="classwise", n_bins=15, n_resamples=99)
     diagram = found.reliability["classwise"]
-    np.testing.assert_array_equal(diagram.low, bands.low)
+    assert_close(diagram.low, bands.low, 1)
     np.testing.assert_allclose(diagram.table.count, bands.count)
     np.testing.assert_allclose(diagram.table.mean_outcome, bands.mean_outcome)
 
 
 def test_bins_are_chosen_from_the_sizes_and_stand_beside_those_of_comparisons():
     z, y = world(n=1000)
-    found = evaluate(y, softmax(z), errors=["classwise", "confidence", "confidence_l1"], resamples=99)
+    found = evaluate(y, softmax(z), errors=["classwise", "confidence", "confidence_l1"], n_resamples=99)
     automatic = {"classwise": auto_bins(1000, 4), "confidence": auto_bins(1000), "confidence_l1": 15}
     assert automatic == {"classwise": 28, "confidence": 16, "confidence_l1": 15}
     for name, m in automatic.items():
@@ -79,9 +85,9 @@ def test_bins_are_chosen_from_the_sizes_and_stand_beside_those_of_comparisons():
         assert found.row(name).n_bins == m and found.row(name).headline
         assert {row.n_bins for row in rows} >= {5, 20, 400, m} and sum(row.headline for row in rows) == 1
     assert found.gaps["confidence"].n_bins == 16 and found.headline == "classwise"
-    assert found.score == tc.score(y, softmax(z), error="classwise")
+    assert_close(found.score, tc.score(y, softmax(z), error="classwise"))
     assert found.ece == pytest.approx(tc.confidence_error(y, softmax(z), norm="l1"))
-    asked = evaluate(y, softmax(z), errors=["classwise"], n_bins=7, resamples=99)
+    asked = evaluate(y, softmax(z), errors=["classwise"], n_bins=7, n_resamples=99)
     assert [row.n_bins for row in asked.rows("classwise")] == [7] and asked.gaps["classwise"].n_bins == 7
 
 
@@ -106,7 +112,7 @@ def test_weights_reach_every_part(data):
     y, models = data
     p = models["true"]
     w = np.random.default_rng(3).random(len(y))
-    found = evaluate(y, p, n_bins=5, sample_weight=w, resamples=99, errors=["classwise", "confidence_l1"])
+    found = evaluate(y, p, n_bins=5, sample_weight=w, n_resamples=99, errors=["classwise", "confidence_l1"])
     assert found.errors[0].value == pytest.approx(tc.classwise_error(y, p, n_bins=5, sample_weight=w))
     assert found.errors[1].value == pytest.approx(
         tc.confidence_error(y, p, n_bins=5, norm="l1", strategy="uniform", sample_weight=w)
@@ -114,7 +120,7 @@ def test_weights_reach_every_part(data):
     assert found.loss("brier").value == pytest.approx(tc.brier(y, p, sample_weight=w))
     alone = gap(y, p, error="classwise", n_bins=5, sample_weight=w)
     assert (found.errors[0].gap, found.errors[0].gap_low) == pytest.approx((alone.points, alone.low))
-    assert found.test == calibration_test(y, p, sample_weight=w, resamples=99)
+    assert_close(found.test, calibration_test(y, p, sample_weight=w, n_resamples=99), 1)
     diagram = found.reliability["classwise"].table
     (table,) = tc.ERRORS["classwise"].with_bins(15).tables(y, p, sample_weight=w)
     np.testing.assert_allclose(diagram.count, table.count)
@@ -124,15 +130,15 @@ def test_rows_without_weight_do_not_narrow_the_interval_of_a_loss():
     rng = np.random.default_rng(0)
     y, u = rng.integers(0, 2, 40), rng.random(40)
     w = np.r_[np.ones(10), np.zeros(30)]
-    whole = evaluate(y, u, n_bins=2, errors=["binary"], resamples=39, sample_weight=w)
-    alone = evaluate(y[:10], u[:10], n_bins=2, errors=["binary"], resamples=39)
+    whole = evaluate(y, u, n_bins=2, errors=["binary"], n_resamples=39, sample_weight=w)
+    alone = evaluate(y[:10], u[:10], n_bins=2, errors=["binary"], n_resamples=39)
     for one, other in zip(whole.losses, alone.losses, strict=True):
         assert (one.low, one.high) == pytest.approx((other.low, other.high))
-    few = evaluate(y, u, n_bins=5, errors=["binary"], resamples=39, sample_weight=np.r_[1, 2, np.zeros(38)])
+    few = evaluate(y, u, n_bins=5, errors=["binary"], n_resamples=39, sample_weight=np.r_[1, 2, np.zeros(38)])
     assert few.rows("binary")[0].gap_low is None
     assert any("with weight: no intervals" in note for note in few.notes)
-    extreme = evaluate(y, u, n_bins=5, errors=["binary"], resamples=39, sample_weight=w * 1e100)
-    usual = evaluate(y, u, n_bins=5, errors=["binary"], resamples=39, sample_weight=w)
+    extreme = evaluate(y, u, n_bins=5, errors=["binary"], n_resamples=39, sample_weight=w * 1e100)
+    usual = evaluate(y, u, n_bins=5, errors=["binary"], n_resamples=39, sample_weight=w)
     assert pytest.approx(extreme.rows("binary")[0].U) == usual.rows("binary")[0].U
 
 
@@ -151,7 +157,7 @@ def test_clusters_keep_their_pairs_apart_and_withhold_what_needs_independent_row
     for row in found.rows("binary"):
         ci = confidence_interval(*copies, error="binary", n_bins=row.n_bins, groups=groups)
         assert (row.U, row.U_low, row.U_high) == pytest.approx((ci.estimate, ci.low, ci.high), rel=0.01)
-    once = evaluate(y, u, n_bins=(5, 15), errors=names, resamples=39)
+    once = evaluate(y, u, n_bins=(5, 15), errors=names, n_resamples=39)
     first = once.rows("binary")[0]
     assert first.U is not None and pytest.approx(4 * first.U) == found.rows("binary")[0].U
     assert first.within is None and once.test is not None and once.rows("binary_l1")[0].null_low is not None
@@ -188,9 +194,16 @@ def test_exact_copies_of_rows_are_noticed_and_groups_are_offered():
 def test_subgroups_are_evaluations_of_their_rows(data):
     y, models = data
     by = np.where(np.arange(len(y)) < 150, "first", "second")
-    found = evaluate(y, models["sharp"], by=by, resamples=99, errors=["classwise", "confidence_l1"])
-    alone = evaluate(y[:150], models["sharp"][:150], resamples=99, errors=["classwise", "confidence_l1"], name="first")
-    assert found.subgroups["first"].to_dict() == alone.to_dict()
+    found = evaluate(y, models["sharp"], by=by, n_resamples=99, errors=["classwise", "confidence_l1"])
+    alone = evaluate(
+        y[:150], models["sharp"][:150], n_resamples=99, errors=["classwise", "confidence_l1"], name="first"
+    )
+    part = found.subgroups["first"]
+    plain = replace(part, standing=None, direction=replace(part.direction, clear=0.05))
+    assert_close(plain.to_dict(), alone.to_dict(), 1)
+    assert part.standing is not None and alone.test is not None
+    assert part.standing.pvalue == 2 * alone.test.pvalue  # Holm over the two subgroups
+    assert "corrected for their number, 2" in found.notes[-1]
     assert list(found.subgroups) == ["first", "second"]
     assert set(found.to_pandas()["subgroup"].dropna()) == {"first", "second"}
     assert "subgroup second, 250 samples" in repr(found)
@@ -203,14 +216,14 @@ def test_subgroups_that_only_resemble_the_outcomes_are_measured(data):
     merged = np.minimum(y, 2)  # two classes together
     other = np.r_[(y[0] + 1) % 4, y[1:]]  # one row elsewhere
     for by in (merged, other, np.zeros(len(y), int)):
-        found = evaluate(y, models["true"], n_bins=5, by=by, errors=["classwise"], resamples=9)
+        found = evaluate(y, models["true"], n_bins=5, by=by, errors=["classwise"], n_resamples=9)
         assert len(found.subgroups) == len(np.unique(by))
 
 
 def test_a_subgroup_of_two_rows_has_values_and_no_intervals(data):
     y, models = data
     by = (np.arange(len(y)) < 2).astype(int)
-    part = evaluate(y, models["true"], by=by, resamples=19, errors=["classwise"]).subgroups["1"]
+    part = evaluate(y, models["true"], by=by, n_resamples=19, errors=["classwise"]).subgroups["1"]
     assert part.errors[0].gap_low is None
     assert any("fewer than three rows" in note for note in part.notes)
 
@@ -221,31 +234,31 @@ def test_a_subgroup_of_two_rows_has_values_and_no_intervals(data):
 def test_binary_probabilities_get_binary_and_confidence_errors():
     u = np.random.default_rng(0).random(100)
     y = np.random.default_rng(1).random(100) < u
-    found = evaluate(y.astype(int), u, n_bins=5, resamples=19)
+    found = evaluate(y.astype(int), u, n_bins=5, n_resamples=19)
     assert found.headline == "binary"
     assert found.rows("binary")[0].value == pytest.approx(tc.binary_error(y.astype(int), u, n_bins=5))
     columns = np.column_stack([1 - u, u])
     assert found.rows("confidence")[0].value == pytest.approx(tc.confidence_error(y.astype(int), columns, n_bins=5))
     assert found.loss("brier").value == pytest.approx(tc.brier(y.astype(int), columns))
     assert found.gap is found.gaps["binary"] and found.direction.confidence is False
-    named = evaluate(np.where(y, "yes", "no"), u, pos_label="yes", n_bins=5, resamples=19)
-    assert named.rows("binary")[0].value == found.rows("binary")[0].value
+    named = evaluate(np.where(y, "yes", "no"), u, pos_label="yes", n_bins=5, n_resamples=19)
+    assert_close(named.rows("binary")[0].value, found.rows("binary")[0].value, 1)
 
 
 def test_top_label_predictions_get_confidence_errors_only_and_say_so(data):
     y, models = data
     top = models["true"].argmax(axis=1)
     pair = (y == top, models["true"].max(axis=1))
-    found = evaluate(None, pair, n_bins=(5, 20), resamples=19)
+    found = evaluate(None, pair, n_bins=(5, 20), n_resamples=19)
     assert found.error_names == ("top_label", "top_label_l1")
     assert [v.name for v in found.losses] == ["classification_error", "confidence_loss"]
-    whole = evaluate(y, models["true"], n_bins=(5, 20), resamples=19, errors=["confidence"])
+    whole = evaluate(y, models["true"], n_bins=(5, 20), n_resamples=19, errors=["confidence"])
     for name in ("classification_error", "confidence_loss"):
         assert found.loss(name).value == pytest.approx(whole.loss(name).value)
     assert found.rows("top_label")[0].value == pytest.approx(tc.confidence_error(y, models["true"], n_bins=5))
     assert found.gap is not None and whole.gap is not None and found.gap.points == pytest.approx(whole.gap.points)
     assert "only the top class is known" in found.notes[0]
-    assert found == evaluate(None, TopPredictions(*pair), n_bins=(5, 20), resamples=19)
+    assert_close(found, evaluate(None, TopPredictions(*pair), n_bins=(5, 20), n_resamples=19), 1)
 
 
 def test_sharp_models_get_a_note_instead_of_false_certainty():
@@ -259,7 +272,7 @@ def test_sharp_models_get_a_note_instead_of_false_certainty():
 
 def test_full_errors_keep_the_bin_counts_with_fewer_cells_than_rows(data):
     y, models = data
-    found = evaluate(y, models["true"], n_bins=(5, 20, 150), errors=["full", "full_l1"], resamples=19)
+    found = evaluate(y, models["true"], n_bins=(5, 20, 150), errors=["full", "full_l1"], n_resamples=19)
     assert [row.n_bins for row in found.rows("full")] == [5, 20]
     assert any("full errors use 5 and 20 bins" in note for note in found.notes)
     assert vector_bins((500,), 400, 4) == (100,) and vector_bins((5, 20, 150), 400, 4) == (5, 20)
@@ -270,26 +283,31 @@ def test_full_errors_keep_the_bin_counts_with_fewer_cells_than_rows(data):
 
 def test_the_summary_speaks_of_accuracy_gap_and_test_before_anything_else(data):
     y, models = data
-    found = evaluate(y, models["sharp"], resamples=199, name="net")
-    assert [name for name, _ in found.summary] == ["right", "Brier", "gap", "calibrated?", "score", "ECE"]
+    found = evaluate(y, models["sharp"], n_resamples=199, name="net")
+    assert [name for name, _ in found.summary] == ["says", "Brier", "gap", "score", "calibrated?", "ECE"]
     facts = dict(found.summary)
     assert facts["calibrated?"] == "no (p ≤ 0.005)" and facts["gap"].endswith("over-confident")
-    assert "(lower is better)" in facts["score"] and facts["right"] == f"{found.accuracy:.1%}"
+    assert facts["says"] == f"{models['sharp'].max(axis=1).mean():.1%}, right {found.accuracy:.1%}"
+    score, brier, added = (float(x) for x in re.findall(r"[\d.]+", facts["score"]))
+    assert score == pytest.approx(brier + added) and score == pytest.approx(found.score, abs=1e-4)
+    assert "(lower is better)" in facts["score"]
     assert repr(found).splitlines()[0] == "net: 400 samples, 4 classes"
-    calm = evaluate(y, models["true"], resamples=199)
+    calm = evaluate(y, models["true"], n_resamples=199)
     assert dict(calm.summary)["calibrated?"].startswith("not rejected (p = ")
 
 
 def test_evaluations_are_plain_json_and_frames(data):
     y, models = data
-    found = evaluate(y, models["true"], resamples=39)
+    found = evaluate(y, models["true"], n_resamples=39)
     read = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert read["headline"] == "classwise" and read["direction"]["word"] == found.direction.word
     assert read["gaps"]["confidence"]["points"] == found.gaps["confidence"].points
     assert read["test"]["pvalue"] == found.test.pvalue if found.test else None
     frame = found.to_pandas()
     assert len(frame) == len(found.errors) and {"gap", "gap_low", "score", "headline"} <= set(frame.columns)
-    certain = evaluate([1, 1, 1, 0, 1], np.array([[1.0, 0], [0, 1], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7]]), resamples=19)
+    certain = evaluate(
+        [1, 1, 1, 0, 1], np.array([[1.0, 0], [0, 1], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7]]), n_resamples=19
+    )
     assert certain.to_dict()["losses"][1] == {"name": "cross_entropy", "value": None, "low": None, "high": None}
     assert any("cross_entropy is infinite: the label that came had probability 0 in 1 rows" in n for n in certain.notes)
 
@@ -297,7 +315,7 @@ def test_evaluations_are_plain_json_and_frames(data):
 def test_progress_goes_from_nothing_towards_all(data):
     y, models = data
     said: list[float] = []
-    evaluate(y, models["true"], resamples=19, errors=["classwise", "confidence"], progress=said.append)
+    evaluate(y, models["true"], n_resamples=19, errors=["classwise", "confidence"], progress=said.append)
     assert said == [0.0, pytest.approx(1 / 3)]
 
 
@@ -317,16 +335,16 @@ def test_plans_give_between_fewest_and_most_draws(data):
 def test_costly_errors_of_large_inputs_wait_to_be_named(data, monkeypatch):
     y, models = data
     monkeypatch.setitem(HEAVY, "full_halfspace", 1600 - 1)
-    found = evaluate(y, models["true"], n_bins=5, resamples=9)
+    found = evaluate(y, models["true"], n_bins=5, n_resamples=9)
     assert "full_halfspace" not in found.error_names and "full" in found.error_names
     assert any("unless named in errors" in note and "full_halfspace" in note for note in found.notes)
-    assert evaluate(y, models["true"], resamples=9, errors=["full_halfspace"]).error_names == ("full_halfspace",)
+    assert evaluate(y, models["true"], n_resamples=9, errors=["full_halfspace"]).error_names == ("full_halfspace",)
 
 
 def test_very_many_predictions_leave_classes_without_an_interval(data, monkeypatch):
     y, models = data
     monkeypatch.setattr("truecal.evaluation.measuring.MOST_SPREAD", 1599)
-    found = evaluate(y, models["true"], resamples=39, errors=["classwise", "confidence"])
+    found = evaluate(y, models["true"], n_resamples=39, errors=["classwise", "confidence"])
     assert "classwise" not in found.gaps and found.row("classwise").gap is not None
     assert found.gap is found.gaps["confidence"]
     assert any("the gap of classwise has no interval" in note for note in found.notes)
@@ -344,10 +362,10 @@ def test_options_that_cannot_apply_are_refused(data):
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
         evaluate(y, p, level=95)
     with pytest.raises(ValueError, match="resamples must be at least 1"):
-        evaluate(y, p, resamples=0)
+        evaluate(y, p, n_resamples=0)
     with pytest.raises(ValueError, match="was not measured here"):
-        evaluate(y, p, errors=["classwise"], resamples=9).rows("confidence")
+        evaluate(y, p, errors=["classwise"], n_resamples=9).rows("confidence")
     with pytest.raises(ValueError, match="'cross' is not defined here"):
-        evaluate(y, p, errors=["classwise"], resamples=9).loss("cross")
+        evaluate(y, p, errors=["classwise"], n_resamples=9).loss("cross")
     with pytest.raises(ValueError, match="at least three clusters"):
-        evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], resamples=9)
+        evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], n_resamples=9)

@@ -16,7 +16,7 @@ from truecal.report import render_report
 from truecal.report.measures import measure
 
 tc: Any = truecal
-FAST: dict[str, Any] = {"n_bins": (5,), "resamples": 19}
+FAST: dict[str, Any] = {"n_bins": (5,), "n_resamples": 19}
 
 
 @pytest.fixture
@@ -75,10 +75,8 @@ def test_a_baseline_alone_gives_no_score(data):
 
 def test_what_does_not_fit_is_refused_by_name(one):
     y, u = one
-    with pytest.raises(
-        ValueError, match=r"'sce' cannot apply to binary predictions; expected some of confidence, .*corp"
-    ):
-        tc.evaluate(y, u, errors=["sce"])
+    with pytest.raises(ValueError, match=r"'linear' cannot apply to binary predictions; expected some of classwise, "):
+        tc.evaluate(y, u, errors=["linear"])
     with pytest.raises(ValueError, match="'ici' cannot apply to top-label predictions"):
         tc.evaluate(None, TopPredictions(y == 1, u), errors=["ici"])
     with pytest.raises(ValueError, match="sample_weight cannot apply to spiegelhalter: it counts rows"):

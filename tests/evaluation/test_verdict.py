@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +14,15 @@ from inference_cases import draw_labels, softmax, world
 from truecal import paired_difference
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
-from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, standings
+from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, give_verdict, standings
+from truecal.inference.direction import Direction
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():
     z, y = world(n=2000)
-    verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, resamples=99, errors=["classwise"]).verdict
+    verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, n_resamples=99, errors=["classwise"]).verdict
     assert verdict.predictive.startswith("Best predictions: true (Brier 0.") and "next sharp" in verdict.predictive
     assert "calibrat" not in verdict.predictive
     assert verdict.calibration.startswith("Not calibrated: over-confident by 1")
@@ -37,7 +39,7 @@ def test_a_better_predictor_is_not_called_better_calibrated():
     mu = rng.uniform(size=2000)
     y = (rng.random(2000) < mu).astype(int)
     models = {"flat": np.full(2000, 0.5), "sharp": mu}
-    result = compare(y, models, n_bins=(5, 20, 800), errors=["binary"], resamples=199)
+    result = compare(y, models, n_bins=(5, 20, 800), errors=["binary"], n_resamples=199)
     table, _ = result.values("binary")
     assert (table[:, 1] < table[:, 0])[1:].all()
     assert result.verdict.predictive.startswith("Best predictions: sharp") and result.verdict.best == ("sharp",)
@@ -48,7 +50,7 @@ def test_a_better_predictor_is_not_called_better_calibrated():
 def test_equal_models_cannot_be_told_apart():
     z, y = world()
     p = softmax(z)
-    verdict = compare(y, {"one": p, "two": p}, resamples=99, errors=["classwise", "confidence_l1"]).verdict
+    verdict = compare(y, {"one": p, "two": p}, n_resamples=99, errors=["classwise", "confidence_l1"]).verdict
     assert verdict.predictive.startswith("Best predictions: the data cannot tell apart one and two (Brier 0.")
     assert verdict.best == ("one", "two")
     gap = verdict.behind["two"]
@@ -86,7 +88,7 @@ def test_weights_make_one_verdict_with_the_losses_beside_it():
     models = {"heavy": np.where(w > 1, q, dull), "light": np.where(w > 1, dull, q)}
     squared = {name: np.average((p - y) ** 2, weights=w**2) for name, p in models.items()}
     assert squared["heavy"] < squared["light"]
-    result = compare(y, models, sample_weight=w, errors=["binary"], resamples=99)
+    result = compare(y, models, sample_weight=w, errors=["binary"], n_resamples=99)
     losses = {name: e.loss("brier").value for name, e in result.evaluations.items()}
     assert min(losses, key=lambda name: losses[name]) == "light" and result.verdict.best == ("light",)
     assert result.verdict.behind["heavy"].difference == pytest.approx(losses["heavy"] - losses["light"])
@@ -99,7 +101,7 @@ def test_who_is_right_more_often_is_said_where_the_loss_says_otherwise():
     z, y = world(n=3000)
     rng = np.random.default_rng(1)
     models = {"forest": softmax(6 * z), "linear": softmax(0.7 * (z + 0.8 * rng.normal(size=z.shape)))}
-    result = compare(y, models, errors=["classwise"], resamples=99)
+    result = compare(y, models, errors=["classwise"], n_resamples=99)
     a, b = (result.evaluations[name].accuracy for name in models)
     assert result.verdict.best == ("linear",) and a > b
     assert result.verdict.predictive.endswith(f" forest is right more often: {a:.1%} against {b:.1%}.")
@@ -124,7 +126,7 @@ def two_notions(n=3000, k=6):
 
 def test_notions_that_disagree_are_both_named():
     y, models = two_notions()
-    result = compare(y, models, errors=["classwise", "confidence"], resamples=199)
+    result = compare(y, models, errors=["classwise", "confidence"], n_resamples=199)
     claims = {(claim.notion, claim.better) for claim in result.verdict.better_calibrated}
     assert claims == {("confidence", "mixed"), ("classwise", "bold")}
     words = "Top-class calibration favours mixed over bold, per-class favours bold."
@@ -148,13 +150,14 @@ def test_pairs_that_two_notions_turn_are_counted():
 # -- standings --------------------------------------------------------------------------------------------------------
 
 
-def models_with(resamples: int = 999, **pvalues: float) -> Any:
+def models_with(n_resamples: int = 999, **pvalues: float) -> Any:
     """Evaluations that hold nothing but a test."""
 
     def test(p):
-        return SimpleNamespace(pvalue=p, resamples=resamples, at_floor=p <= 1 / (1 + resamples), spoke="words")
+        floor = 1 / (1 + n_resamples)
+        return SimpleNamespace(pvalue=p, floor=floor, at_floor=p <= floor, spoke="words")
 
-    return {name: SimpleNamespace(test=None if p != p else test(p)) for name, p in pvalues.items()}
+    return {name: SimpleNamespace(test=None if p != p else test(p), standing=None) for name, p in pvalues.items()}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,7 @@ def test_words_of_a_standing_show_a_bound_as_a_bound():
 
 def test_the_same_run_shows_the_same_p_everywhere(data):
     y, models = data
-    result = compare(y, models, errors=["classwise"], resamples=199)
+    result = compare(y, models, errors=["classwise"], n_resamples=199)
     for row in result.leaderboard():
         standing = result.verdict.standings[row["model"]]
         assert row["pvalue"] == standing.pvalue and row["calibrated"] == standing.words
@@ -199,7 +202,7 @@ def test_the_same_run_shows_the_same_p_everywhere(data):
 
 def test_too_few_draws_and_clusters_are_no_test(data):
     y, models = data
-    few = compare(y, models, n_bins=(5, 20), errors=["classwise"], resamples=9).verdict
+    few = compare(y, models, n_bins=(5, 20), errors=["classwise"], n_resamples=9).verdict
     assert few.calibration == "Calibration is untested here." and few.rejected == few.better_calibrated == ()
     clustered = compare(y, models, errors=["classwise"], groups=np.arange(len(y)) // 2).verdict
     assert clustered.calibration == "Calibration is untested here."
@@ -214,27 +217,34 @@ def test_untested_models_are_never_called_better_calibrated():
     assert result.verdict.better_calibrated == ()
 
 
-def measured(
-    confidence: tuple[float, float], classwise: tuple[float, float], word="no clear direction", mean=0.0
-) -> Any:
+NOWHERE = Direction()
+
+
+def measured(confidence: tuple[float, float], classwise: tuple[float, float], direction=NOWHERE, classes=True) -> Any:
     """An evaluation that holds gaps (points, low) and a direction."""
     gaps = {
         name: SimpleNamespace(points=p, low=low)
         for name, (p, low) in zip(("c", "k"), (confidence, classwise), strict=True)
     }
-    return SimpleNamespace(gap=gaps["c"], gaps=gaps, direction=SimpleNamespace(word=word, gap=mean))
+    return SimpleNamespace(gap=gaps["c"], gaps=gaps, direction=SimpleNamespace(direction=direction, confidence=classes))
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (measured((7.0, 5.0), (3.0, 2.0), "over-confident", 0.06), ("over-confident", 7.0)),
+        (measured((7.0, 5.0), (3.0, 2.0), Direction("", "over-confident", 6.0)), ("over-confident by", 6.0)),
+        (measured((-1.0, -4.0), (3.0, 2.0), Direction("", "under-confident", -2.0)), ("under-confident by", 2.0)),
+        (measured((7.0, 5.0), (3.0, 2.0), Direction("too low", "", -4.0), False), ("too low by", 4.0)),
         (
-            measured((-1.0, -4.0), (3.0, 2.0), "under-confident", -0.02),
-            ("under-confident", 2.0),
-        ),  # the mean gap is seen
-        (measured((7.0, 5.0), (3.0, 2.0)), ("off", 7.0)),
-        (measured((1.0, -2.0), (3.0, 2.0)), ("off per class", 3.0)),
+            measured((7.0, 5.0), (3.0, 2.0), Direction("too high", "over-confident", 4.0), False),
+            ("over-confident and too high by", 4.0),
+        ),
+        (
+            measured((7.0, 5.0), (3.0, 2.0), Direction("", "over-confident", 0.2), False),
+            ("over-confident, with a gap of", 7.0),
+        ),
+        (measured((7.0, 5.0), (3.0, 2.0)), ("off by", 7.0)),
+        (measured((1.0, -2.0), (3.0, 2.0)), ("off per class by", 3.0)),
         (measured((1.0, -2.0), (3.0, -2.0)), ("what the test said", 0.0)),
     ],
 )
@@ -248,10 +258,41 @@ def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
     z = rng.normal(size=(3000, 30))
     y = draw_labels(rng, softmax(z + 0.3 * (np.arange(30) % 2)))
     models = {"model": softmax(z), "other": softmax(z)}
-    result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, resamples=199)
+    result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, n_resamples=199)
     assert result.verdict.rejected == ("model", "other")
     words = "some classes are predicted too often, others too seldom (other, model)."
-    assert result.verdict.calibration == f"Nobody is calibrated: {words}"
+    both = "The test rejects, but the gap may be 0: model and other."
+    assert result.verdict.calibration == f"Nobody is calibrated: {words} {both}"
+
+
+def with_test_and_gap(pvalue: float, low: float, note: str = "", name: str = "model") -> Any:
+    """A real evaluation with another p-value and another interval of its gap."""
+    z, y = world(n=400)
+    found = tc.evaluate(y, softmax(z), errors=["confidence"], n_resamples=99, name=name)
+    assert found.test is not None
+    gap = replace(found.gaps["confidence"], points=3.0, low=low, high=5.0, note=note)
+    return replace(found, test=replace(found.test, pvalue=pvalue, n_resamples=999), gaps={"confidence": gap})
+
+
+def test_a_test_and_a_gap_that_disagree_are_both_said():
+    quiet, off = with_test_and_gap(0.2, 0.5).verdict, with_test_and_gap(0.001, -0.5).verdict
+    exceeds = "but the gap of 3.0 points exceeds 0: [0.5, 5.0]."
+    assert quiet.calibration == f"The test does not reject calibration (p = 0.2), {exceeds}"
+    assert off.calibration.startswith("Not calibrated: ")
+    assert off.calibration.endswith("The test rejects, but the gap of 3.0 points may be 0: [0.0, 5.0].")
+    assert with_test_and_gap(0.2, -0.5).verdict.calibration == "Calibrated, as far as the data can tell."
+    agree = with_test_and_gap(0.001, 0.5).verdict.calibration
+    assert agree.startswith("Not calibrated: ") and "but" not in agree
+    unreliable = with_test_and_gap(0.2, 0.5, "not to be trusted").verdict
+    assert unreliable.calibration == "Calibrated, as far as the data can tell."
+    several = {name: with_test_and_gap(p, low, name=name) for name, p, low in (("a", 0.4, 0.5), ("b", 0.4, -0.5))}
+    words = "No sign against: b. The test does not reject, but the gap exceeds 0: a (3.0 points)."
+    assert _calibration_of(several) == words
+
+
+def _calibration_of(evaluations) -> str:
+    measured: Any = {name: SimpleNamespace(loss_part=lambda *_: None, spreads={}) for name in evaluations}
+    return give_verdict(evaluations, measured).calibration
 
 
 # -- ECE, many models, one model --------------------------------------------------------------------------------------
@@ -262,13 +303,13 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     correct = np.concatenate([np.arange(50) < 40, np.arange(50) < 35])  # .80 and .70: gaps that cancel in one bin
     steady = np.full(100, 0.79)
     models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
-    verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
+    verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
     assert verdict.ece == (
         "ECE would have put steady first at 10 bins, cancels at 1 bin; "
         "1 of 1 pairs change places with its bins, 0 under the score."
     )
     models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
-    verdict = compare(None, models, n_bins=(1, 10), resamples=19).verdict
+    verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
     assert verdict.ece.endswith("; 1 of 3 pairs change places with its bins, 0 under the score.")
 
 
@@ -276,31 +317,34 @@ def test_models_that_ece_cannot_tell_apart_are_first_together():
     confidence, correct = np.repeat([0.55, 0.95], 50), np.arange(100) % 4 > 0
     models = {name: TopPredictions(correct, confidence) for name in ("one", "other")}
     words = "ECE would have put {} first together (15 bins)."
-    assert compare(None, models, resamples=19).verdict.ece == words.format("one and other")
+    assert compare(None, models, n_resamples=19).verdict.ece == words.format("one and other")
     models |= {"third": models["one"], "off": TopPredictions(correct, np.full(100, 0.3))}
-    assert compare(None, models, resamples=19).verdict.ece == words.format("3 models")
+    assert compare(None, models, n_resamples=19).verdict.ece == words.format("3 models")
 
 
 def test_many_models_are_named_in_part_and_counted(data):
     y, models = data
     z = np.log(models["true"])
     many = {f"model-{i}": softmax(z * (1 + 0.5 * i)) for i in range(12)}
-    verdict = compare(y, many, errors=["classwise", "confidence"], resamples=999).verdict
+    verdict = compare(y, many, errors=["classwise", "confidence"], n_resamples=999).verdict
     assert len(verdict.calibration) <= 400 and " more" in verdict.calibration
     assert verdict.calibration.startswith("Not calibrated: over-confident by ")
     assert "No sign against: model-0" in verdict.calibration
-    close = compare(y, {f"m{i}": models["true"] for i in range(9)}, errors=["classwise"], resamples=199).verdict
+    close = compare(y, {f"m{i}": models["true"] for i in range(9)}, errors=["classwise"], n_resamples=199).verdict
     assert "the data cannot tell apart m0, m1, m2, m3 and 5 more" in close.predictive
 
 
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     y, models = data
-    one = compare(y, {"true": models["true"]}, resamples=99, errors=["classwise"]).verdict
-    assert one.predictive.startswith("Right in 62.5% of cases, Brier 0.")
+    one = compare(y, {"true": models["true"]}, n_resamples=99, errors=["classwise"]).verdict
+    assert one.predictive.startswith("Says 60.5%, right 62.5%. Score 0.")
     assert one.calibration == "Calibrated, as far as the data can tell." and one.ece == ""
-    off = compare(y, {"sharp model": models["sharp"]}, resamples=99, errors=["classwise", "confidence"]).verdict
-    assert off.calibration.startswith("Not calibrated: over-confident by 15 points. Most clearly: over-confident")
-    l1 = compare(y, models, resamples=19, errors=["confidence_l1"])
+    off = compare(y, {"sharp model": models["sharp"]}, n_resamples=99, errors=["classwise", "confidence"]).verdict
+    sure, right = (getattr(tc.mean_gap(y, models["sharp"]), name) for name in ("mean_report", "mean_outcome"))
+    points = f"{100 * (sure - right):.0f}"  # mean confidence − accuracy, and nothing else
+    words = f"Not calibrated: over-confident by {points} points. Most clearly: over-confident"
+    assert off.calibration.startswith(words)
+    l1 = compare(y, models, n_resamples=19, errors=["confidence_l1"])
     assert l1.verdict.predictive == "No truthful error with a score was measured."
     assert "3 models" in repr(l1) and "<table>" in l1._repr_html_()
 
@@ -315,6 +359,6 @@ def test_losses_without_a_bound_are_no_verdict():
     """Cross-entropy is not the headline loss; the verdict stands on Brier even where a label had probability 0."""
     p = np.array([[1.0, 0.0]] * 5 + [[0.4, 0.6]] * 45)
     y = np.r_[np.ones(5, int), np.random.default_rng(0).integers(0, 2, 45)]
-    result = compare(y, {"certain": p, "half": np.full((50, 2), 0.5)}, errors=["classwise"], resamples=99)
+    result = compare(y, {"certain": p, "half": np.full((50, 2), 0.5)}, errors=["classwise"], n_resamples=99)
     assert result.verdict.behind["certain"].low is not None
     assert tc.cross_entropy(y, p) == np.inf

@@ -59,7 +59,7 @@ def test_classes_are_validated_once_and_cut_once(work, n_bins, weighted, cluster
     p = softmax(z)
     w = np.arange(1.0, 401.0) if weighted else None
     groups = np.arange(400) // 2 if clustered else None
-    found = evaluate(y, p, n_bins=n_bins, resamples=39, groups=groups, sample_weight=w)
+    found = evaluate(y, p, n_bins=n_bins, n_resamples=39, groups=groups, sample_weight=w)
     assert set(found.error_names) == {name for name in COMPOSED if name.startswith(("class", "conf", "full"))}
     assert work.validated == {"check_multiclass": 1, "check_probabilities": 1}
     assert work.made and set(work.made.values()) == {1}
@@ -70,10 +70,10 @@ def test_one_probability_is_validated_once_and_cut_once(work, weighted):
     rng = np.random.default_rng(0)
     u = rng.random(300)
     y = (rng.random(300) < u).astype(int)
-    evaluate(y, u, resamples=39, sample_weight=rng.random(300) if weighted else None)
+    evaluate(y, u, n_resamples=39, sample_weight=rng.random(300) if weighted else None)
     assert work.validated == {"check_reports": 1, "check_binary_outcomes": 1}
     assert work.made and set(work.made.values()) == {1}
-    evaluate(None, TopPredictions(y, u), resamples=39)
+    evaluate(None, TopPredictions(y, u), n_resamples=39)
     assert work.validated["check_reports"] == 2 and set(work.made.values()) == {1}
 
 
@@ -82,7 +82,7 @@ def test_every_model_of_a_comparison_is_validated_once_and_cut_once(work, weight
     z, y = world()
     models = {f"m{i}": softmax((1 + 0.3 * i) * z) for i in range(4)}
     w = np.arange(1.0, 401.0) if weighted else None
-    result = compare(y, models, resamples=39, sample_weight=w)
+    result = compare(y, models, n_resamples=39, sample_weight=w)
     assert len(result.pairs) == 2 * 6  # gaps of both notions were compared in all pairs, from the cells that were there
     assert work.validated == {"check_multiclass": 4, "check_probabilities": 4}
     assert set(work.made.values()) == {1}
@@ -91,7 +91,7 @@ def test_every_model_of_a_comparison_is_validated_once_and_cut_once(work, weight
 
 def test_subgroups_are_validated_with_the_whole(work):
     z, y = world()
-    evaluate(y, softmax(z), resamples=19, errors=["classwise"], by=np.arange(400) % 3)
+    evaluate(y, softmax(z), n_resamples=19, errors=["classwise"], by=np.arange(400) % 3)
     assert work.validated["check_probabilities"] == 1
 
 
@@ -103,7 +103,7 @@ def test_public_functions_validate_once_too(work):
         lambda: tc.gap(y, p, error="classwise"),
         lambda: tc.refinement(y, p),
         lambda: tc.mean_gap(y, p),
-        lambda: tc.calibration_test(y, p, resamples=9),
+        lambda: tc.calibration_test(y, p, n_resamples=9),
         lambda: tc.confidence_interval(y, p, what="score", sample_weight=np.arange(1.0, 401.0)),
     )
     for number, call in enumerate(calls, start=1):

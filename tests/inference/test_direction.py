@@ -18,8 +18,10 @@ def test_mean_gap_has_sign_size_and_usual_error():
     found = mean_gap(y, p)
     gap = p.max(axis=1) - (p.argmax(axis=1) == y)
     assert found.gap == pytest.approx(gap.mean()) and found.se == pytest.approx(gap.std(ddof=1) / np.sqrt(200))
-    over = mean_gap(np.zeros(50, int), np.tile([0.1, 0.9], (50, 1)))
+    over = mean_gap(np.zeros(50, int), np.tile([0.05, 0.9, 0.05], (50, 1)))
     assert over.word == "over-confident" and over.gap == pytest.approx(0.9)
+    two = mean_gap(np.zeros(50, int), np.tile([0.1, 0.9], (50, 1)))
+    assert two.word == "too high" and two.gap == pytest.approx(0.9)
     assert mean_gap([1] * 9, [0.4] * 9, error="binary").word == "too low"
     groups = np.repeat(np.arange(100), 2)
     both = mean_gap(y, p, groups=groups)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
+from closeness import assert_close
 from inference_cases import draw_labels, rows_of, softmax, world
 from truecal import gap, refinement
 from truecal.core.errors import COMPOSED, signed_root
@@ -48,7 +49,7 @@ def test_a_shift_of_ten_points_is_ten_points_at_every_number_of_rows_and_bins():
         y = (rng.random(n) < chances).astype(int)
         for found in gap(y, chances + 0.1, error="binary", n_bins=(5, 15, 60)):
             assert found.low < 10 < found.high and found.direction == "too high" and found.note == ""
-        us.append(tc.decompose(y, chances + 0.1, error="binary").U)
+        us.append(tc.decompose(y, chances + 0.1, error="binary", n_bins=15).U)
     assert us[1] / us[0] == pytest.approx(10, rel=0.5) and us[2] / us[1] == pytest.approx(10, rel=0.2)
 
 
@@ -145,7 +146,7 @@ def test_refinement_is_isotonic_regression_class_by_class(tied, weighted):
     assert found.discrimination == pytest.approx(base - calibrated)
     assert found.uncertainty == pytest.approx(base)
     assert found.loss == pytest.approx(found.miscalibration - found.discrimination + found.uncertainty)
-    assert found.gap == gap(y, p, error="classwise", sample_weight=w if weighted else None)
+    assert_close(found.gap, gap(y, p, error="classwise", sample_weight=w if weighted else None), 1)
 
 
 def test_refinement_of_one_probability_and_of_named_outcomes():
@@ -155,7 +156,7 @@ def test_refinement_of_one_probability_and_of_named_outcomes():
     found = refinement(y.astype(int), u)
     assert 0 < found.miscalibration < found.discrimination < found.uncertainty  # fitted to the outcomes: never negative
     assert found.loss == pytest.approx(tc.linear_loss(y.astype(float), u))
-    assert refinement(np.where(y, "yes", "no"), u, pos_label="yes").loss == found.loss
+    assert_close(refinement(np.where(y, "yes", "no"), u, pos_label="yes").loss, found.loss)
     assert "miscalibration" in repr(found) and "gap of" in repr(found)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gap"]["n_bins"] == auto_bins(500)
 
@@ -172,5 +173,6 @@ def test_a_temperature_moves_miscalibration_and_not_discrimination():
     z = 1.5 * rng.normal(size=(3000, 2))
     y = draw_labels(rng, softmax(z))
     true, sharp = (refinement(y, softmax(t * z)[:, 1]) for t in (1.0, 2.0))
-    assert sharp.discrimination == pytest.approx(true.discrimination) and sharp.uncertainty == true.uncertainty
+    assert sharp.discrimination == pytest.approx(true.discrimination)
+    assert_close(sharp.uncertainty, true.uncertainty)
     assert sharp.miscalibration > 3 * true.miscalibration and sharp.gap.low > true.gap.high

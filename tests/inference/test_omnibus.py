@@ -71,18 +71,17 @@ def test_scalar_forms_are_their_formulas():
     y = (rng.random((4, n)) < u).astype(float)
     forms = ScalarForms.of(u, w)
     assert [form.name for form in forms.forms] == [
-        *("overall", "slope", "5 bins", "20 bins", "neighbourhoods of 0.02", "neighbourhoods of 0.1")
+        *("overall", "slope", "5 bins", "neighbourhoods of 0.02", "neighbourhoods of 0.1")
     ]
     values, signed = forms.values(y[:, forms.order])
     for row, found, sums in zip(y, values, signed, strict=True):
         r = w * (u - row)
         assert sums == pytest.approx([r.sum(), r @ logit(u)])
         assert found[:2] == pytest.approx([r.sum() ** 2, (r @ logit(u)) ** 2])
-        for place, m in ((2, 5), (3, 20)):
-            cell = (np.argsort(np.argsort(u)) + 1) * m - 1
-            sums_in = np.bincount(cell // n, r, m)
-            assert found[place] == pytest.approx(sums_in @ sums_in - r @ r)
-        for place, theta in ((4, 0.02), (5, 0.1)):  # fewer rows than cells of the grid: exact
+        cell = ((np.argsort(np.argsort(u)) + 1) * 5 - 1) // n
+        sums_in, variance = np.bincount(cell, r, 5), np.bincount(cell, w * w * u * (1 - u), 5)
+        assert found[2] == pytest.approx((sums_in**2 / variance).sum())
+        for place, theta in ((3, 0.02), (4, 0.1)):  # fewer rows than cells of the grid: exact
             kernel = np.exp(-np.abs(u[:, None] - u) / theta)
             assert found[place] == pytest.approx(r @ kernel @ r - r @ r)
 
@@ -110,9 +109,9 @@ def test_class_forms_are_their_formulas():
 
 def test_very_many_predictions_leave_single_classes_to_their_rates(monkeypatch):
     y, p = rows_of(3, 200, 0)
-    assert "single classes" in calibration_test(y, p, resamples=19).details[-1].name
+    assert "single classes" in calibration_test(y, p, n_resamples=19).details[-1].name
     monkeypatch.setattr(forms_module, "_MOST_CODES", 599)
-    assert calibration_test(y, p, resamples=19).details[-1].name == "class rates"
+    assert calibration_test(y, p, n_resamples=19).details[-1].name == "class rates"
 
 
 def test_equal_predictions_go_whole_to_one_cell():
@@ -148,15 +147,15 @@ def sampled(distort, n=3000, k=None, seed=0):
     ],
 )
 def test_the_result_says_what_is_wrong(distort, k, said):
-    found = calibration_test(*sampled(distort, k=k), resamples=199)
+    found = calibration_test(*sampled(distort, k=k), n_resamples=199)
     assert found.at_floor and found.spoke.startswith(said)
     assert said in repr(found) and found.n_bins is None and found.name == "several forms"
 
 
 def test_every_form_has_words_of_its_own():
     y, p = rows_of(3, 300, 0, tied=False)
-    names = {detail.name for detail in calibration_test(y, p, resamples=9).details}
-    names |= {detail.name for detail in calibration_test((y == 0).astype(int), p[:, 0], resamples=9).details}
+    names = {detail.name for detail in calibration_test(y, p, n_resamples=9).details}
+    names |= {detail.name for detail in calibration_test((y == 0).astype(int), p[:, 0], n_resamples=9).details}
     for name in names:
         high, low = words(name, 1.0), words(name, -1.0)
         signed = name.endswith(("overall", "slope", "temperature"))
@@ -168,7 +167,7 @@ def test_every_form_has_words_of_its_own():
 
 def test_two_columns_are_one_probability():
     y, p = rows_of(2, 200, 3, tied=False)
-    both, one = calibration_test(y, p, resamples=99), calibration_test(y, p[:, 1], resamples=99)
+    both, one = calibration_test(y, p, n_resamples=99), calibration_test(y, p[:, 1], n_resamples=99)
     assert both.pvalue == one.pvalue and both.spoke == one.spoke
 
 
@@ -185,8 +184,8 @@ def test_weights_enter_every_form():
     u = rng.random(1000)
     y = np.r_[rng.random(500) < u[:500], rng.random(500) < u[500:] ** 3].astype(int)
     first = np.r_[np.ones(500), np.full(500, 1e-9)]
-    assert calibration_test(y, u, sample_weight=first, resamples=199).pvalue > 0.05
-    assert calibration_test(y, u, sample_weight=first[::-1], resamples=199).pvalue == 0.005
+    assert calibration_test(y, u, sample_weight=first, n_resamples=199).pvalue > 0.05
+    assert calibration_test(y, u, sample_weight=first[::-1], n_resamples=199).pvalue == 0.005
 
 
 def test_a_row_far_from_all_others_is_as_loud_as_it_is_far():
@@ -214,24 +213,24 @@ def test_a_form_that_never_moves_is_silent():
 def test_a_subset_of_very_many_rows_is_tested_and_said(monkeypatch):
     y, u = sampled(lambda u: u**2, n=5000)
     monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 1000)
-    found = calibration_test(y, u, resamples=99)
+    found = calibration_test(y, u, n_resamples=99)
     assert (found.n_samples, found.tested) == (5000, 1000) and found.pvalue == 0.01
     assert "5000 samples (1000 of them, chosen at random)" in repr(found)
 
 
 def test_blocks_of_draws_do_not_change_the_test(monkeypatch):
     y, u = sampled(lambda u: u, n=200)
-    whole = calibration_test(y, u, resamples=99)
+    whole = calibration_test(y, u, n_resamples=99)
     monkeypatch.setattr("truecal.inference.calibration._BLOCK", 1500)
-    assert calibration_test(y, u, resamples=99) == whole
+    assert calibration_test(y, u, n_resamples=99) == whole
 
 
 def test_pvalues_at_the_floor_are_bounds():
     assert p_text(0.005, 199) == "p ≤ 0.005" and p_text(0.032, 999) == "p = 0.032"
-    found = calibration_test(*sampled(lambda u: u**3), resamples=199)
+    found = calibration_test(*sampled(lambda u: u**3), n_resamples=199)
     assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005;" in repr(found)
     assert "overall; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)
-    band = tc.null_band(*sampled(lambda u: u**3), error="binary_l1", resamples=199)
+    band = tc.null_band(*sampled(lambda u: u**3), error="binary_l1", n_resamples=199)
     assert "(p ≤ 0.005)" in repr(band)
-    fine = calibration_test(*sampled(lambda u: u), resamples=199)
+    fine = calibration_test(*sampled(lambda u: u), n_resamples=199)
     assert not fine.at_floor and fine.pvalue_text.startswith("p = ")

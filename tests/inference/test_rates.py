@@ -20,7 +20,7 @@ from truecal import calibration_test, mean_gap, paired_difference
 from truecal.evaluation.comparison import compare
 from truecal.inference.mean_losses import loss_values, mean_interval
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 
 def most(trials: int, rate: float) -> float:
@@ -184,7 +184,7 @@ def test_claims_of_a_comparison_are_rarely_false():
         mu = rng.choice([0.1, 0.3, 0.7, 0.9], size=300)
         y = (rng.random(300) < mu).astype(int)
         models = {"fine": mu, "coarse": np.where(mu < 0.5, 0.2, 0.8)}
-        found = compare(y, models, errors=["binary", "confidence"], resamples=99, diagram_bins=2)
+        found = compare(y, models, errors=["binary", "confidence"], n_resamples=99, diagram_bins=2)
         claims += bool(found.verdict.better_calibrated)
     assert claims <= most(45, 0.05)
 
@@ -198,7 +198,7 @@ def test_rejections_hold_for_all_models_together():
         y = (rng.random(200) < 0.5).astype(int)
         shifted = signals + (y - 0.5)  # each model sees a signal of its own
         models = {f"m{i}": 1 / (1 + np.exp(-s)) for i, s in enumerate(shifted)}
-        found = compare(y, models, errors=["binary"], resamples=199, diagram_bins=2)
+        found = compare(y, models, errors=["binary"], n_resamples=199, diagram_bins=2)
         any_rejected += bool(found.verdict.rejected)
     assert any_rejected <= most(40, 0.05)
 
@@ -235,7 +235,7 @@ def test_the_level_of_the_test_is_exact(world, n):
     p = []
     for seed in range(trials):
         y, u, w = world(rng, n)
-        p.append(calibration_test(y, u, sample_weight=w, resamples=19, seed=seed).pvalue)
+        p.append(calibration_test(y, u, sample_weight=w, n_resamples=19, seed=seed).pvalue)
     for a in (0.05, 0.25, 0.5):
         assert np.count_nonzero(np.array(p) <= a + 1e-9) <= most(trials, a)
 
@@ -249,7 +249,7 @@ def test_the_level_on_one_error_is_exact_too(error, n_bins):
         y, u, _ = tied(rng, 100)
         if error == "binary":
             y, u = (y == 0).astype(int), u[:, 0]
-        p.append(calibration_test(y, u, error=error, n_bins=n_bins, resamples=19, seed=seed).pvalue)
+        p.append(calibration_test(y, u, error=error, n_bins=n_bins, n_resamples=19, seed=seed).pvalue)
     for a in (0.05, 0.25, 0.5):
         rejected = np.count_nonzero(np.array(p) <= a + 1e-9)
         assert trials - most(trials, 1 - a) <= rejected <= most(trials, a)  # and not far below
@@ -263,7 +263,7 @@ def test_power_at_500_rows(world, power):
     rng = np.random.default_rng(11)
     trials = 200
     found = sum(
-        calibration_test(*powered(world, 500, rng), resamples=199, seed=seed).pvalue <= 0.05 for seed in range(trials)
+        calibration_test(*powered(world, 500, rng), n_resamples=199, seed=seed).pvalue <= 0.05 for seed in range(trials)
     )
     assert found >= least(trials, power)
 
@@ -271,7 +271,7 @@ def test_power_at_500_rows(world, power):
 def test_power_with_a_hundred_classes():
     """Temperature 1.1, n = 500, 99 draws: at least .5, by the form that asks for a temperature."""
     rng = np.random.default_rng(21)
-    found = [calibration_test(*tempered(1.1, 500, 100, rng), resamples=99, seed=seed) for seed in range(50)]
+    found = [calibration_test(*tempered(1.1, 500, 100, rng), n_resamples=99, seed=seed) for seed in range(50)]
     assert sum(test.pvalue <= 0.05 for test in found) >= least(50, 0.5)
     spoke = [test.spoke for test in found if test.pvalue <= 0.05]
     assert sum("temperature" in words for words in spoke) >= len(spoke) / 2

@@ -19,17 +19,17 @@ paired_difference: Any = tc.paired_difference
 def test_results_are_plain_numbers_and_escaped_text():
     y, p = rows_of(3, 40, 0)
     results = [
-        calibration_test(y, p, resamples=9),
-        calibration_test(y, p, n_bins=(3, 5), resamples=9),
+        calibration_test(y, p, n_resamples=9),
+        calibration_test(y, p, n_bins=(3, 5), n_resamples=9),
         confidence_interval(y, p),
-        confidence_interval(y, p, error="confidence_l1", resamples=39),
+        confidence_interval(y, p, error="confidence_l1", n_resamples=39),
         paired_difference(y, p, p, names=("<a>", "b")),
         paired_difference([1] * 3, [0.9] * 3, [0.4] * 3, error="binary"),
-        noise_of_U(y, p, n_bins=(3, 5), resamples=9),
-        null_band(y, p, resamples=39),
-        consistency_bands(y, p, resamples=39),
+        noise_of_U(y, p, n_bins=(3, 5), n_resamples=9),
+        null_band(y, p, n_resamples=39),
+        consistency_bands(y, p, n_resamples=39),
         consistency_bands(y, p, error=tc.CalibrationError(tc.Confidence(), tc.EqualWidth(9))),  # empty bins
-        calibration_test([1], [[0.2, 0.8]], resamples=9),
+        calibration_test([1], [[0.2, 0.8]], n_resamples=9),
         mean_gap(y, p),
         mean_gap([1], [[0.2, 0.8]]),
         gap(y, p),
@@ -44,9 +44,9 @@ def test_results_are_plain_numbers_and_escaped_text():
 def test_same_seed_same_answer_other_seed_other_draws():
     y, p = rows_of(3, 40, 0)
     for call in (
-        lambda seed: noise_of_U(y, p, n_bins=(3, 5), resamples=9, seed=seed),
-        lambda seed: null_band(y, p, n_bins=(3, 5), resamples=39, seed=seed),
-        lambda seed: confidence_interval(y, p, error="confidence_l1", resamples=39, seed=seed),
+        lambda seed: noise_of_U(y, p, n_bins=(3, 5), n_resamples=9, seed=seed),
+        lambda seed: null_band(y, p, n_bins=(3, 5), n_resamples=39, seed=seed),
+        lambda seed: confidence_interval(y, p, error="confidence_l1", n_resamples=39, seed=seed),
         lambda seed: consistency_bands(y, p, error="classwise", sample_weight=np.arange(1, 41), seed=seed),
         lambda seed: calibration_test(y, p, n_bins=5, seed=seed),
         lambda seed: calibration_test(y, p, seed=seed),
@@ -57,7 +57,7 @@ def test_same_seed_same_answer_other_seed_other_draws():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda y, p: calibration_test(y, p, resamples=0), "resamples must be at least 1"),
+        (lambda y, p: calibration_test(y, p, n_resamples=0), "resamples must be at least 1"),
         (lambda y, p: calibration_test(y, p, seed=-1), "seed must be a whole number"),
         (lambda y, p: calibration_test(y, p, sampler=lambda rng: y), "sampler cannot apply"),
         (lambda y, p: calibration_test(p[:, 0], p[:, 1], error="linear"), "pass sampler="),
@@ -84,8 +84,8 @@ def test_same_seed_same_answer_other_seed_other_draws():
         (lambda y, p: paired_difference(y, p, p, n_bins=(5, 5)), "different counts"),
         (lambda y, p: noise_of_U(y, p, n_bins=(5, 5)), "different counts"),
         (lambda y, p: null_band(y, p, n_bins=(5, 5)), "different counts"),
-        (lambda y, p: null_band(y, p, resamples=1), "at least resamples=39, got 1"),
-        (lambda y, p: null_band(y, p, resamples=18, level=0.9), "at least resamples=19, got 18"),
+        (lambda y, p: null_band(y, p, n_resamples=1), "at least n_resamples=39, got 1"),
+        (lambda y, p: null_band(y, p, n_resamples=18, level=0.9), "at least n_resamples=19, got 18"),
     ],
 )
 def test_bad_input_gets_one_clear_error(call, words):

@@ -11,6 +11,7 @@ from scipy import stats
 
 import reference
 import truecal as tc
+from closeness import assert_close
 from inference_cases import draw_labels, rows_of, scalar_chance, softmax
 from truecal.core.errors import get_error
 from truecal.inference.frozen import Frozen
@@ -163,7 +164,8 @@ def test_halfspaces_have_an_interval_around_the_gap_of_the_parts():
     error = tc.CalibrationError(tc.Full(), tc.Halfspaces(8))
     frozen = Frozen.of(error, error.read(y, p))
     (found,) = spreads(frozen)
-    assert found.theta == frozen.parts[0].gap_sq and len(found.H) == 16
+    assert_close(found.theta, frozen.parts[0].gap_sq, 1)
+    assert len(found.H) == 16
     low, high, se = found.interval(0.95)
     assert low < found.theta < high and se > 0
     assert found.h.sum() == pytest.approx(found.theta, rel=0.02)  # a mean of ratios beside a ratio of means
@@ -180,7 +182,7 @@ def test_equal_reports_divided_by_cuts_keep_the_exact_estimate():
     np.fill_diagonal(g, 0.0)
     r = u - y
     assert pytest.approx(r @ g @ r / 120) == frozen.parts[0].U
-    assert found.theta == frozen.parts[0].gap_sq
+    assert_close(found.theta, frozen.parts[0].gap_sq, 1)
     assert found.h.sum() == pytest.approx(found.theta, abs=0.01)  # divided blocks count for the cell of most of them
 
 

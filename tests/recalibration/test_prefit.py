@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import truecal as tc
+from closeness import assert_close
 from recalibration_cases import MAPS
 from truecal.recalibration.base import Recalibrator
 from truecal.recalibration.prefit import METHODS
@@ -57,7 +58,7 @@ def test_a_fitted_classifier_and_a_map_make_a_classifier(name, k, strings):
     model = clone(model).fit(X[:300], y[:300])
     before = getattr(model, response)(X)
     calibrated = tc.calibrate(model, X[300:450], y[300:450], method="isotonic")
-    np.testing.assert_array_equal(getattr(model, response)(X), before)  # it was not fitted again
+    assert_close(getattr(model, response)(X), before)  # it was not fitted again
     assert calibrated.response_ == response
     assert calibrated.classes_.tolist() == model.classes_.tolist()
     p = calibrated.predict_proba(X[450:])
@@ -82,7 +83,7 @@ def test_the_map_is_that_of_the_logits():
     model = LogisticRegression().fit(X[:300], y[:300])
     calibrated = tc.calibrate(model, X[300:], y[300:])
     alone = tc.TemperatureScaling().fit(model.decision_function(X[300:]), y[300:])
-    assert calibrated.recalibrator_.temperature_ == alone.temperature_
+    assert_close(calibrated.recalibrator_.temperature_, alone.temperature_)
     weight = np.arange(300.0)
     weighted = tc.calibrate(model, X[300:], y[300:], sample_weight=weight)
     alone.fit(model.decision_function(X[300:]), y[300:], weight)
@@ -127,21 +128,46 @@ def test_a_class_missing_from_validation_keeps_its_column():
     X, y = data(3)
     model = GaussianNB().fit(X[:300], NAMES[y[:300]])
     some = y[300:] != 1
-    calibrated = tc.calibrate(model, X[300:][some], NAMES[y[300:][some]])
+    calibrated = tc.calibrate(model, X[300:][some], NAMES[y[300:][some]], method="vector")
     assert calibrated.predict_proba(X).shape == (600, 3)
 
 
 def test_exact_zeros_that_came_true_are_a_warning_and_the_message_names_the_way_out():
     X, y = data(3)
+    words = r"(0 or next to it|left as they are.*exactly 0).*floor=0\.01"
     for model in (RandomForestClassifier(10, random_state=0), KNeighborsClassifier()):
         model.fit(X[:300], y[:300])
-        with pytest.warns(UserWarning, match=r"\d+ of the 300 validation rows .* exactly 0.*floor=0\.01") as caught:
-            worse = tc.calibrate(model, X[300:], y[300:])
+        with pytest.warns(UserWarning, match=words) as caught:
+            calibrated = tc.calibrate(model, X[300:], y[300:])
         assert [warning.filename for warning in caught] == [__file__]
-        better = tc.calibrate(
-            model, X[300:], y[300:], method=tc.TemperatureScaling.from_probabilities(floor=0.01)
-        )  # a warning is an error here
-        assert tc.brier(y[300:], better.predict_proba(X[300:])) < tc.brier(y[300:], worse.predict_proba(X[300:]))
+        before, after = (tc.brier(y[300:], each.predict_proba(X[300:])) for each in (model, calibrated))
+        assert after <= before + 1e-9
+
+
+def digits_naive_bayes():
+    X, y = load_digits(return_X_y=True)
+    return GaussianNB().fit(X[:700], y[:700]), X[700:1250], y[700:1250], X[1250:], y[1250:]
+
+
+def test_near_zero_probabilities_do_not_decide_the_fit():
+    """Naive Bayes gives wrong classes 1e-300: read as they are, these rows made the temperature infinite."""
+    model, X_val, y_val, X_test, y_test = digits_naive_bayes()
+    with pytest.warns(UserWarning, match="0 or next to it"):
+        calibrated = tc.calibrate(model, X_val, y_val)
+    before, after = (tc.brier(y_test, each.predict_proba(X_test)) for each in (model, calibrated))
+    assert 0.2 < after < before < 0.5
+
+
+def test_a_map_that_makes_validation_worse_is_not_kept():
+    model, X_val, y_val, X_test, _ = digits_naive_bayes()
+    wrong = np.where(np.arange(len(y_val)) % 40 == 0, (y_val + 5) % 10, y_val)
+    sharp = tc.TemperatureScaling.from_probabilities(floor=1e-200)
+    with pytest.warns(
+        UserWarning, match=r"TemperatureScaling makes the Brier score .* worse, 0\.\d+ -> 0\.\d+: .*left as"
+    ):
+        calibrated = tc.calibrate(model, X_val, wrong, method=sharp)
+    assert isinstance(calibrated.recalibrator_, tc.Identity)
+    np.testing.assert_allclose(calibrated.predict_proba(X_test), model.predict_proba(X_test), atol=1e-9)
 
 
 def test_clones_and_copies_keep_the_classifier():
@@ -149,12 +175,12 @@ def test_clones_and_copies_keep_the_classifier():
     model = LogisticRegression().fit(X[:300], y[:300])
     calibrated = tc.calibrate(model, X[300:], y[300:], method="vector")
     copied = pickle.loads(pickle.dumps(calibrated))
-    np.testing.assert_array_equal(copied.predict_proba(X), calibrated.predict_proba(X))
+    assert_close(copied.predict_proba(X), calibrated.predict_proba(X))
     fresh = clone(calibrated)
     assert not hasattr(fresh, "recalibrator_") and fresh.estimator.estimator is model
     with pytest.raises(NotFittedError):
         fresh.predict_proba(X)
-    np.testing.assert_array_equal(fresh.fit(X[300:], y[300:]).predict_proba(X), calibrated.predict_proba(X))
+    assert_close(fresh.fit(X[300:], y[300:]).predict_proba(X), calibrated.predict_proba(X))
     assert repr(fresh) == "CalibratedClassifier(estimator=FrozenEstimator(estimator=LogisticRegression()),\n" + (
         " " * 21 + "method='vector')"
     )
@@ -228,7 +254,7 @@ def test_data_frames_go_to_the_classifier_as_they_are():
     X, y = data(2)
     frame = pd.DataFrame(X).add_prefix("x")
     model = LogisticRegression().fit(frame[:300], y[:300])
-    calibrated = tc.calibrate(model, frame[300:], pd.Series(y[300:]))
+    calibrated = tc.calibrate(model, frame[300:], pd.Series(y[300:]), method="vector")
     assert calibrated.predict_proba(frame).shape == (600, 2)
 
 

@@ -10,8 +10,9 @@ import pytest
 import chromium
 import report_cases as cases
 import truecal as tc
+from truecal.core.result import clean
 from truecal.report import write_report
-from truecal.report.text import clean, shorten
+from truecal.report.text import shorten
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +43,7 @@ def folder(tmp_path_factory):
     write_report(cases.flipping(), found / "page.html")
     write_report(cases.hostile(), found / "hostile.html", title=cases.HOSTILE[1], classes=cases.HOSTILE[:5])
     y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
-    write_report(tc.evaluate(y, p, n_bins=(2, 5), resamples=19), found / "one.html")
+    write_report(tc.evaluate(y, p, n_bins=(2, 5), n_resamples=19), found / "one.html")
     write_report(cases.streamed(), found / "streamed.html")
     return found
 

@@ -16,13 +16,14 @@ import pytest
 import report_cases as cases
 import truecal as tc
 from truecal.core.errors import COMPOSED
+from truecal.core.result import clean
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.words import gap_interval, points_text
 from truecal.io import FileError
 from truecal.report import render_report, write_report
 from truecal.report.content import MOST_POINTS, SCALE
 from truecal.report.measures import measure
-from truecal.report.text import clean, distinct, interval, script_json, shorten
+from truecal.report.text import distinct, interval, script_json, shorten
 
 pytestmark = pytest.mark.slow
 
@@ -188,17 +189,17 @@ def test_what_is_not_rejected_is_no_pass():
     z = np.random.default_rng(0).normal(size=(300, 3))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = (p.cumsum(axis=1) > np.random.default_rng(1).random((300, 1))).argmax(axis=1)
-    text = render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise", "confidence"], resamples=99))
+    text = render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise", "confidence"], n_resamples=99))
     assert text.count('<span class="badge">not rejected</span>') == 1
     assert "✓ not rejected" not in text and "which is no proof" in Page(text).text
-    few = render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise"], resamples=9))
+    few = render_report(tc.evaluate(y, p, n_bins=(5, 20), errors=["classwise"], n_resamples=9))
     assert cells(few, "calibrated?") == ["untested"]
     assert "which is no proof" not in Page(few).text and "Untested: no verdict" in Page(few).text
 
 
 def test_one_bin_count_promises_no_control():
     y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
-    found = Page(render_report(tc.compare(y, {"a": p, "b": p}, n_bins=5, errors=["binary"], resamples=9)))
+    found = Page(render_report(tc.compare(y, {"a": p, "b": p}, n_bins=5, errors=["binary"], n_resamples=9)))
     assert "Only 5 bins were measured here" in found.text
     assert not any(attrs.get("id") == "bins" for _, attrs in found.elements)
 
@@ -242,8 +243,8 @@ def test_labels_tell_the_errors_of_one_page_apart():
     for kind in ("classwise", "binary", "top_label"):
         result = {
             "classwise": lambda: cases.flipping().evaluations["honest"],
-            "binary": lambda: tc.evaluate([0, 1] * 10, [0.3, 0.6] * 10, resamples=9),
-            "top_label": lambda: tc.evaluate(None, TopPredictions([True, False] * 10, [0.3, 0.6] * 10), resamples=9),
+            "binary": lambda: tc.evaluate([0, 1] * 10, [0.3, 0.6] * 10, n_resamples=9),
+            "top_label": lambda: tc.evaluate(None, TopPredictions([True, False] * 10, [0.3, 0.6] * 10), n_resamples=9),
         }[kind]()
         labels = [measure(name).label for name in result.error_names]
         assert len(set(labels)) == len(labels)
@@ -289,7 +290,7 @@ def test_title_is_text(hostile):
 
 def test_names_that_look_alike_are_told_apart():
     y, p = [0, 1] * 10, [0.3, 0.6] * 10
-    result = tc.compare(y, {"a\x00": p, "a\x01": p, "b" * 300: p, "b" * 301: p}, n_bins=(2, 5), resamples=9)
+    result = tc.compare(y, {"a\x00": p, "a\x01": p, "b" * 300: p, "b" * 301: p}, n_bins=(2, 5), n_resamples=9)
     models = Page(render_report(result)).data["models"]
     for key in ("name", "label"):
         assert len({model[key] for model in models}) == 4
@@ -297,21 +298,21 @@ def test_names_that_look_alike_are_told_apart():
 
 def test_models_are_drawn_apart_by_more_than_colour():
     y = [0, 1] * 10
-    result = tc.compare(y, {f"m{i}": [0.3, 0.6] * 10 for i in range(30)}, n_bins=(2,), errors=["binary"], resamples=9)
+    result = tc.compare(y, {f"m{i}": [0.3, 0.6] * 10 for i in range(30)}, n_bins=(2,), errors=["binary"], n_resamples=9)
     models = Page(render_report(result)).data["models"]
     assert len({(model["c"], model["s"]) for model in models}) == 30
     for a, b in ((a, b) for a in models for b in models if a is not b and a["c"] == b["c"]):
         assert a["s"] != b["s"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_twenty_models_of_a_hundred_classes_stay_below_three_megabytes():
     rng = np.random.default_rng(0)
     n, k = 150, 100
     y = rng.integers(0, k, n)
     models = {f"a rather long name of a model, number {i:02d}.parquet": rng.dirichlet(np.ones(k), n) for i in range(20)}
     errors = ("classwise", "confidence", "confidence_l1")
-    result = tc.compare(y, models, n_bins=(5,), errors=errors, resamples=2)
+    result = tc.compare(y, models, n_bins=(5,), errors=errors, n_resamples=2)
     text = render_report(result, classes=[f"class {j}" for j in range(k)])
     assert 1 * MEGABYTE < len(text.encode()) < 3 * MEGABYTE
     found = Page(text).data["reliability"]["classwise"]
@@ -333,7 +334,7 @@ def test_the_largest_diagrams_allowed_fit_as_well(monkeypatch):
 def test_an_evaluation_has_a_page_of_its_own():
     y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
     by = ["<i>left</i>", "right"] * 20
-    found = Page(render_report(tc.evaluate(y, p, n_bins=(2, 5), resamples=19, by=by, name="<b>one")))
+    found = Page(render_report(tc.evaluate(y, p, n_bins=(2, 5), n_resamples=19, by=by, name="<b>one")))
     assert "Calibration of <b>one" in found.text
     assert "<i>left</i>" in found.text
     for words in ("Leaderboard", "Flips", "Who dominates whom", "number of bins?"):
@@ -343,10 +344,10 @@ def test_an_evaluation_has_a_page_of_its_own():
 
 def test_top_class_only_and_absolute_errors_only():
     top = TopPredictions([True, False, True, True] * 10, [0.9, 0.6, 0.7, 0.8] * 10)
-    found = Page(render_report(tc.compare(None, {"a": top, "b": top}, n_bins=(2, 5), resamples=9)))
+    found = Page(render_report(tc.compare(None, {"a": top, "b": top}, n_bins=(2, 5), n_resamples=9)))
     assert "top class only" in found.text and found.data["ece"] == "top_label_l1"
     y, p = [0, 1, 1, 0] * 10, [0.2, 0.9, 0.6, 0.1] * 10
-    absolute = tc.compare(y, {"a": p, "b": p}, n_bins=(2, 5), errors=["binary_l1"], resamples=9)
+    absolute = tc.compare(y, {"a": p, "b": p}, n_bins=(2, 5), errors=["binary_l1"], n_resamples=9)
     assert (
         "The two parts" not in Page(render_report(absolute)).text and "No truthful error" in absolute.verdict.predictive
     )
@@ -354,7 +355,7 @@ def test_top_class_only_and_absolute_errors_only():
 
 def test_infinite_losses_are_shown():
     y, p = [0, 1, 1, 0] * 10, [0.0, 1.0, 0.0, 0.5] * 10
-    found = Page(render_report(tc.compare(y, {"a": p, "b": [0.5] * 40}, n_bins=(2, 5), resamples=9)))
+    found = Page(render_report(tc.compare(y, {"a": p, "b": [0.5] * 40}, n_bins=(2, 5), n_resamples=9)))
     assert "∞" in found.text
 
 

@@ -25,7 +25,7 @@ def numbers(result: Evaluation) -> dict[str, float]:
 
     >>> import truecal as tc
     >>> from truecal.adapters.numbers import numbers
-    >>> result = tc.evaluate([0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, resamples=99)
+    >>> result = tc.evaluate([0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, n_resamples=99)
     >>> list(numbers(result))
     ['score', 'gap', 'gap_low', 'gap_high', 'pvalue', 'ece', 'accuracy', 'brier']
     """

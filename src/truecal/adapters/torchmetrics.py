@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from threading import RLock
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -24,14 +25,17 @@ else:
 
 _CELLS = ("count", "outcome", "residual", "residual_sq", "cell_weight_sq")
 _TOTALS = tuple(field.name for field in fields(Totals))
+_MOST_BYTES = 4 << 30
+_CELL_BYTES = 8 * (4 * len(_CELLS) + 1)  # the sums, their start, those of a batch and the new ones, and an edge
 
 
 @final
 class CalibrationMetric(Metric):
     """A calibration error over batches and processes, in constant memory: the states are sums over fixed cells.
 
-    error: "confidence", "classwise" or "binary", with "_l1" for the usual ECE, or a CalibrationError of one of these
-    over EqualWidth or Edges. A name gives what is checked and the norm; the cells are n_bins intervals of equal width,
+    error: by default that of `tc.score`: "classwise", or "binary" for num_classes=2, given as one column or two. Or
+    "confidence", "classwise" or "binary", with "_l1" for the usual ECE, or a CalibrationError of one of these over
+    EqualWidth or Edges. A name gives what is checked and the norm; the cells are n_bins intervals of equal width,
     or those between `edges`. Quantile bins need all predictions at once: freeze their edges on earlier predictions and
     pass them. scale: "score" (what to rank by, lower is better; the default), "raw", "loss" or "bins"; l1 errors have
     "raw" alone, which is their default.
@@ -61,7 +65,7 @@ class CalibrationMetric(Metric):
 
     def __init__(
         self,
-        error: str | CalibrationError = "confidence",
+        error: str | CalibrationError | None = None,
         *,
         num_classes: int | None = None,
         n_bins: int | None = None,
@@ -72,11 +76,16 @@ class CalibrationMetric(Metric):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._lock = RLock()
+        self._two = error is None and num_classes == 2
+        if error is None:
+            error, num_classes = _default(num_classes)
         self.error = _over_fixed_cells(get_error(error), n_bins, edges, named=isinstance(error, str))
         self.scale = _scale(scale, self.error)
         self.logits, self.ignore_index = bool(logits), ignore_index
         self.num_classes = _num_classes(self.error, num_classes)
         views = (self.num_classes or 1) if isinstance(self.error.property, Classwise) else 1
+        _refuse_size(self.error.binning, views)
         self._empty = BinTable.empty(self.error.property, self.error.binning, views=views, dtype="float32")
         shape = (len(_CELLS), *self._empty.count.shape)
         self.add_state("cells", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
@@ -95,15 +104,41 @@ class CalibrationMetric(Metric):
         (table,) = self.error.tables(y, p, sample_weight=w)
         totals = {name: getattr(table.totals, name) for name in _TOTALS} | {"residual_sq": table.loss_total}
         about: dict[str, Any] = {"dtype": torch.float64, "device": self.cells.device}
-        self.cells = self.cells + torch.stack([torch.as_tensor(getattr(table, name), **about) for name in _CELLS])
-        self.totals = self.totals + torch.tensor(list(totals.values()), **about)
-        self.largest = torch.maximum(self.largest, torch.tensor(table.totals.largest, **about))
+        cells = torch.stack([torch.as_tensor(getattr(table, name), **about) for name in _CELLS])
+        with self._lock:  # threads may share a metric: no batch is lost
+            self.cells = self.cells + cells
+            self.totals = self.totals + torch.tensor(list(totals.values()), **about)
+            self.largest = torch.maximum(self.largest, torch.tensor(table.totals.largest, **about))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch and give its own value; the sums are set aside in between, so that others wait."""
+        with self._lock:
+            return super().forward(*args, **kwargs)
+
+    def reset(self) -> None:
+        """Back to no rows."""
+        with self._lock:
+            super().reset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._lock = RLock()
 
     def _rows(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One row per prediction, without those to be ignored; probabilities."""
+        for name, given in (("preds", preds), ("target", target), ("sample_weight", sample_weight)):
+            if not isinstance(given, Tensor) and not (given is None and name == "sample_weight"):
+                raise TypeError(f"{name} must be a torch.Tensor, got {shown(given)}: torch.as_tensor makes one")
         binary = isinstance(self.error.property, Binary)
+        logits = self.logits
+        if self._two and preds.ndim == target.ndim + 1 and preds.shape[1] == 2:
+            # both columns: sigmoid(b − a) is the second entry of softmax(a, b)
+            preds = preds[:, 1] - preds[:, 0] if logits else preds[:, 1]
         if not binary and preds.ndim < 2:
             raise ValueError(f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; of one event, use 'binary'")
         if self.num_classes is not None and preds.shape[1] != self.num_classes:
@@ -112,7 +147,7 @@ class CalibrationMetric(Metric):
         _one_for_each(target, places, "target")
         p, y = preds.detach(), target.reshape(-1)
         p = p.reshape(-1) if binary else p.movedim(1, -1).reshape(-1, p.shape[1])
-        if self.logits:
+        if logits:
             wide = p.double() if p.dtype == torch.float64 else p.float()
             p = wide.sigmoid() if binary else wide.softmax(1)
         w = None
@@ -135,9 +170,10 @@ class CalibrationMetric(Metric):
     def table(self) -> BinTable:
         """The table of everything seen so far, for reliability diagrams and other numbers."""
         self._refuse_other_sums()
-        count, outcome, residual, residual_sq, weight_sq = self.cells.cpu().numpy()
-        names = dict(zip(_TOTALS, self.totals.tolist(), strict=True))
-        totals = Totals(**names | {"rows": round(names["rows"]), "largest": float(self.largest)})
+        with self._lock:
+            count, outcome, residual, residual_sq, weight_sq = self.cells.cpu().numpy()
+            names = dict(zip(_TOTALS, self.totals.tolist(), strict=True))
+            totals = Totals(**names | {"rows": round(names["rows"]), "largest": float(self.largest)})
         empty = self._empty
         sums = (count, outcome, residual, empty.tie_variance, residual_sq)
         about: dict[str, Any] = {"joint": empty.joint, "bounds": empty.bounds, "edges": empty.edges}
@@ -152,9 +188,9 @@ class CalibrationMetric(Metric):
     def _value(self, table: BinTable) -> float:
         if self.scale == "score":
             return self.error.parts_of_table(table).score
-        factors = {"raw": 1.0, "loss": table.totals.weight**2 / table.totals.weight_sq}
-        (size,) = self.error.binning.sizes(table.rows, table.views, table.bounds)
-        return self.error.of_table(table) * factors.get(self.scale, size)
+        size = table.totals.weight**2 / table.totals.weight_sq
+        factors = {"raw": 1.0, "loss": size, "bins": table.count.shape[1]}
+        return float(self.error.of_table(table) * factors[self.scale])
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """A plot of the present value, or of several from `forward` or `compute`."""
@@ -208,6 +244,13 @@ def _scale(scale: Scale | None, error: CalibrationError) -> Scale:
     return scale
 
 
+def _default(num_classes: int | None) -> tuple[str, int | None]:
+    """The error of `tc.score` for so many classes."""
+    if num_classes is None:
+        raise ValueError("num_classes is needed: pass the number of classes, 2 for one probability per row, or error=")
+    return ("binary", None) if num_classes == 2 else ("classwise", num_classes)
+
+
 def _num_classes(error: CalibrationError, num_classes: int | None) -> int | None:
     if num_classes is None:
         if isinstance(error.property, Classwise):
@@ -218,6 +261,17 @@ def _num_classes(error: CalibrationError, num_classes: int | None) -> int | None
     if isinstance(error.property, Binary):
         raise ValueError("num_classes cannot apply: 'binary' takes one probability of one event")
     return check_positive_int(num_classes, "num_classes")
+
+
+def _refuse_size(rule: BinningRule, views: int) -> None:
+    """Refuse sums larger than memory before any of it is asked for."""
+    bins = getattr(rule, "n_cells", None) or max(rule.counts or (1,))
+    need = _CELL_BYTES * views * bins
+    if need > _MOST_BYTES:
+        raise ValueError(
+            f"n_bins={bins} and num_classes={views} are too many: the sums would take {need / 2**30:,.1f} GiB, "
+            f"at most {_MOST_BYTES >> 30} GiB are allowed"
+        )
 
 
 def _digest(about: Any) -> Tensor:

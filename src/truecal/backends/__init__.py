@@ -104,5 +104,5 @@ def compiled_backend() -> Any:
     """`truecal.backends.numba`, which is loaded when the first large sample is measured; None without numba."""
     try:
         return importlib.import_module("truecal.backends.numba")
-    except ImportError:
+    except (ImportError, OSError):  # its library may not fit into the memory that is left
         return None

@@ -7,7 +7,9 @@ exact, and buckets are fine near both ends.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,13 +45,36 @@ def _entry(function: Function) -> Function:
     except RuntimeError:  # no folder for it
         return plain  # type: ignore[no-any-return]  # numba has no types
 
+    chosen = kept
+
     def call(*arguments: Any) -> Any:
+        nonlocal chosen
         try:
-            return kept(*arguments)
+            return chosen(*arguments)
         except OSError:  # the folder has gone or is full
             return plain(*arguments)
+        except Exception as problem:  # what was kept is damaged: unpickling it may raise anything
+            if chosen is plain:
+                raise
+            chosen = plain
+            result = plain(*arguments)
+            _discard(kept, problem)
+            return result
 
     return call  # type: ignore[return-value]  # called alike
+
+
+def _discard(kept: Any, problem: Exception) -> None:
+    """Say that what was kept on disk cannot be used, and have the next process compile it again."""
+    where = "its folder"
+    with suppress(Exception):  # parts of numba that may change; the next process would say it again
+        where = kept._cache.cache_path
+        kept._cache.flush()
+    warnings.warn(
+        f"compiled code in numba's cache, {where}, is damaged ({type(problem).__name__}) and was compiled again",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def column_segments(

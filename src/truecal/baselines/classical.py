@@ -163,7 +163,7 @@ def corp(sample: Sample) -> float:
     return float(np.mean([own - isotonic for own, isotonic, _ in errors]))
 
 
-_CONSTANT = "the base rate alone is perfect by it, and a test statistic says nothing of how good predictions are"
+_CONSTANT = "the base rate for everyone leaves the curve a single point to be off at, and less noise to follow"
 _CURVE = (
     "f the local quadratic regression of outcomes on predictions (loess, degree 2, tricube weights over the nearest "
     "75% of rows, fitted at up to 512 predictions)"

@@ -17,7 +17,9 @@ _ASPECTS: dict[type[Property], tuple[str, str]] = {
     Full: ("whole distribution", "p − e_y"),
 }
 _OURS = "Lu, Wu, Hartline, Hu 2025, arXiv 2510.06388"
-_TWO_BIN = "Hartline, Hu, Wu 2025, arXiv 2508.13100"
+_NOT_SHOWN = ("cox_slope",)
+"""Measures that have no finite expected value in small worlds: whether they can be gamed is not shown."""
+_TWO_BIN = "Hartline, Hu, Wu 2026, COLT, PMLR 336:3185"
 
 
 def rows() -> list[tuple[str, ...]]:
@@ -32,7 +34,8 @@ def _row(name: str, measure: CalibrationError | Baseline) -> tuple[str, ...]:
     else:
         title, definition = measure.symbol, _definition(measure, residual)
         reference = _TWO_BIN if isinstance(measure.binning, TwoBin) else _OURS
-    return f"`{name}`", title, aspect, definition, reference, "yes" if measure.truthful else "no", measure.reason
+    truthful = "not shown" if name in _NOT_SHOWN else "yes" if measure.truthful else "no"
+    return f"`{name}`", title, aspect, definition, reference, truthful, measure.reason
 
 
 def _definition(error: CalibrationError, residual: str) -> str:
@@ -50,7 +53,7 @@ def _cells(rule: BinningRule) -> str:
         return "the two sides of a cut, averaged over all cuts"
     if isinstance(rule, Halfspaces):
         return f"the two sides of a cut along a direction, averaged over all cuts and {rule.n_directions} directions"
-    (count,) = rule.counts or (0,)
+    count = "automatic" if rule.n_bins == "auto" else rule.n_bins
     kind = "equal width" if isinstance(rule, EqualWidth) else "equal numbers of rows"
     within = " within each predicted class" if isinstance(rule, ArgmaxQuantile) else ""
     return f"{count} bins of {kind}{within}"

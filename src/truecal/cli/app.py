@@ -1,4 +1,7 @@
-"""The commands; exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 time limit, 130 Ctrl-C."""
+"""The commands.
+
+Exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 no verdict or time limit, 130 Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -29,6 +32,7 @@ from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
+NO_VERDICT = 4
 PARTS = "each file of a folder or pattern is compared as a model; a folder of parts must be called FOLDER.parquet"
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
 
@@ -120,8 +124,8 @@ def _read(files: Sequence[Path], reading: Reading) -> Loaded:
         return load(files, reading, progress)
 
 
-def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, **words: str) -> None:
-    """Everything is made first and written last, and each file appears whole or not at all."""
+def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, **words: str) -> list[Path]:
+    """Everything is made first and written last, and each file appears whole or not at all; which were written."""
     made: dict[Path, str] = {}
     if outputs.json is not None:
         made[outputs.json] = as_json(result)
@@ -132,7 +136,8 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
 
         made[outputs.html] = render_report(result, classes=classes, **words)
     for path, text in made.items():
-        _put(path, text)
+        write_atomic(path, text)
+    return list(made)
 
 
 def as_json(result: Any) -> str:
@@ -140,13 +145,14 @@ def as_json(result: Any) -> str:
     return json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
 
 
-def _put(path: Path, text: str) -> None:
-    write_atomic(path, text)
-    _wrote(path)
-
-
-def _wrote(path: Path) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
+def _show(written: Sequence[Path], draw: Callable[..., None], *arguments: Any, **options: Any) -> None:
+    """Print a result, and which files hold it: they are written before, so that no failure to print can lose them."""
+    try:
+        draw(*arguments, **options)
+    except OSError as error:
+        raise OSError(f"standard output cannot be written ({error.strerror or error})") from error
+    for path in written:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
 @app.command()
@@ -216,8 +222,8 @@ def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs:
             else:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)
         result, classes = result.with_notes(loaded.notes), loaded.classes
-    (render.evaluation if one else render.comparison)(result, details=details)
-    _write(result, outputs, classes)
+    written = _write(result, outputs, classes)
+    _show(written, render.evaluation if one else render.comparison, result, details=details)
 
 
 @app.command("test")
@@ -228,14 +234,20 @@ def run_calibration_test(
     alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
     error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
     bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20.")] = None,
-    resamples: Annotated[int, typer.Option("--resamples", help="Draws under calibration.", min=1)] = 999,
+    n_resamples: Annotated[int, typer.Option("--resamples", help="Draws under calibration.", min=1)] = 999,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
+    max_gap: Annotated[
+        float | None, typer.Option("--max-gap", help="Points that are tolerated: reject only if the gap exceeds them.")
+    ] = None,
 ) -> None:
     """Test whether one model is calibrated; exit code 3 when it is rejected, for use in pipelines.
 
-    Examples:
+    With many rows every model is rejected: --max-gap 3 rejects only where the gap exceeds 3 points beyond noise, at the
+    lower end of its interval. Examples:
 
     - `truecal test preds.npz --alpha 0.01 && deploy`
+
+    - `truecal test preds.parquet --max-gap 3 && deploy`
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
@@ -245,18 +257,20 @@ def run_calibration_test(
     offered = [name for name in COMPOSED if not name.startswith("linear")]  # outcomes of files are classes
     if error is not None and error not in offered:
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
-    if 1 / (1 + resamples) > alpha:
+    if max_gap is not None and not 0 <= max_gap < 100:
+        raise typer.BadParameter(f"expected points from 0 to 100, got {max_gap:g}", param_hint="--max-gap")
+    if max_gap is None and 1 / (1 + n_resamples) > alpha:
         needed = math.ceil(1 / alpha) - 1
         raise typer.BadParameter(
-            f"{resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
+            f"{n_resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = Measuring(bins=bins).counts
     refuse_test(file, reading)
     loaded = _read([file], reading)
     with _waiting("drawing labels from the predictions") as progress:
-        result = loaded.test(error, counts, resamples, seed, progress)
-    render.calibration_test(result, alpha)
-    if result.pvalue <= alpha:
+        result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
+    _show([], render.calibration_test, result, alpha)
+    if result.pvalue <= alpha if result.passed is None else not result.passed:
         raise typer.Exit(REJECTED)
 
 
@@ -279,14 +293,17 @@ def run_monitor(
     replaced: Annotated[
         bool, typer.Option("--replaced", help="A file that no longer begins with the rows counted is a new one.")
     ] = False,
-    json: Annotated[Path | None, typer.Option("--json", help="Write where the monitor stands as JSON.")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Count rows again that were counted from a file of another name.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
 ) -> None:
     """Is a deployed model still calibrated? Counts labelled predictions as they come; exit code 3 once it alarms.
 
     Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
-    the new rows. Look as often as you like: calibrated predictions raise an alarm with chance alpha at most, ever.
-    Examples:
+    the new rows, of a copy or a renamed file none. Look as often as you like: calibrated predictions raise an alarm
+    with chance alpha at most, ever. Examples:
 
     - `truecal monitor predictions/ --state monitor.npz`
 
@@ -303,7 +320,7 @@ def run_monitor(
         raise typer.BadParameter(f"is for one file of predictions, got {len(files)}", param_hint="--labels")
     with taking_turns(state):
         watched = watching.opened(state, reference, alpha, reading, _read)
-        counted = [watching.count(watched, file, reading, _read, replaced) for file in files]
+        counted = [watching.count(watched, file, reading, _read, replaced, again) for file in files]
         new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
         if not new and not watched.files:
             raise FileError(f"{path_text(files[0])}: expected rows to begin a state with, there are none")
@@ -312,11 +329,10 @@ def run_monitor(
         result = replace(watched.result(), new=new)
         if plot is not None:
             watching.draw(watched, plot)
-            _wrote(plot)
         if json is not None:
-            _put(json, as_json(result))
+            write_atomic(json, as_json(result))
         watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
-    render.monitoring(result, notes)
+    _show([path for path in (plot, json) if path is not None], render.monitoring, result, notes)
     if result.alarm:
         raise typer.Exit(REJECTED)
 
@@ -336,13 +352,14 @@ def audit(
     budget: Annotated[
         str, typer.Option("--budget", help="quick, default, thorough, or a number of calls.")
     ] = "default",
-    seconds: Annotated[float, typer.Option("--seconds", help="Stop searching after so long.", min=1)] = 100.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Call the metric no longer than so.", min=1)] = 100.0,
     seed: Annotated[int, typer.Option("--seed", help="Seed of drawn worlds and outcomes.", min=0)] = 0,
     html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None,
     script: Annotated[Path | None, typer.Option("--script", help="Write a script that checks the proof.")] = None,
 ) -> None:
-    """Does a metric reward lying? Search for a lie that scores better than the truth; exit code 3 when one is found.
+    """Does a metric reward lying? Search for a lie that scores better than the truth; exit code 3 when one is found,
+    4 when there can be no verdict (a metric that is not deterministic, or no time).
 
     The metric is imported and called: that runs its code, as Python would. Examples:
 
@@ -373,15 +390,21 @@ def audit(
             progress=progress,
         )
     result = replace(result, metric=metric)
-    render.audit(result)
+    made: dict[Path, str] = {}
     if html is not None:
-        _put(html, result.to_html())
+        made[html] = result.to_html()
     if json is not None:
-        _put(json, as_json(result))
+        made[json] = as_json(result)
     if script is not None and result.proof is not None:
-        _put(script, result.snippet() + "\n")
+        both = [result.snippet(lasting=True)] if result.lasting is not None else []
+        made[script] = "\n\n".join([*both, result.snippet()]) + "\n"
+    for path, text in made.items():
+        write_atomic(path, text)
+    _show(list(made), render.audit, result)
     if result.verdict == "gamed":
         raise typer.Exit(REJECTED)
+    if result.verdict == "no verdict":
+        raise typer.Exit(NO_VERDICT)
 
 
 @app.command()
@@ -400,8 +423,8 @@ def demo(out: Annotated[Path, typer.Option("--out", help="Where files and the re
     with _waiting("eleven models of letters") as progress:
         result = run_demo(out, progress)
     result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"])
-    render.comparison(result, story=story(result))
-    _write(result, outputs, letter().classes, title=TITLE, intro=story(result))
+    written = _write(result, outputs, letter().classes, title=TITLE, intro=story(result))
+    _show(written, render.comparison, result, story=story(result))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
@@ -419,6 +442,9 @@ def run() -> int:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         return code if isinstance(code, int) else 0
     except SystemExit as leaving:
+        asked = not sys.argv[1:] or {"--help", "--version"} & {*sys.argv[1:]}
+        if leaving.code == 1 and asked:
+            return 0  # whoever reads the help has left before its end, as head does
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except USAGE as problem:
         return _refused(getattr(problem, "format_message", problem.__str__)(), 2)
@@ -429,5 +455,6 @@ def run() -> int:
 
 
 def _refused(what: str, code: int) -> int:
-    print(f"error: {one_line(what, 2000)}", file=sys.stderr)
+    with suppress(OSError):  # a full disk under standard error
+        print(f"error: {one_line(what, 2000)}", file=sys.stderr, flush=True)
     return code

@@ -46,14 +46,14 @@ def _module(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
         raise ValueError(f"no module {quote(problem.name or name)} is installed or in this folder") from problem
-    except Exception as problem:  # importing runs the module, which may do anything
+    except (Exception, SystemExit) as problem:  # importing runs the module, which may do anything
         raise ValueError(f"importing {quote(name)} failed: {type(problem).__name__}: {problem}") from problem
 
 
 def _instance(kind: type, options: dict[str, Any]) -> Any:
     try:
         return kind(**options)
-    except Exception as problem:  # a stranger's class
+    except (Exception, SystemExit) as problem:  # a stranger's class
         raise ValueError(f"{kind.__name__} could not be made: {type(problem).__name__}: {problem}") from problem
 
 

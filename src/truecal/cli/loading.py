@@ -87,26 +87,35 @@ class Loaded:
         self,
         error: str | None,
         n_bins: Any = None,
-        resamples: int = 999,
+        n_resamples: int = 999,
         seed: int = 0,
         progress: Progress | None = None,
+        max_gap: float | None = None,
+        level: float = 0.95,
     ) -> CalibrationTest:
-        """The calibration test of the only model: of several forms, or on U of the named error."""
-        from truecal.inference.calibration import omnibus_test, u_test
+        """The calibration test of the only model: of several forms, or on U of the named error. With `max_gap` it has
+        the gap, to be compared with it."""
+        from truecal.inference.calibration import check_max_gap, omnibus_test, tolerating, u_test
         from truecal.inference.frozen import Frozen
         from truecal.inference.options import check_draws, read_error
 
-        resamples, seed = check_draws(resamples, seed)
+        n_resamples, seed = check_draws(n_resamples, seed)
         inputs = read_inputs(self.y_true, next(iter(self.models.values())))
         main = "classwise" if inputs.kind == "multiclass" else inputs.kind
         if error is not None:
             check_errors([error], inputs)
         elif n_bins is not None or self.errors is not None:
             error = main if self.errors is None else "confidence"
+        tolerated, of_gap = check_max_gap(max_gap), error or ("confidence" if main == "classwise" else main)
         if error is None:
-            return omnibus_test(inputs.sample(main), resamples, seed, progress)
-        metric = read_error(error, "auto" if n_bins is None else n_bins)
-        return u_test(Frozen.of(metric, inputs.sample(error)), resamples, seed)
+            found = omnibus_test(inputs.sample(main), n_resamples, seed, progress)
+        else:
+            metric = read_error(error, "auto" if n_bins is None else n_bins)
+            found = u_test(Frozen.of(metric, inputs.sample(error)), n_resamples, seed)
+        if tolerated is None:
+            return found
+        metric = read_error(of_gap, "auto" if n_bins is None else n_bins)
+        return tolerating(found, tolerated, metric, inputs.sample(of_gap), level)
 
 
 def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:

@@ -64,7 +64,7 @@ class Measuring:
     groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
     weights: Annotated[str | None, Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None
     bins: Annotated[str | None, Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None
-    resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
+    n_resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
     seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
     level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
     memory: Annotated[
@@ -90,7 +90,7 @@ class Measuring:
     def settings(self) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
         level = fraction(self.level, "--level")
-        return {"n_bins": self.counts or "auto", "resamples": self.resamples, "seed": self.seed, "level": level}
+        return {"n_bins": self.counts or "auto", "n_resamples": self.n_resamples, "seed": self.seed, "level": level}
 
     @property
     def files(self) -> tuple[Path | None, ...]:

@@ -99,8 +99,11 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
     found = [e for _, e, _ in rows]
     briers = [next((loss.value for loss in e.losses if loss.name == "brier"), None) for e in found]
     digits = 4 if any(value is not None and value < 0.1 for value in briers) else 3
+    scores = [e.score for e in found]
+    shown = {} if None in scores else {"score>": [f"{value:.{digits}f}" for value in scores]}
     return {
         "model": [name for name, _, _ in rows],
+        **shown,
         "right>": [f"{e.accuracy:.1%}" for e in found],
         "Brier>": ["" if value is None else f"{value:.{digits}f}" for value in briers],
         "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
@@ -214,6 +217,9 @@ def _notes(console: Console, notes: Sequence[str]) -> None:
 
 def calibration_test(result: CalibrationTest, alpha: float) -> None:
     """The test, and what it decides at this level."""
+    if result.max_gap is not None:
+        _say(_console(), repr(result), f"{'passed' if result.passed else 'failed'} at --max-gap {result.max_gap:g}")
+        return
     word = "rejected" if result.pvalue <= alpha else "not rejected"
     _say(_console(), repr(result), f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
 
@@ -234,7 +240,7 @@ def to_csv(result: Any) -> str:
     """One row per model, subgroup, error and bin count."""
     evaluations = getattr(result, "evaluations", None) or {result.name: result}
     records = [
-        {"model": name, "subgroup": group, "n_samples": part.n_samples, **asdict(row)}
+        {"model": _cell(name), "subgroup": _cell(group), "n_samples": part.n_samples, **asdict(row)}
         for name, found in evaluations.items()
         for group, part in ((None, found), *found.subgroups.items())
         for row in part.errors
@@ -244,3 +250,14 @@ def to_csv(result: Any) -> str:
     writer.writeheader()
     writer.writerows(records)
     return out.getvalue()
+
+
+def _cell(name: Any) -> Any:
+    """A name that no spreadsheet takes for a formula: an apostrophe before it makes it text. Numbers stay numbers."""
+    if not isinstance(name, str) or name.lstrip()[:1] not in ("=", "+", "-", "@"):
+        return name
+    try:
+        float(name)
+    except ValueError:
+        return f"'{name}"
+    return name

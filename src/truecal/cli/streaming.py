@@ -144,6 +144,7 @@ def _client(measuring: Measuring) -> Iterator[Any]:
             yield client
         return
     distributed = require("distributed", "scale")
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # failures come back as errors
     with distributed.Client(measuring.dask) as client:
         yield client

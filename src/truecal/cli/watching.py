@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
+from itertools import count as count_from
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -17,6 +20,8 @@ from truecal.evaluation.inputs import Inputs, read_inputs
 from truecal.io import FileError, atomic_path
 from truecal.io.dataset import can_stream
 from truecal.io.failures import NoRowsError, failure, path_text
+from truecal.io.reading import FORMATS
+from truecal.io.streams import split_suffix, whole_lines
 
 from .loading import Loaded, open_table, split_kind
 from .options import Reading, fraction
@@ -25,6 +30,11 @@ if TYPE_CHECKING:
     from truecal.inference.monitoring import Monitor
 
 DEFAULT_ALPHA = 0.05
+FEWEST_COPIED = 30
+"""A file that goes on after the rows of another is a copy of it that has grown, if these are so many; fewer may be
+equal by chance. A file that has the rows of another and no more is always a copy."""
+Content = tuple[int, str]
+"""What a file holds: how many rows, and the digest of their labels and predictions."""
 Reader = Callable[[Sequence[Path], Reading], Loaded]
 
 
@@ -56,38 +66,80 @@ def _pair(loaded: Loaded) -> tuple[object, object]:
     return None, (top.y, top.reports)
 
 
-def count(watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool) -> tuple[int, str]:
-    """Count the rows of a file that have not been counted; how many, and what was done in words."""
+def count(
+    watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool = False, again: bool = False
+) -> tuple[int, str]:
+    """Count the rows of a file that have not been counted; how many, and what was done in words.
+
+    Rows are known by their content: a file that begins with the rows of another that was counted is a copy of it, or
+    has its new name. `again` counts them all the same.
+    """
+    path, _ = split_kind(file)
+    with _whole_lines(path) as size:
+        waits = "" if size is None else "; its last line has no line break and waits for the next run"
+        try:
+            if size == 0:
+                raise NoRowsError
+            new, said = _count(watched, file, reading, read, replaced, again)
+        except NoRowsError:  # a day on which nothing came
+            before, _ = watched.files.get(os.path.realpath(path), (0, ""))
+            if before and not replaced:
+                raise _changed(path, before) from None
+            new, said = 0, f"{path_text(path)}: no rows"
+        return new, said + waits
+
+
+def _whole_lines(path: Path) -> AbstractContextManager[int | None]:
+    """The block reads whole lines alone, of a file that has lines."""
+    has_lines = path.is_file() and FORMATS.get(split_suffix(str(path))[1]) in ("csv", "jsonl")
+    return whole_lines(str(path)) if has_lines else nullcontext()
+
+
+def _count(
+    watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool, again: bool
+) -> tuple[int, str]:
     path, _ = split_kind(file)
     place = os.path.realpath(path)
-    before, digest = watched.files.get(place, (0, ""))
-    try:
-        classes, rows, batches = _rows(watched, file, reading, read)
-    except NoRowsError:  # a day on which nothing came
-        if before and not replaced:
-            raise _changed(path, before) from None
-        return 0, f"{path_text(path)}: no rows"
+    own = watched.files.get(place)
+    before, digest = own or (0, "")
+    classes, rows, batches = _rows(watched, file, reading, read)
     if watched.columns is not None and classes is not None and watched.columns != classes:
         expected, came = (", ".join(names[:8]) for names in (watched.columns, classes))
         raise failure(path, f"expected columns of the classes {expected} as before, got {came}")
-    try:
-        seen = _count_new(watched, batches(), path.name, before, digest)
-    except FileError:
-        raise
-    except ValueError as error:  # of another kind than the rows before, say
-        raise failure(path, str(error)) from error
-    except _ChangedError:
-        if not replaced:
-            raise _changed(path, before) from None
-        before = 0
-        seen = _count_new(watched, batches(), path.name, before, "")
-    if seen.rows > before:
+    known = {} if again else {content: name for name, content in watched.files.items() if name != place}
+    copied = ""
+    while True:
+        try:
+            seen = _count_new(watched, batches(), path.name, before, digest, known)
+            break
+        except FileError:
+            raise
+        except ValueError as error:  # of another kind than the rows before, say
+            raise failure(path, str(error)) from error
+        except _KnownError as found:  # the rows after these may be new
+            (before, digest), copied = found.content, known[found.content]
+        except _ChangedError:
+            if not replaced or own is None:
+                raise _changed(path, before) from None
+            watched.files[_kept(watched, place)] = own  # a copy of what the file was is still known
+            known |= {} if again else {own: place}
+            own, before, digest = None, 0, ""
+    new = seen.rows - before
+    if seen.rows > (0 if own is None else own[0]):
         watched.files[place] = (seen.rows, seen.digest)
         watched.columns = watched.columns or classes
-    said = [f"{seen.rows - before} new rows"]
-    said += [f"{before} counted before"] * bool(before)
+    said = [f"{new} new rows"]
+    if copied:
+        said += [f"{before} counted before as {path_text(copied)} (--again counts them once more)"]
+    elif before:
+        said += [f"{before} counted before"]
     said += [f"{rows - seen.rows} without a prediction dropped"] * (rows > seen.rows)
-    return seen.rows - before, f"{path_text(path)}: {', '.join(said)}"
+    return new, f"{path_text(path)}: {', '.join(said)}"
+
+
+def _kept(watched: Monitor, place: str) -> str:
+    """A name for what a file held before it was replaced."""
+    return next(name for i in count_from(1) if (name := f"{place} (replaced {i})") not in watched.files)
 
 
 def _rows(
@@ -113,6 +165,13 @@ class _ChangedError(Exception):
     """The rows that were counted before are not those of the file."""
 
 
+class _KnownError(Exception):
+    """The rows so far are those of another file that was counted."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+
+
 @final
 class _Seen:
     """How many rows have gone by, and the digest of their labels and predictions."""
@@ -130,29 +189,42 @@ class _Seen:
         return self._hash.hexdigest()
 
 
-def _count_new(watched: Monitor, batches: Iterator[Inputs], time: str, before: int, digest: str) -> _Seen:
-    """Count the rows after the first `before`, whose digest is known; nothing at all if they have changed."""
+def _count_new(
+    watched: Monitor, batches: Iterator[Inputs], time: str, before: int, digest: str, known: Mapping[Content, str]
+) -> _Seen:
+    """Count the rows after the first `before`, whose digest is known; nothing at all if they have changed, or if more
+    of the rows are those of a file that is known."""
     seen = _Seen()
-    new = _new_rows(batches, seen, before, digest)
+    new = _new_rows(batches, seen, before, digest, known)
     first = next(new, None)
     if first is not None:
         watched.count(chain([first], new), time)
     return seen
 
 
-def _new_rows(batches: Iterator[Inputs], seen: _Seen, before: int, digest: str) -> Iterator[Inputs]:
+def _new_rows(
+    batches: Iterator[Inputs], seen: _Seen, before: int, digest: str, known: Mapping[Content, str]
+) -> Iterator[Inputs]:
+    stops = sorted({before, *(rows for rows, _ in known if rows >= FEWEST_COPIED)})
     for inputs in batches:
-        old = min(before - seen.rows, inputs.n_samples) if seen.rows < before else 0
-        if old:
-            seen.add(inputs.take(slice(0, old)))
+        start, end = seen.rows, seen.rows + inputs.n_samples
+        for stop in [*stops[bisect_right(stops, start) : bisect_left(stops, end)], end]:
+            seen.add(inputs.take(slice(seen.rows - start, stop - start)))
             if seen.rows == before and seen.digest != digest:
                 raise _ChangedError
-        if old < inputs.n_samples:
-            fresh = inputs.take(slice(old, None))
-            seen.add(fresh)
-            yield fresh
+            if stop >= FEWEST_COPIED:
+                _refuse_known(seen, before, known)
+        if end > before:
+            yield inputs.take(slice(max(0, before - start), None))
     if seen.rows < before:
         raise _ChangedError
+    _refuse_known(seen, before, known)
+
+
+def _refuse_known(seen: _Seen, before: int, known: Mapping[Content, str]) -> None:
+    content = (seen.rows, seen.digest)
+    if seen.rows > before and content in known:
+        raise _KnownError(content)
 
 
 def check_picture(path: Path) -> None:

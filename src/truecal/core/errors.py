@@ -13,10 +13,11 @@ import numpy as np
 from ..backends import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
-from .data import shown
+from .data import as_array, shown
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
 from .rules import (
+    DEFAULT_BINS,
     ArgmaxQuantile,
     AveragedRule,
     BinCounts,
@@ -27,7 +28,7 @@ from .rules import (
     TwoBin,
     resolve_ties,
 )
-from .sample import Sample
+from .sample import Bounds, Sample
 from .table import BinTable, Moments, PointSums, Totals
 from .tabulate import map_points, map_tables, measurable, single_rules, whole_tables
 from .types import Array
@@ -188,13 +189,10 @@ class CalibrationError:
         self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
     ) -> tuple[Parts, ...]:
         """Error, loss, U, gap and score of a validated sample, one per bin count; cells made already are read."""
-        rule = self.at(sample).binning
-        sizes = rule.sizes(sample.rows, sample.views, sample.bounds)
-        found, totals = self._moments(sample, True, cells, dispatch), Totals.of(sample)
-        each = zip(found, sizes, strict=True)
+        totals = Totals.of(sample)
         return tuple(
-            self._parts(sums, totals, sample.averaged, sample.views, size, sums.own if sample.weights is None else None)
-            for sums, size in each
+            self._parts(sums, totals, sample.joint, sample.views, sample.bounds, sample.weights is not None)
+            for sums in self._moments(sample, True, cells, dispatch)
         )
 
     def _moments(
@@ -250,9 +248,8 @@ class CalibrationError:
         True
         """
         self._refuse_misfit(table)
-        (size,) = table.rule.sizes(table.rows, table.views, table.bounds)
-        averaged = 1 if table.joint else table.views
-        return self._parts(table.moments(), table.totals, averaged, table.views, size, table.loss_total)
+        weighted = table.weight_sq is not None
+        return self._parts(table.moments(), table.totals, table.joint, table.views, table.bounds, weighted)
 
     def _refuse_misfit(self, table: BinTable) -> None:
         """A table is read by the error of its own property, cells and ties, or not at all."""
@@ -278,26 +275,31 @@ class CalibrationError:
         return self.binning.n_directions if isinstance(self.binning, Halfspaces) else 1
 
     def _parts(
-        self, sums: Moments, totals: Totals, averaged: int, views: int, size: float, loss_total: float | None
+        self, sums: Moments, totals: Totals, joint: bool, views: int, bounds: Bounds | None, weighted: bool
     ) -> Parts:
-        """Everything a squared error has to say; λ depends on the weights and the requested number of cells alone."""
+        """Everything a squared error has to say. With weights the score is of the w-weighted loss, as people mean it,
+        where n·error = loss + U holds for the w²-weighted one."""
         if self.norm == "l1":
             raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
+        averaged = 1 if joint else views
         share = averaged * self._directions
         wrong_sq, wrong = (totals.wrong_sq, totals.wrong) if self.corrected else (0.0, 0.0)
         u = (sums.squared - sums.own) / share / totals.weight_sq
-        gap_sq = sums.gap_sq / averaged
-        if isinstance(self.binning, Halfspaces):  # one kernel, the mean over directions
-            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views) if sums.pair_weight > 0 else math.nan
-        total = totals.residual_sq if loss_total is None else loss_total / self._directions
-        loss = (total / averaged + wrong) / totals.weight
-        rate = min(size * totals.weight_sq / totals.weight**2, totals.weight_sq / (totals.weight * totals.largest))
+        total = totals.residual_sq / averaged if weighted else sums.own / share
+        gap_sq = sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan
+        if isinstance(self.binning, Halfspaces) and sums.pair_weight > 0:  # one kernel, the mean over directions
+            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
+        added = sums.added / share
+        cells = self.binning.mean_cells(bounds) if isinstance(self.binning, AveragedRule) else None
+        if cells is not None:  # no partition is at hand: the share of U that no report can turn into a gain
+            size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
+            added = u * min(1.0, cells / size, 1.0 / most)
         return Parts(
             error=self._error(sums, totals, averaged),
             loss=(sums.own / share + wrong_sq) / totals.weight_sq,
             U=u,
             gap_sq=gap_sq,
-            score=loss + min(1.0, rate) * u,
+            score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),
         )
 
     def tables(
@@ -313,6 +315,8 @@ class CalibrationError:
         parts = self.parts(sample)
         counts = self.at(sample).binning.counts
 
+        gaps = [100 * signed_root(p.gap_sq) for p in parts]
+
         def each(values: list[float]) -> float | Array:
             return self.present(np.array(values))
 
@@ -320,7 +324,7 @@ class CalibrationError:
             loss=parts[0].loss,
             U=each([p.U for p in parts]),
             error=each([p.error for p in parts]),
-            gap=each([100 * signed_root(p.gap_sq) for p in parts]),
+            gap=None if len(parts) == 1 and math.isnan(parts[0].gap_sq) else each(gaps),
             score=each([p.score for p in parts]),
             n_samples=sample.rows,
             n_bins=counts if self.binning.several else (counts or (None,))[0],
@@ -342,9 +346,9 @@ class Parts(NamedTuple):
     U: float
     """n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩, 0 on average for a calibrated predictor."""
     gap_sq: float
-    """The debiased mean squared gap between prediction and outcome, in squared probabilities; it can be negative."""
+    """The debiased mean squared gap between prediction and observed frequency; NaN where no cell holds two rows."""
     score: float
-    """loss + λU, about loss + gap²: truthful, and what to rank by (with weights, of the w-weighted loss)."""
+    """loss + gap² in units of the Brier score, with weights of the w-weighted loss: truthful, and what to rank by."""
 
 
 def signed_root(square: float) -> float:
@@ -356,15 +360,16 @@ def signed_root(square: float) -> float:
 class Decomposition(Result):
     """n·error = loss + U: how good the predictions are, and what their miscalibration adds (0 on average without any).
 
-    `gap` is the miscalibration in probability points, comparable across samples and bin counts (U is not: it grows with
-    n); `score` = loss + λU, about loss + gap², is truthful and what to rank by, lower is better. With weights, n stands
-    for W²/Σw², `loss` is the w²-weighted mean and the score that of the w-weighted loss.
+    `gap` is the miscalibration in probability points (U grows with n, the gap does not); None where no two rows share a
+    bin (NaN among several bin counts). `score` = loss + gap² is truthful and what to rank by, lower is better. It is in
+    units of the Brier score: k times loss + gap² for k > 2 classes per class. With weights, n is W²/Σw², `loss` is the
+    w²-weighted mean and the score is that of the w-weighted loss.
     """
 
     loss: float
     U: float | Array
     error: float | Array
-    gap: float | Array
+    gap: float | Array | None
     score: float | Array
     n_samples: int
     n_bins: int | tuple[int, ...] | None
@@ -373,12 +378,12 @@ class Decomposition(Result):
     def __repr__(self) -> str:
         bins = self.n_bins if isinstance(self.n_bins, tuple) else (self.n_bins,)
         lines = [f"{self.name}, {self.n_samples} samples: n·error = loss + U"]
-        columns = (np.atleast_1d(x) for x in (self.U, self.error, self.gap, self.score))
+        gaps = np.nan if self.gap is None else self.gap
+        columns = (np.atleast_1d(x) for x in (self.U, self.error, gaps, self.score))
         for m, u, e, gap, score in zip(bins, *columns, strict=True):
             where = "" if m is None else f"{m:>6} bins: "
-            lines.append(
-                f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g}; gap {gap:+.2f} points, score {score:.6g})"
-            )
+            off = "no gap" if np.isnan(gap) else f"gap {gap:+.2f} points"
+            lines.append(f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g}; {off}, score {score:.6g})")
         return "\n".join(lines)
 
 
@@ -388,25 +393,34 @@ def _named(rule: BinningRule, property: Property, norm: Norm, corrected: Correct
 
 COMPOSED: dict[str, CalibrationError] = {
     "classwise": _named(Quantile(), Classwise(), "l2"),
-    "classwise_l1": _named(Quantile(), Classwise(), "l1"),
+    "classwise_l1": _named(EqualWidth(), Classwise(), "l1"),
     "classwise_two_bin": _named(TwoBin(), Classwise(), "l2"),
     "confidence": _named(Quantile(), Confidence(), "l2"),
     "confidence_uncorrected": _named(Quantile(), Confidence(), "l2", corrected=False),
     "confidence_l1": _named(EqualWidth(), Confidence(), "l1"),
     "confidence_two_bin": _named(TwoBin(), Confidence(), "l2"),
     "full": _named(ArgmaxQuantile(), Full(), "l2"),
-    "full_l1": _named(ArgmaxQuantile(), Full(), "l1"),
+    "full_l1": _named(ArgmaxQuantile(DEFAULT_BINS), Full(), "l1"),
     "full_halfspace": _named(Halfspaces(), Full(), "l2"),
     "top_label": _named(Quantile(), TopLabel(), "l2"),
     "top_label_l1": _named(EqualWidth(), TopLabel(), "l1"),
     "binary": _named(Quantile(), Binary(), "l2"),
-    "binary_l1": _named(Quantile(), Binary(), "l1"),
+    "binary_l1": _named(EqualWidth(), Binary(), "l1"),
     "binary_two_bin": _named(TwoBin(), Binary(), "l2"),
     "linear": _named(Quantile(), Outcomes(), "l2"),
-    "linear_l1": _named(Quantile(), Outcomes(), "l1"),
+    "linear_l1": _named(Quantile(DEFAULT_BINS), Outcomes(), "l1"),
 }
 """Every named error that is composed of a property, a rule and a norm: it knows whether it is truthful and why. What
 is measured without being named is in this list, and `tc.ERRORS` begins with it. Change the bins with `with_bins(m)`."""
+
+
+def default_error(y_proba: Any, *, of_gap: bool = False) -> str:
+    """What is measured where no error is named: two classes, as one column or two, by the positive one; more classes
+    each by its own column, and their gap by the confidence."""
+    shape = tuple(y_proba.shape) if hasattr(y_proba, "shape") else as_array(y_proba, "y_proba").shape
+    if len(shape) < 2 or shape[1] <= 2:
+        return "binary"
+    return "confidence" if of_gap else "classwise"
 
 
 def get_error(error: str | CalibrationError, n_bins: BinCounts | None = None) -> CalibrationError:
@@ -426,17 +440,19 @@ def decompose(
     y_true: Any,
     y_proba: Any,
     *,
-    error: str | CalibrationError = "classwise",
+    error: str | CalibrationError | None = None,
     n_bins: BinCounts | None = None,
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Decomposition:
     """The two parts of a squared error: n·error = loss + U, U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩.
 
+    error: "binary" for two classes and "classwise" for more, unless told.
+
     >>> import truecal as tc
     >>> parts = tc.decompose([0, 1, 1], [.1, .4, .8], error="binary", n_bins=2)
     >>> abs(parts.loss + parts.U - 3 * parts.error) < 1e-12
     True
     """
-    metric = get_error(error, n_bins)
+    metric = get_error(default_error(y_proba) if error is None else error, n_bins)
     return metric.decompose(y_true, y_proba, sample_weight=sample_weight, labels=labels)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ..backends import on_device
 from .data import as_array
-from .errors import CalibrationError, Corrected, Norm, Scale, get_error
+from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
-from .rules import VECTOR_STRATEGIES, BinCounts, BinningRule, Exact, KdTree, Ties, VectorRule, read_rule
+from .rules import DEFAULT_BINS, VECTOR_STRATEGIES, BinCounts, BinningRule, Exact, KdTree, Ties, VectorRule, read_rule
 from .sample import Bounds
 from .types import Array
 
-Strategy = Literal["quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
+Strategy = Literal["auto", "quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
 VectorStrategy = Literal["argmax", "kd", "halfspace", "exact"] | BinningRule
 OneCount = int | Literal["auto"] | None
 """An n_bins that gives one number; a sequence of counts gives an array."""
@@ -39,7 +39,7 @@ class _ClassOptions(_Options, total=False):
 
 
 class _TopOptions(_Options, total=False):
-    strategy: Strategy | Literal["auto"]
+    strategy: Strategy
     corrected: Corrected
 
 
@@ -48,7 +48,7 @@ class _ConfidenceOptions(_TopOptions, total=False):
 
 
 class _FullOptions(_Options, total=False):
-    cells: VectorStrategy
+    strategy: VectorStrategy
     labels: Any
 
 
@@ -58,7 +58,7 @@ class _BinaryOptions(_Options, total=False):
 
 
 class _LinearOptions(_Options, total=False):
-    strategy: Strategy | Literal["auto", "kd"]
+    strategy: Strategy | Literal["kd"]
     range: Bounds | None
 
 
@@ -74,7 +74,7 @@ def _remembered(make: Callable[..., CalibrationError], *options: Any) -> Calibra
 
 
 def _classwise(strategy: Any, n_bins: Any, ties: Ties, norm: Norm, corrected: Corrected) -> CalibrationError:
-    return CalibrationError(Classwise(), read_rule(strategy, n_bins, ties), norm, corrected)
+    return CalibrationError(Classwise(), _usual_rule(strategy, n_bins, ties, norm), norm, corrected)
 
 
 def _confidence(strategy: Any, n_bins: Any, ties: Ties, norm: Norm, corrected: Corrected) -> CalibrationError:
@@ -92,7 +92,7 @@ def classwise_error(
     y_proba: Any,
     *,
     n_bins: BinCounts | None = None,
-    strategy: Strategy = "quantile",
+    strategy: Strategy = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -123,7 +123,7 @@ def confidence_error(
     *,
     corrected: Corrected = "auto",
     n_bins: BinCounts | None = None,
-    strategy: Strategy | Literal["auto"] = "auto",
+    strategy: Strategy = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -147,10 +147,15 @@ def confidence_error(
 
 
 def _usual_rule(strategy: Any, n_bins: BinCounts | None, ties: Ties, norm: Norm) -> BinningRule:
-    """Quantile bins for squared errors of the confidence, and the equal widths that everybody's ECE has."""
-    if strategy == "auto":
+    """Squared errors: quantile bins, as many as the rows allow. l1: 15 bins of equal width, the usual ECE."""
+    if isinstance(strategy, str) and strategy == "auto":
         strategy = "uniform" if norm == "l1" and ties == "auto" else "quantile"
-    return read_rule(strategy, n_bins, ties)
+    return read_rule(strategy, _usual_bins(strategy, n_bins, norm), ties)
+
+
+def _usual_bins(strategy: Any, n_bins: BinCounts | None, norm: Norm) -> BinCounts | None:
+    counted = isinstance(strategy, str) and strategy in ("quantile", "argmax", "kd")
+    return DEFAULT_BINS if n_bins is None and norm == "l1" and counted else n_bins
 
 
 @overload
@@ -165,7 +170,7 @@ def top_label_error(
     *,
     corrected: Corrected = "auto",
     n_bins: BinCounts | None = None,
-    strategy: Strategy | Literal["auto"] = "auto",
+    strategy: Strategy = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -189,7 +194,7 @@ def full_error(
     y_true: Any,
     y_proba: Any,
     *,
-    cells: VectorStrategy = "argmax",
+    strategy: VectorStrategy = "argmax",
     n_bins: BinCounts | None = None,
     norm: Norm = "l2",
     scale: Scale = "raw",
@@ -199,28 +204,29 @@ def full_error(
 ) -> Any:
     """Full multiclass error: n⁻² Σ_B ||Σ_{i∈B} (p_i − e_{y_i})||² over cells of whole probability vectors.
 
-    cells: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "halfspace" (two-bin
-    average along random directions), "exact", or a rule object.
+    strategy: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "halfspace"
+    (two-bin average along random directions), "exact", or a rule object.
 
     >>> import truecal as tc
     >>> round(tc.full_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=1), 8)
     0.06444444
     """
-    metric = CalibrationError(Full(), read_rule(cells, n_bins, ties, name="cells", names=VECTOR_STRATEGIES), norm)
+    rule = read_rule(strategy, _usual_bins(strategy, n_bins, norm), ties, names=VECTOR_STRATEGIES)
+    metric = CalibrationError(Full(), rule, norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
 
 
 @overload
-def binary_error(y_true: Any, y_prob: Any, *, n_bins: OneCount = None, **options: Unpack[_BinaryOptions]) -> float: ...
+def binary_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_BinaryOptions]) -> float: ...
 @overload
-def binary_error(y_true: Any, y_prob: Any, *, n_bins: Counts, **options: Unpack[_BinaryOptions]) -> Array: ...
+def binary_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_BinaryOptions]) -> Array: ...
 def binary_error(
     y_true: Any,
-    y_prob: Any,
+    y_proba: Any,
     *,
     pos_label: Any = 1,
     n_bins: BinCounts | None = None,
-    strategy: Strategy = "quantile",
+    strategy: Strategy = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -232,8 +238,8 @@ def binary_error(
     >>> round(tc.binary_error([0, 1, 1], [.1, .4, .8], n_bins=2), 8)
     0.07222222
     """
-    metric = CalibrationError(Binary(pos_label), read_rule(strategy, n_bins, ties), norm)
-    return metric(y_true, y_prob, sample_weight=sample_weight, scale=scale)
+    metric = CalibrationError(Binary(pos_label), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, y_proba, sample_weight=sample_weight, scale=scale)
 
 
 @overload
@@ -248,7 +254,7 @@ def linear_error(
     *,
     range: Bounds | None = None,
     n_bins: BinCounts | None = None,
-    strategy: Strategy | Literal["auto", "kd"] = "auto",
+    strategy: Strategy | Literal["kd"] = "auto",
     norm: Norm = "l2",
     scale: Scale = "raw",
     ties: Ties = "auto",
@@ -262,16 +268,17 @@ def linear_error(
     >>> round(tc.linear_error([2.0, 5.0, 3.0], [2.5, 4.0, 3.5], n_bins=1), 6)
     0.0
     """
-    rule = _linear_rule(reports, strategy, n_bins, ties)
+    rule = _linear_rule(reports, strategy, n_bins, ties, norm)
     metric = CalibrationError(Outcomes(range, isinstance(rule, VectorRule)), rule, norm)
     return metric(outcomes, reports, sample_weight=sample_weight, scale=scale)
 
 
-def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ties) -> BinningRule:
+def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ties, norm: Norm) -> BinningRule:
     shape = tuple(reports.shape) if on_device(reports) else as_array(reports, "reports").shape
     vector = len(shape) == 2 and shape[1] > 1
     if strategy == "auto":
         strategy = "kd" if vector else "quantile"
+    n_bins = _usual_bins(strategy, n_bins, norm)
     names: dict[str, type[BinningRule]] = {"kd": KdTree, "exact": Exact}
     return read_rule(strategy, n_bins, ties, names=names) if vector else read_rule(strategy, n_bins, ties)
 
@@ -279,35 +286,37 @@ def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ti
 class ScoreOptions(TypedDict, total=False):
     """What functions of a named error take beside the number of bins."""
 
-    error: str | CalibrationError
+    error: str | CalibrationError | None
     sample_weight: Any
     labels: Any
 
 
 @overload
-def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[ScoreOptions]) -> float: ...
+def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[ScoreOptions]) -> float: ...
 @overload
 def score(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[ScoreOptions]) -> Array: ...
 def score(
     y_true: Any,
     y_proba: Any,
     *,
-    error: str | CalibrationError = "confidence",
-    n_bins: BinCounts | None = "auto",
+    error: str | CalibrationError | None = None,
+    n_bins: BinCounts | None = None,
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Any:
-    """What to rank models by: loss + λU, λ = min(1, m/n), about loss + gap² at every number of bins. Lower is better.
+    """What to rank models by: loss + gap², in units of the Brier score. Lower is better.
 
-    Truthful: no predictor lowers its expected score by reporting anything but the true probabilities, with weights too
-    as long as those depend on neither labels nor reports. A rule without bins ignores n_bins="auto".
+    Two classes, as one column or two: (p − y)² + gap². More classes: Brier score + the squared gaps summed over
+    classes. Another `error`: its own loss + gap². The score is truthful: no predictor lowers its expected score by
+    reporting anything but the true probabilities, with weights too as long as those depend on neither labels nor
+    reports. n_bins: chosen by the numbers of rows and classes unless told.
 
     >>> import truecal as tc
-    >>> y = [0, 1, 1, 0, 1, 1, 0, 1]
-    >>> tc.score(y, [.1, .8, .7, .2, .9, .6, .3, .8], error="binary") < tc.score(y, [.5] * 8, error="binary")
+    >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .8, .7, .2, .9, .6, .3, .8]
+    >>> tc.score(y, p) < tc.score(y, [.5] * 8)
     True
+    >>> round(tc.score(y, p) - tc.brier(y, p), 4)  # what miscalibration adds
+    0.0083
     """
-    metric = get_error(error, None)
-    if n_bins is not None and (n_bins != "auto" or metric.binning.has_counts):
-        metric = metric.with_bins(n_bins)
+    metric = get_error(default_error(y_proba) if error is None else error, n_bins)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale="score")

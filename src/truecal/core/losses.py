@@ -21,6 +21,7 @@ from .types import Array
 class Loss:
     """A named loss, called as loss(y_true, y_proba, *, sample_weight=None, per_example=False, labels=None).
 
+    y_proba is (n, k), or (n,) for the probability of label 1 of two.
     y_true holds labels, or label distributions (n, k) such as shares of human votes: the loss is then its expectation
     over them, and for squared losses the squared distance from them. Predictions on a GPU stay there, and so do the
     losses of single examples.
@@ -134,13 +135,15 @@ def cross_entropy(y: Array, proba: Array) -> Array:
 
 @Loss
 def brier(y: Array, proba: Array) -> Array:
-    """Σ_r (p_r − 1[y = r])², between 0 and 2: the loss of full calibration, and k times that of classwise.
+    """Σ_r (p_r − 1[y = r])², halved for two classes: (p − y)², as in scikit-learn. At most 2, for two classes 1.
 
     >>> import truecal as tc
-    >>> round(tc.brier([0], [[.8, .2]]), 6)
-    0.08
+    >>> round(tc.brier([0], [[.8, .2]]), 6), round(tc.brier([0], [.2]), 6)
+    (0.04, 0.04)
+    >>> round(tc.brier([0], [[.8, .1, .1]]), 6)
+    0.06
     """
-    return Full().sample(y, proba).residual_sq
+    return Full().sample(y, proba).residual_sq * Full().score_unit(proba.shape[1])
 
 
 @Loss

@@ -13,6 +13,7 @@ from .data import (
     as_array,
     check_binary_outcomes,
     check_bounds,
+    check_labels,
     check_multiclass,
     check_pair,
     check_reports,
@@ -33,6 +34,10 @@ class Property(ABC):
     vector = False
     bounds: Bounds | None = (0.0, 1.0)
     """Where reports lie."""
+
+    def score_unit(self, views: int) -> float:
+        """What turns the loss of the property into the Brier score: Σ over classes, halved for two classes."""
+        return 1.0
 
     @abstractmethod
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
@@ -67,21 +72,45 @@ def _outcomes(y: Array) -> dict[str, Any]:
 @final
 @dataclass(frozen=True)
 class Binary(Property):
-    """φ(y) = 1[y = pos_label]; the report is the probability of the positive class."""
+    """φ(y) = 1[y = pos_label]; the report is the probability of the positive class.
+
+    Reports may have both columns: the second is that of the positive class, or that of pos_label among `labels`.
+    """
 
     pos_label: Any = 1
     kind = "binary"
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
-        if labels is not None:
-            raise ValueError("labels cannot apply to one probability per row; name the positive class with pos_label")
-        reports = check_reports(y_proba, "y_prob")
-        marks = check_binary_outcomes(y_true, self.pos_label)
-        check_same_length(y_true=marks, y_prob=reports)
+        if len(_shape(y_proba)) == 2 and _shape(y_proba)[1] == 2:
+            return self.of_two_columns(*check_multiclass(y_true, y_proba, labels), labels)
+        reports = check_reports(y_proba, "y_proba")
+        if labels is None:
+            marks = check_binary_outcomes(y_true, self.pos_label)
+        else:
+            marks = check_labels(y_true, 2, labels) == self._column(labels)
+        check_same_length(y_true=marks, y_proba=reports)
         return marks, reports
 
+    def of_two_columns(self, y: Array, proba: Array, labels: Any) -> tuple[Array, Array]:
+        """The outcomes and the column of the positive class; label distributions keep their share of it."""
+        column = self._column(labels)
+        return (y == column if y.ndim == 1 else y[:, column]), proba[:, column]
+
+    def _column(self, labels: Any) -> int:
+        names = [] if labels is None else list(as_array(labels, "labels"))
+        return names.index(self.pos_label) if isinstance(self.pos_label, str) and self.pos_label in names else 1
+
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        return Sample(self.kind, reports, marks=y, **unit_weights(weights))
+        about: dict[str, Any] = {"marks": y} if _is_bool(y) else {"values": y}
+        return Sample(self.kind, reports, **about, **unit_weights(weights))
+
+
+def _shape(y_proba: Any) -> tuple[int, ...]:
+    return tuple(y_proba.shape) if hasattr(y_proba, "shape") else as_array(y_proba, "y_proba").shape
+
+
+def _is_bool(y: Array) -> bool:
+    return "bool" in str(y.dtype)
 
 
 @final
@@ -90,6 +119,9 @@ class Classwise(_OfClasses):
     """k scalar properties φ_r(y) = 1[y = r] of the reports p^(r), each with bins of its own, averaged over r."""
 
     kind = "classwise"
+
+    def score_unit(self, views: int) -> float:
+        return float(views) if views > 2 else 1.0
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         return Sample(self.kind, reports, **_outcomes(y), distributions=reports, labels=y, **unit_weights(weights))
@@ -102,6 +134,9 @@ class Full(_OfClasses):
 
     kind = "full"
     vector = True
+
+    def score_unit(self, views: int) -> float:
+        return 1.0 if views > 2 else 0.5
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         about: dict[str, Any] = {"joint": True, "distributions": reports, "labels": y} | unit_weights(weights)

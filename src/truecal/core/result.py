@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
+
+_HIDDEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Result:
@@ -25,7 +28,26 @@ class Result:
         return hash(repr(self))
 
     def _repr_html_(self) -> str:
-        return f'<pre style="white-space: pre-wrap">{escape(repr(self))}</pre>'
+        lines = "\n".join(html_text(line) for line in repr(self).split("\n"))
+        return f'<pre style="white-space: pre-wrap">{lines}</pre>'
+
+
+def clean(text: object) -> str:
+    """Text in which nothing is hidden: controls, direction overrides and lone surrogates become U+FFFD.
+
+    A direction override in a file name could turn the words around it back to front, and a lone surrogate cannot be
+    written as UTF-8.
+
+    >>> from truecal.core.result import clean
+    >>> clean("a\\u202eb\\x00c") == "a\\ufffdb\\ufffdc"
+    True
+    """
+    return _HIDDEN.sub("\ufffd", re.sub(r"[\n\t\r]", " ", str(text)))
+
+
+def html_text(text: object) -> str:
+    """Text for a page or a notebook's cell, in which it can be neither markup nor hidden."""
+    return escape(clean(text))
 
 
 def table_html(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
@@ -34,7 +56,7 @@ def table_html(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
     def line(texts: Sequence[str], first: str, other: str) -> str:
         tags = [first] + [other] * (len(texts) - 1)
         cells = (
-            f'<{tag} style="text-align: left">{escape(text)}</{tag}>' for text, tag in zip(texts, tags, strict=True)
+            f'<{tag} style="text-align: left">{html_text(text)}</{tag}>' for text, tag in zip(texts, tags, strict=True)
         )
         return f"<tr>{''.join(cells)}</tr>"
 

@@ -42,7 +42,7 @@ Ties = Literal["auto", "average", "together", "row"]
 BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
 
-DEFAULT_BINS = 15
+DEFAULT_BINS = 15  # of equal width, as everybody's ECE has them; squared errors choose theirs by the rows
 FORM_BLOCK = 1 << 16  # points of an average over cuts that are looked at together
 _MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
@@ -86,7 +86,7 @@ def auto_bins(rows: int, views: int = 1) -> int:
     return int(max(2, min(round((rows * views) ** 0.4), rows // 5)))
 
 
-class BinningRule(ABC):
+class BinningRule:
     """What every rule offers: how many bins were asked for, if it has bins at all."""
 
     n_bins: Any = None
@@ -127,27 +127,16 @@ class BinningRule(ABC):
         """The rule at each of its bin counts alone."""
         return (self,) if self.counts is None else tuple(self.with_bins(m) for m in self.counts)
 
-    @abstractmethod
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        """For each requested count, how many cells were asked for; of the reports only their number enters."""
-
 
 @dataclass(frozen=True)
 class CountedRule(BinningRule):
     """A rule that is told how many bins to make."""
 
-    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
+    n_bins: int | Sequence[int] | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_bins", read_bins(self.n_bins))
         check_ties(getattr(self, "ties", "auto"))
-
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return tuple(float(self.cells(m, views)) for m in self.counts or ())
-
-    def cells(self, m: int, views: int) -> int:
-        """How many cells m bins are."""
-        return m
 
 
 class FixedRule(BinningRule):
@@ -206,6 +195,11 @@ class AveragedRule(BinningRule):
     @abstractmethod
     def running(self, bounds: Bounds | None) -> RunningForm:
         """The form before its first point."""
+
+    def mean_cells(self, bounds: Bounds | None) -> float | None:
+        """The mean number m of cells, where the score takes the share min(1, m/n) of U; None where it is the mean of
+        loss + gap² over the cuts."""
+        return None
 
     def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
         """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
@@ -311,6 +305,8 @@ class Quantile(CountedRule, RankRule):
 class EqualWidth(CountedRule, FixedRule):
     """m bins ((j−1)/m, j/m] of equal width, 0 in the first; over (a, b) when reports live there."""
 
+    n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
+
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         return tuple(_edge(np.arange(m + 1), m, _needed(bounds), dtype) for m in self.counts or ())
 
@@ -393,9 +389,6 @@ class Edges(FixedRule):
         """The number of bins of a view."""
         return len(self.values[0] if self.per_view else self.values) - 1
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (float(self.n_cells),)
-
 
 def _read_edges(values: Any, most: int) -> Array:
     """Finite edges in order, in at most so many dimensions; those of a row may repeat."""
@@ -427,9 +420,6 @@ class Exact(RankRule, VectorRule):
         cell: Array = namespace(reports).unique(reports, return_inverse=True, **along)[1]
         return Partition.from_cells(cell.reshape(-1))
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (float(rows),)  # how many values there will be is not known in advance, but no more than rows
-
 
 @final
 @dataclass(frozen=True)
@@ -443,9 +433,6 @@ class TwoBin(AveragedRule):
         if bounds is None:
             raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
         return _RunningTwoBin(bounds)
-
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (2.0,)
 
 
 @final
@@ -509,10 +496,10 @@ class Poisson(AveragedRule):
     def running(self, bounds: Bounds | None) -> RunningForm:
         return _RunningPoisson(self.theta)
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
+    def mean_cells(self, bounds: Bounds | None) -> float | None:
         if bounds is None:
             raise ValueError("the number of Poisson cuts needs range=(low, high), since reports are not probabilities")
-        return (max(1.0, (bounds[1] - bounds[0]) / self.theta),)
+        return max(1.0, (bounds[1] - bounds[0]) / self.theta)
 
 
 @final
@@ -591,8 +578,8 @@ class OnGrid(AveragedRule):
     def running(self, bounds: Bounds | None) -> RunningForm:
         return self.rule.running(bounds)
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return self.rule.sizes(rows, views, bounds)
+    def mean_cells(self, bounds: Bounds | None) -> float | None:
+        return self.rule.mean_cells(bounds)
 
 
 @final
@@ -616,9 +603,6 @@ class ArgmaxQuantile(CountedRule, VectorRule):
 
     def auto(self, rows: int, views: int) -> int:
         return max(1, round(auto_bins(rows, views) / views))
-
-    def cells(self, m: int, views: int) -> int:
-        return m * views
 
 
 def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
@@ -671,9 +655,6 @@ class ArgmaxEdges(VectorRule):
         inner = np.arange(1, self.n_cells * len(self.values))
         return Partition(order, (np.searchsorted(cell[order], inner, side="left"),))
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (float(self.n_cells * len(self.values)),)
-
 
 @final
 @dataclass(frozen=True)
@@ -684,9 +665,6 @@ class KdTree(CountedRule, VectorRule):
         depths = [int(m - 1).bit_length() for m in self.counts or ()]
         order, levels = _kd_levels(reports, max(depths))
         return Partition(order, tuple(levels[min(depth, len(levels) - 1)] for depth in depths))
-
-    def cells(self, m: int, views: int) -> int:
-        return 1 << (m - 1).bit_length()
 
 
 def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
@@ -758,9 +736,6 @@ class Halfspaces(BinningRule):
             along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
             yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)
 
-    def sizes(self, rows: int, views: int, bounds: Bounds | None) -> tuple[float, ...]:
-        return (2.0,)
-
 
 SCALAR_STRATEGIES: dict[str, type[BinningRule]] = {
     "quantile": Quantile,
@@ -782,7 +757,6 @@ def read_rule(
     n_bins: BinCounts | None,
     ties: Ties,
     *,
-    name: str = "strategy",
     names: dict[str, type[BinningRule]] = SCALAR_STRATEGIES,
 ) -> BinningRule:
     """The rule behind a strategy name, or the rule object itself; an option that cannot apply raises."""
@@ -790,24 +764,24 @@ def read_rule(
     if isinstance(strategy, BinningRule):
         if n_bins is not None:
             raise ValueError(
-                f"n_bins={shown(n_bins)} cannot apply: {name} is the rule {shown(strategy)}, which has its own"
+                f"n_bins={shown(n_bins)} cannot apply: strategy is the rule {shown(strategy)}, which has its own"
             )
         if ties != "auto":
             raise ValueError(
-                f"ties={shown(ties)} cannot apply: {name} is the rule {shown(strategy)}; set ties on the rule"
+                f"ties={shown(ties)} cannot apply: strategy is the rule {shown(strategy)}; set ties on the rule"
             )
         return strategy
     if not isinstance(strategy, str) or strategy not in names:
         known = ", ".join(map(repr, names))
-        raise ValueError(f"{name} must be one of {known} or a rule object, got {shown(strategy)}")
+        raise ValueError(f"strategy must be one of {known} or a rule object, got {shown(strategy)}")
     kind = names[strategy]
     options: dict[str, Any] = {}
     if n_bins is not None:
         if kind.n_bins is None:
-            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {name}={shown(strategy)} has no bin count")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: strategy={shown(strategy)} has no bin count")
         options["n_bins"] = read_bins(n_bins)
     if ties != "auto":
         if not hasattr(kind, "ties"):
-            raise ValueError(f"ties={shown(ties)} cannot apply: {name}={shown(strategy)} has no ties to break")
+            raise ValueError(f"ties={shown(ties)} cannot apply: strategy={shown(strategy)} has no ties to break")
         options["ties"] = ties
     return kind(**options)

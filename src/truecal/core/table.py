@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -59,7 +59,8 @@ class Totals:
 
 
 class Moments(NamedTuple):
-    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights.
+    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps, pair weights, and
+    what the score adds to the loss.
 
     Those of a table on a GPU stay there until they are added up.
     """
@@ -69,6 +70,7 @@ class Moments(NamedTuple):
     own: Any = 0.0
     gap_sq: Any = 0.0
     pair_weight: Any = 0.0
+    added: Any = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,31 +238,41 @@ class BinTable:
         return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]  # an array or a tensor
 
     def gap_sq(self) -> Array:
-        """Per view, the mean product of the residuals of two different rows of one cell, cells weighted by their rows.
-
-        Σ_B n_B ĝ_B / Σ n_B over cells with two rows or more, ĝ_B = (S_B² − Σ_B r²)/(n_B(n_B − 1)); weights replace
-        rows.
-        """
+        """Per view, W⁻¹ Σ_B λ_B (S_B² − Σ_B (wr)²): what miscalibration adds to the loss in the score."""
         assert self.residual_sq is not None
-        xp = namespace(self.count)
-        pairs = xp.square(self.residual) + self.tie_variance - self.residual_sq
-        weight = xp.square(self.count) - self.cell_weight_sq
+        products = namespace(self.count).square(self.residual) + self.tie_variance - self.residual_sq
+        gaps: Array = (self._pair_rates(self._pair_weight()) * products).sum(1) / self.totals.weight
+        return gaps
+
+    def _pair_weight(self) -> Array:
+        """Per view and cell, Σ_{i≠j} w_i w_j, on average over the orders of equal reports; 0 for a single row."""
+        weight: Array = namespace(self.count).square(self.count) - self.cell_weight_sq
         if self.weight_variance is not None:
             weight = weight + self.weight_variance
-        met = weight > 1e-9 * xp.square(self.count)  # two rows or more; a single row leaves only rounding
-        gaps = xp.where(met, pairs, 0.0) / xp.where(met, weight, 1.0)
-        return _ratio((self.count * gaps).sum(1), xp.where(met, self.count, 0.0).sum(1))
+        # A single row leaves only rounding, of its own square or of the running sums it was cut from.
+        return weight * (weight > 1e-13 * (self.totals.weight * self.count + self.totals.weight_sq))
+
+    def _pair_rates(self, pair_weight: Array) -> Array:
+        largest: Any = self.totals.largest
+        if self.weight_variance is None:
+            return pair_rates(self.count, self.cell_weight_sq, pair_weight, largest)
+        # Which rows of a divided block are in the cell depends on their order: no sum of the cell bounds their weight.
+        bound = namespace(self.count).where(self.weight_variance > 0, largest**2, self.cell_weight_sq)
+        return pair_rates(self.count, bound, pair_weight, largest)
 
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
         if isinstance(self.rule, OnGrid):
             return self._grid_moments(self.rule)
+        pair_weight, gap_sq = self._pair_weight(), _number(self.gap_sq().sum())
         return Moments(
             squared=_number(self.squared().sum()),
             absolute=self.absolute_moments().absolute,
             own=_number(self.residual_sq.sum()),
-            gap_sq=_number(self.gap_sq().sum()),
+            gap_sq=gap_sq,
+            pair_weight=_number((pair_weight * has_pairs(self.count, pair_weight)).sum()),
+            added=gap_sq,
         )
 
     def _grid_moments(self, rule: OnGrid) -> Moments:
@@ -268,8 +280,8 @@ class BinTable:
         assert self.residual_sq is not None
         points, found = rule.midpoints(self.bounds), []
         for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
-            block = PointBlock(points, r[None], w[None], own.sum(keepdims=True), float(w_sq.sum()))
-            found.append(PointSums(rule, self.bounds, partial(iter, [block])).moments())
+            block = PointBlock(points, r[None], w[None], own[None], w_sq[None])
+            found.append(PointSums(rule, self.bounds, partial(iter, [block]), self.totals.largest).moments())
         return Moments(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> Moments:
@@ -285,6 +297,27 @@ def _number(x: Any) -> Any:
     return x if is_tensor(x) else float(x)
 
 
+def has_pairs(weight: Array, pair_weight: Array) -> Array:
+    """Whether a cell holds two rows or more; a single row leaves only rounding of w·w − w²."""
+    return pair_weight > 1e-9 * weight * weight
+
+
+def pair_rates(weight: Array, weight_sq: Array, pair_weight: Array, largest: float) -> Array:
+    """λ_B: what the product of two residuals of cell B counts in the score, 0 for a cell without a pair.
+
+    W_B/(W_B² − Σ_B w²), which is 1/(n_B − 1) without weights, makes the sum over cells the squared gap. The score is
+    truthful as long as no row's own coefficient w − λ_B w² is negative. That is λ_B ≤ 1/max_B w, and the largest weight
+    of a cell is at most the largest of all and at most √Σ_B w². So no column of largest weights is needed.
+    """
+    xp = namespace(weight)
+    met = has_pairs(weight, pair_weight)
+    most = xp.clip(xp.sqrt(xp.clip(weight_sq, 0.0, None)), None, largest)
+    safe = xp.where(met, pair_weight, 1.0)
+    rate = xp.where(met, weight / safe, 0.0)
+    rates: Array = xp.where(rate * most > 1.0, 1.0 / xp.where(most > 0, most, 1.0), rate)
+    return rates
+
+
 class PointBlock(NamedTuple):
     """Some of the points of an average over cuts: where they are, and what the rows there add up to."""
 
@@ -292,21 +325,27 @@ class PointBlock(NamedTuple):
     residual: Array
     """(views, points) Σ w·residual."""
     weight: Array
-    """Σ w, (1, points), or (views, points) where each view has points of its own."""
+    """Σ w, (1, points), or (views, points) where each view has its own points."""
     own: Array
-    """(views,) Σ (w·residual)² over all rows of the block."""
-    weight_sq: Any
-    """Σ w² over all rows of the block."""
+    """(views, points) Σ (w·residual)²."""
+    weight_sq: Array
+    """Σ w², of the shape of `weight`."""
+
+    @property
+    def sums(self) -> tuple[Array, Array, Array, Array]:
+        return self.residual, self.own, self.weight, self.weight_sq
 
 
 @dataclass(frozen=True)
 class PointSums:
-    """What a table is to bins, for an average over cuts: its cells are the points themselves, as many as there may be
+    """What a table is to bins, for an average over cuts. Its cells are the points themselves, as many as there may be
     rows, so they are read block by block and never held."""
 
     rule: AveragedRule
     bounds: Bounds | None
     blocks: Callable[[], Iterator[PointBlock]]
+    largest: float = 1.0
+    """The largest weight of a row."""
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
@@ -318,20 +357,45 @@ class PointSums:
     def moments(self) -> Moments:
         """Everything numbers need; per view, gap² = Σ_{i≠j} G_ij r_i r_j / Σ_{i≠j} G_ij w_i w_j."""
         squared, weight = self.rule.running(self.bounds), self.rule.running(self.bounds)
-        own: Any = 0.0
-        weight_sq: Any = 0.0
+        totals: list[Any] = [0.0] * 4
         for block in self.blocks():
             squared.add(block.points, block.residual)
             weight.add(block.points, block.weight)
-            own = own + block.own
-            weight_sq = weight_sq + block.weight_sq
-        pairs = weight.value - weight_sq
+            totals = [total + x.sum(1)[:, None] for total, x in zip(totals, block.sums, strict=True)]
+        own = totals[1][:, 0]
+        pairs = weight.value - totals[3][:, 0]
         pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
         pair_weight = namespace(pairs).broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
-        sums = (squared.value, own, gaps, pair_weight)
-        whole = dict(zip(("squared", "own", "gap_sq", "pair_weight"), (_number(x.sum()) for x in sums), strict=True))
-        return Moments(**whole)
+        added = self._gaps_by_cut(totals) if self.rule.mean_cells(self.bounds) is None else 0.0 * gaps
+        found = {"squared": squared.value, "own": own, "gap_sq": gaps, "pair_weight": pair_weight, "added": added}
+        return Moments(**{name: _number(x.sum()) for name, x in found.items()})
+
+    def _gaps_by_cut(self, totals: list[Array]) -> Array:
+        """Per view, the mean over one uniform cut of the squared gap of its two cells, by prefix sums."""
+        low, high = self.bounds or (0.0, 1.0)
+        gaps: Any = 0.0
+        last: Any = low
+        before = [0.0 * x for x in totals]
+        for block in self.blocks():
+            prefix = [x.cumsum(1) + start for x, start in zip(block.sums, before, strict=True)]
+            first = block.points[..., :1]
+            width = block.points[..., 1:] - block.points[..., :-1]
+            gaps = gaps + ((first - last) * self._sides(before, totals)).sum(1)
+            gaps = gaps + (width * self._sides([x[:, :-1] for x in prefix], totals)).sum(1)
+            before, last = [x[:, -1:] + 0.0 for x in prefix], block.points[..., -1:]
+        gaps = gaps + ((high - last) * self._sides(before, totals)).sum(1)
+        return gaps / ((high - low) * totals[2][:, 0])  # type: ignore[no-any-return]  # an array or a tensor
+
+    def _sides(self, left: Sequence[Array], totals: Sequence[Array]) -> Array:
+        """λ(S² − Σ (wr)²) of the cells left and right of cuts, given the sums left of them."""
+        right = [total - x for x, total in zip(left, totals, strict=True)]
+        found: Any = 0.0
+        for residual, own, weight, weight_sq in (left, right):
+            pair_weight = weight * weight - weight_sq
+            pair_weight = pair_weight * (pair_weight > 1e-12 * totals[3])  # differences of sums leave rounding
+            found = found + pair_rates(weight, weight_sq, pair_weight, self.largest) * (residual * residual - own)
+        return found  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
@@ -342,7 +406,7 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 
 def _fixed_edges(property: Property, binning: BinningRule, dtype: np.dtype[Any], what: str) -> Array:
     """The edges of cells that are known in advance, at one bin count."""
-    if not isinstance(binning, FixedRule) or len(binning.sizes(0, 1, (0.0, 1.0))) != 1:
+    if not isinstance(binning, FixedRule) or len(binning.edges((0.0, 1.0), dtype)) != 1:
         raise ValueError(
             f"binning of a table {what} must fix its cells in advance, one bin count of EqualWidth or Edges, "
             f"got {shown(binning)}"

@@ -504,8 +504,8 @@ def _point_blocks(
         points = values.astype(np.float64, copy=False)
         grid, rest = kernels.grid_part(points)
         residual = (count * grid / kernels.GRID - outcome) + count * rest
-        own = kernels.dot(outcome, np.square(points - 1)) + kernels.dot(count - outcome, np.square(points))
-        yield PointBlock(places(values), residual[None], count[None], np.array([own]), float(stop - start))
+        own = outcome * np.square(points - 1) + (count - outcome) * np.square(points)
+        yield PointBlock(places(values), residual[None], count[None], own[None], count[None])
         start, before = stop, int(ends[-1])
 
 
@@ -515,15 +515,15 @@ def _kernel_points(sample: Sample, piece: Piece) -> Iterator[PointSums]:
     assert isinstance(cells, KernelCells)
     for tile in piece.tiles(sample.rows, 1 << 20):
         residual = sample.residuals(tile)
-        yield PointSums(cells.rule, cells.bounds, partial(_row_blocks, cells, residual, sample.weights))
+        largest = 1.0 if sample.weights is None else float(sample.weights.max())
+        yield PointSums(cells.rule, cells.bounds, partial(_row_blocks, cells, residual, sample.weights), largest)
 
 
 def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> Iterator[PointBlock]:
     for start in range(0, len(cells.order), FORM_BLOCK):
         rows = cells.order[start : start + FORM_BLOCK]
         r, w = residual[:, rows], np.ones(len(rows)) if weights is None else weights[rows]
-        own = np.einsum("vi,vi->v", r, r)
-        yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], own, kernels.dot(w, w))
+        yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], r * r, (w * w)[None])
 
 
 def _spread_out(bins: Bins, values: Array) -> Array:

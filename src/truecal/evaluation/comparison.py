@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from itertools import combinations
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
-from ..core.result import plain, table_html
+from ..core.result import html_text, plain, table_html
 from ..core.rules import ArgmaxQuantile, BinCounts
 from ..core.types import Array, Groups
 from ..inference.mean_losses import Part
@@ -23,7 +22,17 @@ from ..inference.options import check_groups
 from ..inference.paired import spread_part
 from .inputs import Inputs, Progress, read_inputs
 from .measuring import ErrorValue, Measured, copies_text
-from .model import DIAGRAM_BINS, Evaluation, Measurement, check_progress, evaluate_inputs, read_settings, read_subgroups
+from .model import (
+    DIAGRAM_BINS,
+    Evaluation,
+    Measurement,
+    check_progress,
+    evaluate_inputs,
+    judge_subgroups,
+    read_settings,
+    read_subgroups,
+    with_folds,
+)
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
 from .words import gap_text
@@ -199,7 +208,7 @@ class Comparison(Measurement):
         """Models by their score, best first: rank, accuracy, Brier, gap with interval and direction, calibrated?, ECE.
 
         `pvalue` is that of the model's calibration test, corrected over the models. Where no truthful error was
-        measured there is no score, and the models stand in the order of their confidence loss.
+        measured there is no score, and the models come in the order of their confidence loss.
         """
         rows: list[dict[str, Any]] = []
         for name in self.names:
@@ -243,17 +252,18 @@ class Comparison(Measurement):
         return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        titles = ("rank", "model", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
+        titles = ("rank", "model", "score", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
         body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
-        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
+        words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
         return body + words
 
 
 def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
     brier = "" if row["brier"] is None else f", Brier {row['brier']:.4g}"
     gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
-    ece = "" if row["ece_rank"] is None else f", by ECE {row['ece_rank']:g}"
-    return f"right {row['accuracy']:.1%}{brier}{gap}; calibrated? {row['calibrated']}{ece}"
+    ece = "" if row["ece_rank"] is None else f", rank {row['ece_rank']:g} by ECE"
+    score = "" if row["score"] is None else f"score {row['score']:.4f}, "
+    return f"{score}right {row['accuracy']:.1%}{brier}{gap}; calibrated? {row['calibrated']}{ece}"
 
 
 def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
@@ -261,6 +271,7 @@ def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
     return [
         f"{row['rank']:g}",
         row["model"],
+        "" if row["score"] is None else f"{row['score']:.4f}",
         f"{row['accuracy']:.1%}",
         "" if row["brier"] is None else f"{row['brier']:.4g}",
         "" if found.gap is None else gap_text(found.gap),
@@ -288,8 +299,9 @@ def compare(
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    folds: Any = None,
     level: float = 0.95,
-    resamples: int | None = None,
+    n_resamples: int | None = None,
     seed: int = 0,
     diagram_bins: int = DIAGRAM_BINS,
     progress: Progress | None = None,
@@ -297,30 +309,32 @@ def compare(
     """Compare models on the same samples: who predicts better, who is miscalibrated by how much, how sure that is.
 
     `models` maps names to what `evaluate` takes as y_proba. If any model is TopPredictions(correct, confidence), all
-    are reduced to their top class and only confidence errors apply. resamples=None plans the draws within about two
+    are reduced to their top class and only confidence errors apply. n_resamples=None plans the draws within about two
     seconds per error for all models together, at least 99 or none; the notes say what was left out.
 
     >>> import truecal as tc
     >>> y = [0, 1, 1, 0, 1, 1, 0, 1] * 5
     >>> good, flat = [.1, .8, .7, .2, .9, .6, .3, .8] * 5, [.6] * 40
-    >>> result = tc.compare(y, {"good": good, "flat": flat}, n_bins=(2, 5), resamples=99)
+    >>> result = tc.compare(y, {"good": good, "flat": flat}, n_bins=(2, 5), n_resamples=99)
     >>> result.dominance.chain_names
     ('good', 'flat')
     """
-    refuse_reordered(y_true=y_true, groups=groups, by=by)
+    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
+    inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
     first = next(iter(inputs.values()))
     for model in inputs.values():
         subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
-    settings = read_settings(first, n_bins, errors, level, resamples, seed, diagram_bins, len(inputs), seconds)
+    settings = read_settings(first, n_bins, errors, level, n_resamples, seed, diagram_bins, len(inputs), seconds)
     check_progress(progress)
     clusters = check_groups(groups, first.n_samples)
     evaluations, measured = {}, {}
     for i, (name, model) in enumerate(inputs.items()):
         inner = None if progress is None else _share(progress, i, len(inputs))
-        found = evaluate_inputs(model, settings, name, clusters, subgroups, inner, keep=True)
+        found = evaluate_inputs(model, settings, name, clusters, subgroups, inner, keep=True, models=len(inputs))
         evaluations[name], measured[name] = found
+    judge_subgroups(evaluations)
     if progress is not None:
         progress(1.0)
     return assemble(evaluations, measured, clusters, settings.level, notes)

@@ -11,12 +11,12 @@ import numpy as np
 
 from ..backends import on_cpu
 from ..baselines import BASELINES, ERRORS
-from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
+from ..core.data import as_array, both_classes, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
 from ..core.losses import LOSSES, Loss
 from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
 from ..core.sample import Sample
-from ..core.types import Array
+from ..core.types import Array, Groups
 
 if TYPE_CHECKING:
     from ..inference.mean_losses import Losses, Values
@@ -55,6 +55,8 @@ class Inputs:
     y: Array
     reports: Array
     weights: Array | None = None
+    folds: Groups | None = None
+    """Where predictions are cross-validated: the fold of each row, and how many there are."""
 
     @property
     def soft(self) -> bool:
@@ -74,17 +76,22 @@ class Inputs:
 
     def error_names(self) -> tuple[str, ...]:
         """The composed members of ERRORS that these predictions can be measured by, in its order."""
-        return tuple(name for name in self.possible_names() if name not in BASELINES)
+        composed = ((name, e) for name, e in ERRORS.items() if name not in BASELINES)
+        return tuple(name for name, e in composed if isinstance(e.property, PROPERTIES[self.kind]))
 
     def possible_names(self) -> tuple[str, ...]:
-        """The same with the baselines, which are measured where they are named."""
-        return tuple(name for name, e in ERRORS.items() if isinstance(e.property, PROPERTIES[self.kind]))
+        """The same with what is measured only where it is named: baselines, and for two classes those of columns."""
+        allowed = (*PROPERTIES[self.kind], *((Classwise, Full) if self.kind == "binary" else ()))
+        return tuple(name for name, e in ERRORS.items() if isinstance(e.property, allowed))
 
     def sample(self, error: str) -> Sample:
         """What the named error measures, made once for all errors of a property and never validated again."""
         property = ERRORS[error].property
         if property.kind not in self._samples:
-            self._samples[property.kind] = property.sample(self.y, self.reports, self.weights)
+            y, reports = self.y, self.reports
+            if self.kind == "binary" and isinstance(property, (Classwise, Full)):
+                y, reports = y.astype(np.int64), both_classes(reports)
+            self._samples[property.kind] = property.sample(y, reports, self.weights)
         return self._samples[property.kind]
 
     def forget(self, error: str) -> None:
@@ -120,12 +127,20 @@ class Inputs:
         sample = self.sample("confidence")
         right = sample.values > 0.5 if sample.values is not None else sample.marks
         assert right is not None
-        return Inputs("top_label", right, sample.reports, self.weights)
+        return Inputs("top_label", right, sample.reports, self.weights, self.folds)
 
     def take(self, rows: Array | slice) -> Inputs:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights)
+        folds = None if self.folds is None else group_numbers(self.folds[0][rows])
+        return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights, folds=folds)
+
+    def decisions(self) -> bool:
+        """Whether every prediction is exactly 0 or 1."""
+        return all(
+            bool(((block := self.reports[rows]) == 0).sum() + (block == 1).sum() == block.size)
+            for rows in row_blocks(self.n_samples, 8 * self.reports[:1].size)
+        )
 
     def _rounded(self) -> bool:
         """Whether every prediction has at most three digits."""
@@ -159,10 +174,18 @@ def _distinct(values: Array) -> int:
 
 
 def read_inputs(
-    y_true: Any, y_proba: Any, *, labels: Any = None, pos_label: Any = 1, sample_weight: Any = None
+    y_true: Any,
+    y_proba: Any,
+    *,
+    labels: Any = None,
+    pos_label: Any = 1,
+    sample_weight: Any = None,
+    columns: bool = False,
 ) -> Inputs:
     """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
 
+    Two columns are one probability, that of the positive class, unless the labels are distributions or `columns` says
+    to keep them.
     Arrays in the memory of a GPU are copied to the CPU here, once: what is told of a model is computed there.
     """
     sample_weight = on_cpu(sample_weight)
@@ -180,7 +203,10 @@ def read_inputs(
         marks, reports = Binary(pos_label).check(y, array, labels)
         return Inputs("binary", marks, reports, check_weights(sample_weight, len(reports)))
     y, proba = check_multiclass(y, array, labels)
-    return Inputs("multiclass", y, proba, check_weights(sample_weight, len(y)))
+    weights = check_weights(sample_weight, len(y))
+    if proba.shape[1] == 2 and y.ndim == 1 and not columns:
+        return Inputs("binary", *Binary(pos_label).of_two_columns(y, proba, labels), weights)
+    return Inputs("multiclass", y, proba, weights)
 
 
 def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
@@ -211,6 +237,12 @@ def several_bins(n_samples: int) -> tuple[int, ...]:
     """
     most = max(1, 2 * n_samples // 5)
     return tuple(sorted({min(m, most) for m in (5, 20, 2000)}))
+
+
+def group_numbers(values: Array) -> Groups:
+    """Numbers 0, 1, ... for the values of each row, and how many there are."""
+    found, number = np.unique(values, return_inverse=True)
+    return number.reshape(-1), len(found)
 
 
 def check_by(values: Any, n: int, name: str) -> Array:

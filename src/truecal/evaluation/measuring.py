@@ -18,7 +18,7 @@ from ..core.types import Array, Groups
 from ..inference import calibration
 from ..inference.bands import ConsistencyBands, bands_of
 from ..inference.calibration import CalibrationTest
-from ..inference.direction import MeanGap, gap_of
+from ..inference.direction import CLEAR, MeanGap, gap_of
 from ..inference.frozen import Frozen, FrozenCells
 from ..inference.gaps import Gap, gap_from
 from ..inference.intervals import within_parts
@@ -33,6 +33,9 @@ from .ranking import ECE_NAMES
 
 NOTIONS = ("classwise", "binary", "confidence", "top_label")
 """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
+FEWEST_IN_FOLD = 20
+"""With fewer rows per fold the tests of single folds say next to nothing."""
+DECISIONS = "every prediction is 0 or 1: these are decisions, not probabilities; pass predict_proba, not predict"
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
 
@@ -51,10 +54,11 @@ class LossValue:
 class ErrorValue:
     """One error at one bin count (None: a rule without bins).
 
-    Squared errors: n·value = loss + U, `gap` in probability points, and `score` = loss + λU, what to rank by. With
-    clusters U takes pairs of rows from different clusters only; those inside clusters, where dependence looks like
-    miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors have neither: the null band
-    [null_low, null_high] is where the value would lie under calibration. `headline`: the count that summaries speak of.
+    Squared errors: n·value = loss + U, `gap` in probability points, and `score` = loss + gap² in units of the Brier
+    score, what to rank by. With clusters U takes pairs of rows from different clusters only; those inside clusters,
+    where dependence looks like miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors
+    have neither: the null band [null_low, null_high] is where the value would lie under calibration. `headline`: the
+    count that summaries speak of.
     """
 
     error: str
@@ -130,6 +134,8 @@ class Settings:
     plan: Plan
     diagram_bins: int
     notes: tuple[str, ...] = ()
+    looks: int = 1
+    """Among how many subgroups this is one: a direction pays for all of them."""
 
 
 @dataclass(eq=False)
@@ -180,8 +186,12 @@ def measure(
     elif copies := inputs.copies():
         found.copies = copies
         found.note(copies_text(copies, inputs.n_samples))
+    if inputs.decisions():
+        found.note(DECISIONS)
+    folds = work.folds
     main = next((name for name in NOTIONS if name in inputs.error_names()), inputs.error_names()[0])
-    found.direction = gap_of(inputs.sample("confidence" if inputs.kind == "multiclass" else main), clusters)
+    seen = inputs.sample("confidence" if inputs.kind == "multiclass" else main)
+    found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
     for i, name in enumerate(settings.names):
         if progress is not None:
             progress(i / (len(settings.names) + 1))
@@ -198,17 +208,17 @@ def measure(
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         sample = inputs.sample(main)
         most = calibration.MOST_ROWS
-        if sample.rows > most:
-            found.note(f"the calibration test looks at {most:,} rows, chosen at random")
-        found.test = calibration.omnibus_test(sample, settings.plan.test(sample, most), settings.seed)
+        draws = settings.plan.test(sample, most)
+        if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
+            found.note(f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows")
+        elif folds is not None:
+            found.test = calibration.fold_test(sample, folds, max(draws, 2 * settings.plan.fewest), settings.seed)
+        else:
+            if sample.rows > most:
+                found.note(f"the calibration test looks at {most:,} rows, chosen at random")
+            found.test = calibration.omnibus_test(sample, draws, settings.seed)
     found.losses = tuple(work.losses())
     return found
-
-
-def cluster_numbers(groups: Array) -> Groups:
-    """Cluster numbers and how many there are; a subgroup may hold fewer than an interval needs."""
-    values, number = np.unique(groups, return_inverse=True)
-    return number.reshape(-1), len(values)
 
 
 def copies_text(copies: int, n: int) -> str:
@@ -286,7 +296,10 @@ class _Work:
             return {}
         wanted = self.settings.n_bins or (headline,)
         chosen = tuple(c for c, m in enumerate(frozen.counts) if m in wanted)
-        every = spreads(frozen, self.clusters, counts=chosen)
+        every = spreads(frozen, self.clusters, counts=chosen, folds=self.folds)
+        if self.folds is not None and any(spread.note for spread in every):
+            self.found.note(f"the gap of {name} is left out: too few rows share a fold and a bin")
+            return {}
         return {frozen.counts[c]: spread for c, spread in zip(chosen, every, strict=True)}
 
     def _gap(self, name: str, spread: Spread, n_bins: int | None) -> Gap:
@@ -310,8 +323,12 @@ class _Work:
                 continue
             spread, u = by_count.get(m), parts.U - (within or 0.0)
             gap_sq = parts.gap_sq if spread is None else spread.theta
+            score = parts.score
+            if self.folds is not None and name in NOTIONS:  # pairs of one fold only, or none
+                gap_sq = np.nan if spread is None else gap_sq
+                score += np.nan_to_num(gap_sq) - np.nan_to_num(parts.gap_sq)
             gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
-            more = {"loss": parts.loss, "U": u, "gap": gap, "score": parts.score, "within": within}
+            more = {"loss": parts.loss, "U": u, "gap": gap, "score": score, "within": within}
             ends = spread_ends(spread, u, self.settings.level)
             rows.append(_row(name, frozen, m, parts.error, headline, **more, **ends))
         return rows
@@ -348,8 +365,14 @@ class _Work:
         return Reliability(name, m, frozen.table(place), bands)
 
     def _dependent(self, frozen: Frozen) -> bool:
-        """Whether outcomes cannot be drawn row by row: they come in clusters, or are distributions."""
-        return self.clusters is not None or frozen.sample.marks is None
+        """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""
+        return self.clusters is not None or frozen.sample.marks is None or self.folds is not None
+
+    @property
+    def folds(self) -> Groups | None:
+        """The folds of cross-validated predictions, where there are several."""
+        folds = self.inputs.folds
+        return None if folds is None or folds[1] < 2 else folds
 
     def losses(self) -> Iterator[LossValue]:
         """Every loss that is defined here, with its interval."""

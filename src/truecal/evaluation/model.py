@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from ..backends import on_cpu
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.frames import refuse_reordered
-from ..core.result import Result, plain, table_html
+from ..core.result import Result, html_text, plain, table_html
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
@@ -21,13 +20,13 @@ from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
 from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
-from .inputs import Inputs, Progress, check_by, check_errors, read_inputs
-from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, Settings, cluster_numbers, measure
+from .inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
+from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, Settings, measure
 from .ranking import ECE_NAMES
-from .words import gap_text
+from .words import gap_text, sum_text
 
 if TYPE_CHECKING:
-    from .verdict import Verdict
+    from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
 
@@ -64,7 +63,8 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`.
+    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its
+    test says beside those of the others.
     """
 
     name: str
@@ -80,6 +80,7 @@ class Evaluation(Measurement):
     reliability: dict[str, Reliability]
     notes: tuple[str, ...] = ()
     subgroups: dict[str, Evaluation] = field(default_factory=dict)
+    standing: Standing | None = None
 
     @property
     def error_names(self) -> tuple[str, ...]:
@@ -102,6 +103,18 @@ class Evaluation(Measurement):
     def score(self) -> float | None:
         """What to rank by, lower is better: that of the headline error; None where no truthful one was measured."""
         return self.row(self.headline).score
+
+    @property
+    def score_gap(self) -> float | None:
+        """What miscalibration adds: the score minus its loss, the Brier score or that of the confidence."""
+        loss = self._score_loss
+        return None if self.score is None or loss is None else self.score - loss.value
+
+    @property
+    def _score_loss(self) -> LossValue | None:
+        """The loss in the score: the Brier score, or for the confidence alone its own loss."""
+        name = "brier" if self.headline in ("classwise", "binary", "full") else "confidence_loss"
+        return next((value for value in self.losses if value.name == name), None)
 
     @property
     def gap(self) -> Gap | None:
@@ -145,7 +158,8 @@ class Evaluation(Measurement):
         """Plain JSON types; numbers that JSON lacks (infinite losses, undefined means) become None."""
         more = {"headline": self.headline, "accuracy": self.accuracy, "score": self.score, "ece": self.ece}
         whole: dict[str, Any] = super().to_dict() | plain(more)
-        return whole | {"direction": plain(self.direction) | {"word": self.direction.word}}
+        words = plain(self.direction.direction) | {"word": self.direction.word}
+        return whole | {"direction": plain(self.direction) | words}
 
     def to_pandas(self) -> Any:
         """One row per error and bin count; with subgroups, theirs too, told apart by the column `subgroup`."""
@@ -159,17 +173,39 @@ class Evaluation(Measurement):
     @property
     def summary(self) -> tuple[tuple[str, str], ...]:
         """What a person reads first: name and value of each fact."""
-        facts = [("right", f"{self.accuracy:.1%}")]
+        facts = [("says", self._says)]
         if any(value.name == "brier" for value in self.losses):
             facts.append(("Brier", f"{self.loss('brier').value:.4g}"))
         if self.gap is not None:
             facts.append(("gap", gap_text(self.gap)))
-        facts.append(("calibrated?", self.verdict.standings[self.name].words))
         if self.score is not None:
-            facts.append(("score", f"{self.score:.5g} (lower is better)"))
+            facts.append(("score", self.score_text))
+        facts.append(("calibrated?", self.verdict.standings[self.name].words))
         if self.ece is not None:
             facts.append(("ECE", f"{self.ece:.4g}"))
         return tuple(facts)
+
+    @property
+    def _says(self) -> str:
+        """Mean confidence and accuracy; of two classes the mean prediction, the observed frequency and accuracy."""
+        told, seen = self.direction.mean_report, self.direction.mean_outcome
+        if self.kind == "binary":
+            return f"{told:.1%}, observed {seen:.1%}, right {self.accuracy:.1%}"
+        return f"{told:.1%}, right {seen:.1%}"
+
+    @property
+    def opening(self) -> str:
+        """What people ask first, in a sentence or two."""
+        score = "" if self.score is None else f" Score {self.score_text}."
+        return f"Says {self._says}.{score}"
+
+    @property
+    def score_text(self) -> str:
+        """The score as a sum, "0.4456 = Brier 0.4321 + 0.0135"."""
+        if self.score is None or self._score_loss is None:
+            return "" if self.score is None else f"{self.score:.4g}"
+        name = "Brier" if self._score_loss.name == "brier" else "loss"
+        return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
     def __repr__(self) -> str:
         classes = "top class only" if self.n_classes is None else f"{self.n_classes} classes"
@@ -188,8 +224,8 @@ class Evaluation(Measurement):
             parts = ((key, str(part.n_samples), dict(part.summary)) for key, part in self.subgroups.items())
             rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
             facts += table_html(rows, ("subgroup", "samples", *names))
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(self.name)}: {self.n_samples} samples</p>{facts}{notes}"
+        notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
+        return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{notes}"
 
 
 def evaluate(
@@ -203,8 +239,9 @@ def evaluate(
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    folds: Any = None,
     level: float = 0.95,
-    resamples: int | None = None,
+    n_resamples: int | None = None,
     seed: int = 0,
     diagram_bins: int = DIAGRAM_BINS,
     name: str = "model",
@@ -216,25 +253,44 @@ def evaluate(
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well (the
     outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster:
     U and the gap then take pairs of rows from different clusters, and the calibration test and bands, which need
-    independent rows, are withheld. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
+    independent rows, are withheld. `folds` gives each row its fold where predictions are cross-validated: the test is
+    then joined from tests of the folds, and the gap takes pairs of rows of one fold. Tests and directions of subgroups
+    are corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
-    costliest ones for very large inputs. `resamples=None` plans up to 999 draws by size. `progress` is called with
+    costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
     the share done.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
-    >>> result = tc.evaluate(y, p, n_bins=2, errors=["binary"], resamples=99)
+    >>> result = tc.evaluate(y, p, n_bins=2, errors=["binary"], n_resamples=99)
     >>> row = result.errors[0]
     >>> abs(row.loss + row.U - 8 * row.value) < 1e-12
     True
     """
-    refuse_reordered(y_true=y_true, groups=groups, by=by)
+    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
-    settings = read_settings(inputs, n_bins, errors, level, resamples, seed, diagram_bins)
+    inputs = with_folds(inputs, folds)
+    settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
     check_progress(progress)
     clusters = check_groups(groups, inputs.n_samples)
     subgroups = read_subgroups(by, y_true, inputs)
-    return evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
+    result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
+    judge_subgroups({result.name: result})
+    return result
+
+
+def with_folds(inputs: Inputs, folds: Any) -> Inputs:
+    """The same predictions, with the fold of each row."""
+    return inputs if folds is None else replace(inputs, folds=group_numbers(check_by(folds, inputs.n_samples, "folds")))
+
+
+def judge_subgroups(evaluations: Mapping[str, Evaluation]) -> None:
+    """Correct the tests of subgroups over all of them, and over all models."""
+    from .verdict import standings
+
+    parts = {(model, key): part for model, found in evaluations.items() for key, part in found.subgroups.items()}
+    for (model, key), standing in standings(parts, next(iter(evaluations.values())).level).items():
+        evaluations[model].subgroups[key] = replace(parts[model, key], standing=standing)
 
 
 def read_settings(
@@ -242,7 +298,7 @@ def read_settings(
     n_bins: Any,
     errors: Any,
     level: Any,
-    resamples: Any,
+    n_resamples: Any,
     seed: Any,
     diagram_bins: Any,
     models: int = 1,
@@ -258,14 +314,14 @@ def read_settings(
         if heavy:
             notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(heavy)}",)
     bins: Any = "auto" if n_bins is None else read_bins(n_bins)
-    check_draws(1 if resamples is None else resamples, seed)
+    check_draws(1 if n_resamples is None else n_resamples, seed)
     level = check_level(level)
     return Settings(
         names=names,
         n_bins=None if bins == "auto" else tuple(sorted({*np.atleast_1d(bins).tolist()})),
         level=level,
         seed=int(seed),
-        plan=Plan(resamples, seconds, fewest_draws(models, level)),
+        plan=Plan(n_resamples, seconds, fewest_draws(models, level)),
         diagram_bins=check_positive_int(diagram_bins, "diagram_bins"),
         notes=notes,
     )
@@ -286,12 +342,15 @@ def evaluate_inputs(
     progress: Progress | None = None,
     *,
     keep: bool = False,
+    models: int = 1,
 ) -> tuple[Evaluation, Measured]:
     """An Evaluation of validated predictions with one more per subgroup, and all that was measured on the way."""
     found = measure(inputs, settings, clusters, progress, keep=keep)
     notes = tuple(found.notes)
     if inputs.kind == "top_label":
         notes = ("only the top class is known: only confidence errors and two losses apply", *notes)
+    if len(subgroups) > 1:
+        notes += (f"tests and directions of subgroups are corrected for their number, {len(subgroups)}",)
     assert found.direction is not None
     result = Evaluation(
         name=str(name),
@@ -308,11 +367,15 @@ def evaluate_inputs(
         notes=notes,
         subgroups={},
     )
+    looks = models * len(subgroups)
+    if len(subgroups) > 1:
+        plan = replace(settings.plan, fewest=fewest_draws(looks, settings.level))
+        settings = replace(settings, plan=plan, looks=looks)
     for key, rows in subgroups.items():
         part = inputs.take(rows)
         if part.weights is not None and not part.weights.any():
             raise ValueError(f"sample_weight is zero in every row of subgroup {key}")
-        own = None if clusters is None else cluster_numbers(clusters[0][rows])
+        own = None if clusters is None else group_numbers(clusters[0][rows])
         result.subgroups[key], _ = evaluate_inputs(part, settings, key, own, {})
     return result, found
 

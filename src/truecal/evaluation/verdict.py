@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..core.rules import bins_text
 from ..core.types import Groups
@@ -13,11 +13,14 @@ from ..inference.mean_losses import Part
 from ..inference.paired import spread_part
 from .measuring import Measured
 from .ranking import ECE_NAMES
-from .words import SHOWN, some_of
+from .words import SHOWN, gap_interval, points_text, some_of
 
 if TYPE_CHECKING:
+    from ..inference.gaps import Gap
     from .comparison import Flip, Ranking
     from .model import Evaluation
+
+Name = TypeVar("Name")
 
 NOTION_WORDS = {
     "confidence": "top-class",
@@ -114,15 +117,15 @@ class Verdict:
         return "\n".join(self.sentences)
 
 
-def standings(evaluations: Mapping[str, Evaluation], level: float) -> dict[str, Standing]:
-    """Judge every model by its test, with Holm's correction over the models."""
-    found = {name: Standing("untested") for name in evaluations}
-    tests = {name: e.test for name, e in evaluations.items() if e.test is not None}
+def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, Standing]:
+    """Judge every model by its test, with Holm's correction over the models; a subgroup keeps its standing."""
+    found = {name: e.standing or Standing("untested") for name, e in evaluations.items()}
+    tests = {name: e.test for name, e in evaluations.items() if e.test is not None and e.standing is None}
     alpha, largest = 1 - level + 1e-12, 0.0
     for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
         left = len(tests) - i
         largest = max(largest, min(1.0, left * test.pvalue))
-        if len(tests) / (1 + test.resamples) > alpha:
+        if len(tests) * test.floor > alpha:
             found[name] = Standing("too few draws", largest, test.at_floor)
             continue
         state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
@@ -209,8 +212,7 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
     order = sorted(facts.names, key=facts.loss)
     best = order[0]
     if len(order) == 1:
-        accuracy = facts.evaluations[best].accuracy
-        return f"Right in {accuracy:.1%} of cases, {loss} {facts.loss(best):.3g}.", (best,), {}
+        return facts.evaluations[best].opening, (best,), {}
     behind: dict[str, LossGap] = {}
     close: list[str] = []
     for name in order[1:]:
@@ -230,7 +232,18 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
         end = f"; {beyond}" if clear is not None else ""
         several = some_of([best, *close])
         text = f"Best predictions: the data cannot tell apart {several} ({loss} {facts.loss(best):.3g}{end})."
-    return text + _other_opinion(facts, best), (best, *close), behind
+    return text + _score_opinion(facts, best) + _other_opinion(facts, best), (best, *close), behind
+
+
+def _score_opinion(facts: _Facts, best: str) -> str:
+    """Why the score puts another model first, where it does."""
+    scores = {name: facts.evaluations[name].score for name in facts.names}
+    known = {name: score for name, score in scores.items() if score is not None}
+    first = min(known, key=known.__getitem__, default=best)
+    if best not in known or known[first] >= known[best]:
+        return ""
+    loss = "Brier score" if facts.brier else "confidence loss"
+    return f" {first} has the best score ({known[first]:.4f}): its smaller gap outweighs its higher {loss}."
 
 
 def _other_opinion(facts: _Facts, best: str) -> str:
@@ -286,9 +299,18 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
         parts.append(f"{head}: {_sizes(facts, found, off)}.")
         if len(facts.names) == 1:
             parts.append(f"Most clearly: {found[off[0]].spoke}.")
-    if fine:
+    gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
+    no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
+    open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
+    if open_gaps:
+        parts.append(_may_be_zero(open_gaps, len(facts.names) == 1))
+    seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
+    quiet = [name for name in fine if name not in seen]
+    if quiet:
         single = len(facts.names) == 1
-        parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {some_of(fine)}.")
+        parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {some_of(quiet)}.")
+    if seen:
+        parts.append(_not_rejected_but(seen, found))
     if unknown and not off and not fine:
         parts.append("Calibration is untested here.")
     elif unknown:
@@ -313,23 +335,57 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         if not shown[0][0]:
             said = word if len(facts.names) == 1 else f"{word} ({', '.join([name for _, name in shown] + more)})"
         elif len(facts.names) == 1:
-            said = f"{word} by {sizes[0]} points"
+            said = f"{word} {sizes[0]} points"
         else:
             others = [f"{size} {name}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
-            said = f"{word} by " + ", ".join([f"{sizes[0]} points {shown[0][1]}", *others, *more])
+            said = f"{word} " + ", ".join([f"{sizes[0]} points {shown[0][1]}", *others, *more])
         words.append(said)
     return "; ".join(words)
 
 
 def _size(found: Evaluation, spoke: str) -> tuple[str, float]:
-    """In which way a rejected model is off and by how many points; what the test said, and 0, where no gap shows it."""
-    gap = found.gap
-    if gap is not None and found.direction.word != "no clear direction":
-        return found.direction.word, max(gap.points, 100 * abs(found.direction.gap))
+    """In which way a rejected model is off and by how many points; what the test said, and 0, where no gap shows it.
+
+    "over-confident by" is mean confidence − accuracy, "too high by" mean prediction − observed frequency, and nothing
+    else; every other size is the gap.
+    """
+    gap, direction = found.gap, found.direction.direction
+    if found.direction.confidence and direction.spread:
+        return f"{direction.spread} by", abs(direction.points)
+    if direction.level:
+        both = f"{direction.spread} and {direction.level}" if direction.spread else direction.level
+        return f"{both} by", abs(direction.points)
+    if direction.spread:
+        points = 0.0 if gap is None else max(0.0, gap.points)
+        return (f"{direction.spread}, with a gap of", points) if points >= 0.05 else (direction.spread, 0.0)
     if gap is not None and gap.low > 0:
-        return "off", gap.points
+        return "off by", gap.points
     seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
-    return ("off per class", seen) if seen else (spoke, 0.0)
+    return ("off per class by", seen) if seen else (spoke, 0.0)
+
+
+def _trusted_gap(found: Evaluation) -> Gap | None:
+    """The gap that is shown, where its interval can be trusted."""
+    gap = found.gap
+    return None if gap is None or gap.note or gap.low != gap.low else gap
+
+
+def _may_be_zero(gaps: Mapping[str, Gap], single: bool) -> str:
+    """What to say where the test rejects and the interval of the gap holds 0."""
+    if single:
+        (gap,) = gaps.values()
+        return f"The test rejects, but the gap of {points_text(gap.points)} points may be 0: {gap_interval(gap)}."
+    return f"The test rejects, but the gap may be 0: {some_of(list(gaps))}."
+
+
+def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
+    """What to say where the interval of the gap excludes 0 and the test does not reject."""
+    if len(found) == 1:
+        ((name, gap),) = gaps.items()
+        size = f"the gap of {points_text(gap.points)} points exceeds 0: {gap_interval(gap)}"
+        return f"The test does not reject calibration (p {found[name].p}), but {size}."
+    sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
+    return f"The test does not reject, but the gap exceeds 0: {some_of(sizes)}."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,24 @@ def points_text(value: float | None) -> str:
     if value is None:
         return ""
     return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
+
+
+def sum_text(score: float, name: str, loss: float) -> str:
+    """A score as a sum whose shown digits add up.
+
+    >>> from truecal.evaluation.words import sum_text
+    >>> sum_text(.44563, "Brier", .43208), sum_text(.00101, "Brier", .00117)
+    ('0.4456 = Brier 0.4321 + 0.0135', '0.00101 = Brier 0.00117 − 0.00016')
+    """
+    digits = digits_of(loss)
+    shown, part = round(score, digits), round(loss, digits)
+    sign = "+" if shown >= part else "−"
+    return f"{shown:.{digits}f} = {name} {part:.{digits}f} {sign} {abs(shown - part):.{digits}f}"
+
+
+def digits_of(loss: float) -> int:
+    """Decimal places at which a loss has three digits or more, at least four."""
+    return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 0 else 4
 
 
 def gap_interval(gap: Gap) -> str:

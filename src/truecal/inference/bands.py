@@ -61,11 +61,11 @@ def consistency_bands(
     y_true: Any,
     y_proba: Any,
     *,
-    error: str | CalibrationError = "confidence",
+    error: str | CalibrationError | None = None,
     n_bins: int | None = None,
     level: float = 0.95,
     classes: Any = None,
-    resamples: int = 999,
+    n_resamples: int = 999,
     seed: int = 0,
     sample_weight: Any = None,
     labels: Any = None,
@@ -75,18 +75,18 @@ def consistency_bands(
     The number of outcomes in a bin is then a sum of independent 0/1 draws with the reports as chances, and the band
     lies between the exact quantiles of that sum. Classwise errors give one row of bins per class, or for the columns in
     `classes` only. Where equal reports straddle a boundary their outcomes are shared out between the bins, as in the
-    error itself; there, and with weights, quantiles are those of `resamples` draws.
+    error itself; there, and with weights, quantiles are those of `n_resamples` draws.
 
     >>> import truecal as tc
     >>> bands = tc.consistency_bands([1] * 10, [.3] * 10, error="binary", n_bins=1)  # Binomial(10, .3)
     >>> bands.low.tolist(), bands.high.tolist(), bands.outside.tolist()
     ([[0.0]], [[0.6]], [[True]])
     """
-    draws, seed = check_draws(resamples, seed)
+    draws, seed = check_draws(n_resamples, seed)
     level = check_level(level)
     if n_bins is not None:
         check_positive_int(n_bins, "n_bins")
-    metric = read_error(error, n_bins)
+    metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.binning.several:
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
     if isinstance(metric.property, (Linear, Outcomes)):

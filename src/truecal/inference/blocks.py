@@ -16,10 +16,10 @@ from scipy.special import stdtrit
 
 from ..core.cells import KernelCells
 from ..core.rules import AveragedRule, OnGrid
-from ..core.table import BinTable
+from ..core.table import BinTable, has_pairs, pair_rates
 from ..core.tabulate import scaled
 from ..core.types import Array
-from .spread import MORE, Spread, Units, even_parts, over, pair_coefficients
+from .spread import MORE, Spread, Units, even_parts, over
 
 _FAR = 64  # powers of two: in units farther from the weights than this, their eighth powers might be no numbers
 
@@ -64,6 +64,7 @@ def _pairs(a: Array, surprise: Array, share: Array) -> float:
     """Effective number of pairs of surprising outcomes that share a cell; surprises are counted by Σ r², which is
     no more than there are. Of two counts of pairs the smaller: as if few rows surprised a lot, and many a little."""
     found = []
+    a = a / max(float(np.abs(a).max(initial=0.0)), np.finfo(np.float64).tiny)  # whatever the unit of the weights
     for pairs in (np.maximum(np.square(surprise) - surprise, 0.0), np.square(surprise) * share):
         total, squares = float((a**2 * pairs).sum()), float((a**4 * pairs).sum())
         found.append(0.5 * total**2 / squares if squares > 0 else 0.0)
@@ -74,9 +75,9 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
     assert table.residual_sq is not None
     weight, own = table.count, table.residual_sq
     mass = np.square(weight) - table.cell_weight_sq
-    mass = np.where(mass > 1e-9 * np.square(weight), mass, 0.0)  # two rows or more; a single row leaves only rounding
+    mass = np.where(has_pairs(weight, mass), mass, 0.0)
     averaged, several = 1 if table.joint else table.views, table.views > 1
-    a = np.stack([pair_coefficients(w, m, averaged) for w, m in zip(weight, mass, strict=True)])
+    a = pair_rates(weight, table.cell_weight_sq, mass, table.totals.largest) / (averaged * table.totals.weight)
     bias = over(own, table.cell_weight_sq)
     others = weight - over(table.cell_weight_sq, weight)
     spread = np.maximum(own - np.square(over(table.residual, weight)) * table.cell_weight_sq, 0.0)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 
-from ..backends import beside, doubled, is_tensor, namespace, on_cpu, on_device
-from ..core.data import as_array
+from ..backends import beside, doubled, is_tensor, namespace, on_cpu
+from ..core.data import shown
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Classwise
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
-from ..core.types import Array
+from ..core.types import Array, Groups
 from .forms import ClassForms, ScalarForms, combined, farthest, words
 from .frozen import Frozen
+from .gaps import gaps_of
 from .null import (
     BERNOULLI,
     CATEGORICAL,
@@ -32,7 +32,7 @@ from .null import (
     simulate,
     snapped,
 )
-from .options import at_floor, check_draws, p_text, read_error, shown_bins
+from .options import check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
@@ -68,35 +68,72 @@ class FormDetail(Result):
 class CalibrationTest(Result):
     """The outcome of a calibration test; `pvalue` has exact level at every n under `null`.
 
-    `spoke` is what was farthest from its null, in words; `details` holds every form that was looked at.
+    `spoke` is what was farthest from its null, in words; `details` holds every form that was looked at. With `max_gap`,
+    in points, `gap`, `low` and `high` are the gap and its interval, and the test is `passed` unless `low` exceeds
+    `max_gap`; `sentence` says so.
     """
 
     pvalue: float
     spoke: str
     null: str
     n_bins: int | tuple[int, ...] | None
-    resamples: int
+    n_resamples: int
     details: tuple[FormDetail, ...]
     n_samples: int
     tested: int
     """How many rows the test looked at: all, or as many as were chosen at random."""
     name: str
+    folds: int = 0
+    """Of cross-validated predictions, how many folds were tested: then `pvalue` is min(1, 2·mean of theirs)."""
+    max_gap: float | None = None
+    gap: float | None = None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+    """Why the interval of the gap is not to be trusted."""
+
+    @property
+    def floor(self) -> float:
+        """The smallest p-value that so many draws can give."""
+        return (2 if self.folds else 1) / (1 + self.n_resamples)
 
     @property
     def at_floor(self) -> bool:
         """Whether no draw was as extreme: the p-value is then a bound, not a value."""
-        return at_floor(self.pvalue, self.resamples)
+        return self.pvalue <= 1.0000001 * self.floor
 
     @property
     def pvalue_text(self) -> str:
         """ "p = .032", or "p ≤ .001" where no draw was as extreme."""
-        return p_text(self.pvalue, self.resamples)
+        return f"p {'≤' if self.at_floor else '='} {self.pvalue:.2g}"
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the gap may be at most `max_gap`; None where there is no `max_gap`."""
+        if self.max_gap is None:
+            return None
+        return bool(self.note) or self.low is None or not self.low > self.max_gap
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
+            return f"{self.pvalue_text}; farthest from calibrated: {self.spoke}"
+        gap = f"The gap of {self.gap:.1f} points [{self.low:.1f}, {self.high:.1f}]"
+        if self.note:
+            return f"{gap} cannot be compared with {self.max_gap:g} points: its interval is {self.note}."
+        if not self.passed:
+            return f"{gap} exceeds {self.max_gap:g} points."
+        if self.high <= self.max_gap:
+            return f"{gap} is at most {self.max_gap:g} points."
+        return f"{gap} is not shown to exceed {self.max_gap:g} points."
 
     def __repr__(self) -> str:
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"
-        lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.resamples} resamples"]
+        lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.n_resamples} resamples"]
+        lines += [] if self.max_gap is None else [f"  {self.sentence}"]
         lines.append(f"  {self.pvalue_text}; farthest from calibrated: {self.spoke}")
-        lines += [f"  {detail.text}; {p_text(detail.pvalue, self.resamples)}" for detail in self.details]
+        lines += [f"  {detail.text}; {p_text(detail.pvalue, self.n_resamples)}" for detail in self.details]
         lines.append(f"  null: {self.null}")
         return "\n".join(lines)
 
@@ -107,11 +144,12 @@ def calibration_test(
     *,
     error: str | CalibrationError | None = None,
     n_bins: BinCounts | None = None,
-    resamples: int = 999,
+    n_resamples: int = 999,
     seed: int = 0,
     sample_weight: Any = None,
     labels: Any = None,
     sampler: Sampler | None = None,
+    max_gap: float | None = None,
 ) -> CalibrationTest:
     """Test of calibration with exact level at every sample size: outcomes are drawn from the predictions.
 
@@ -123,22 +161,52 @@ def calibration_test(
     in full. Rows must be independent; bare (outcomes, reports) need `sampler`, a function of a numpy Generator that
     returns outcomes.
 
+    With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: the result is
+    `passed` unless the lower end of the 95% interval of the gap (of the confidence, or of the one probability there is;
+    of `error` where it is named) exceeds it.
+
     >>> import truecal as tc
     >>> test = tc.calibration_test([1, 1, 0, 1, 1, 1] * 2, [.1, .2, .2, .1, .3, .2] * 2)
     >>> test.pvalue < .01, test.spoke
     (True, 'probabilities are too low overall')
+    >>> rng = np.random.default_rng(0)
+    >>> chances = rng.uniform(.2, .8, 20_000)
+    >>> y = rng.random(20_000) < chances
+    >>> test = tc.calibration_test(y, chances + .02, n_resamples=99, max_gap=3)
+    >>> print(test.pvalue_text, test.sentence)
+    p ≤ 0.01 The gap of 2.0 points [1.1, 2.9] is at most 3 points.
     """
-    draws, seed = check_draws(resamples, seed)
-    one_column = (y_proba if on_device(y_proba) else as_array(y_proba, "y_proba")).ndim == 1
-    if error is None and n_bins is None and sampler is None:
-        property = Binary() if one_column else Classwise()
-        sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-        return omnibus_test(sample, draws, seed)
-    if error is None:
-        error = "binary" if one_column else "classwise"
-    metric = read_error(error, "auto" if n_bins is None and isinstance(error, str) else n_bins)
+    tolerated = check_max_gap(max_gap)
+    draws, seed = check_draws(n_resamples, seed)
+    metric = read_error(error, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return u_test(Frozen.of(metric, sample), draws, seed, sampler)
+    if error is None and n_bins is None and sampler is None:
+        found = omnibus_test(sample, draws, seed)
+        if tolerated is not None:
+            metric = read_error(None, None, y_proba, of_gap=True)
+            sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    else:
+        found = u_test(Frozen.of(metric, sample), draws, seed, sampler)
+    return found if tolerated is None else tolerating(found, tolerated, metric, sample.on_host())
+
+
+def check_max_gap(max_gap: Any) -> float | None:
+    """A gap in points that can be tolerated."""
+    if max_gap is None:
+        return None
+    if isinstance(max_gap, bool) or not isinstance(max_gap, (int, float, np.number)) or not 0 <= max_gap < 100:
+        raise ValueError(f"max_gap must be points from 0 to 100, for example 3, got {shown(max_gap)}")
+    return float(max_gap)
+
+
+def tolerating(
+    test: CalibrationTest, max_gap: float, metric: CalibrationError, sample: Sample, level: float = 0.95
+) -> CalibrationTest:
+    """The test with the gap of a sample, which may be so many points."""
+    if metric.binning.several:
+        raise ValueError(f"max_gap needs one number of bins, got {shown(metric.binning.counts)}")
+    (gap,) = gaps_of(metric, sample, level, None)
+    return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
 
 
 def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
@@ -236,6 +304,28 @@ def omnibus_test(
     pvalue = draws_pvalue(float(largest[0]), largest[1:])
     spoke = words(best.name, sign)
     return CalibrationTest(pvalue, spoke, null, None, draws, details, rows, sample.rows, "several forms")
+
+
+def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> CalibrationTest:
+    """The test of cross-validated predictions: one for each fold, joined by twice the mean of their p-values.
+
+    Given the model of a fold its rows are fresh, but predictions of one fold depend on the labels of the others, so
+    that tests of different folds depend on each other. Twice the mean p-value keeps the level under any dependence
+    (Rüschendorf 1982).
+    """
+    number, count = folds
+    each = [omnibus_test(sample.take(np.flatnonzero(number == f)), draws, seed) for f in range(count)]
+    loudest = min(each, key=lambda test: test.pvalue)
+    return replace(
+        loudest,
+        pvalue=min(1.0, 2 * float(np.mean([test.pvalue for test in each]))),
+        null=f"in each fold, {loudest.null}",
+        details=tuple(FormDetail(f"fold {f + 1}", test.pvalue) for f, test in enumerate(each)),
+        n_samples=sample.rows,
+        tested=sum(test.tested for test in each),
+        name=f"several forms in each of {count} folds",
+        folds=count,
+    )
 
 
 def _forms_and_blocks(

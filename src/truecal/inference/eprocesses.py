@@ -60,6 +60,11 @@ class Rows:
         with np.errstate(divide="ignore"):  # −inf for what cannot come
             return np.log(self.proba)
 
+    @cached_property
+    def log_relative(self) -> Array:
+        """log p less its largest value in the row."""
+        return np.asarray(self.log_proba - self.log_proba.max(axis=1, keepdims=True))
+
     @property
     def number(self) -> Array:
         return np.arange(len(self.y))
@@ -163,8 +168,11 @@ class OneSided(Process):
 
 
 def powers_apart(rows: Rows, slope: float) -> tuple[Array, Array]:
-    """p^slope of all classes but the anchor, whose column is 0, and of the anchor."""
-    powers = np.exp(slope * rows.log_proba)
+    """(p/max p)^slope of all classes but the anchor, whose column is 0, and of the anchor.
+
+    Relative to the largest of its row no power of a steep slope underflows to a row of zeros.
+    """
+    powers = np.exp(slope * rows.log_relative)
     of_anchor = powers[rows.number, rows.anchor]
     powers[rows.number, rows.anchor] = 0.0
     return powers, of_anchor
@@ -174,7 +182,7 @@ def log_mapped(rows: Rows, slope: float, shifts: Array) -> Array:
     """(n, shifts) log q(y) of q_j ∝ p_j^slope·e^{shift·1[j = anchor]}; a label that cannot come gets −inf."""
     powers, of_anchor = powers_apart(rows, slope)
     total = np.log(powers.sum(axis=1)[:, None] + np.exp(shifts) * of_anchor[:, None])
-    own = slope * rows.log_proba[rows.number, rows.y]
+    own = slope * rows.log_relative[rows.number, rows.y]
     return np.asarray(own[:, None] + shifts * (rows.y == rows.anchor)[:, None] - total)
 
 

@@ -1,10 +1,11 @@
 """The forms a calibration test looks at, all in the same draws: sums, slopes, bins, neighbourhoods, classes.
 
 Every form is a statistic of outcomes given the predictions, large where they disagree: the square of a weighted sum of
-residuals (rank one), or U over bins or over Poisson cuts. One scalar prediction per row (binary, or the confidence) has
-Σ r, Σ r·logit u, U at 5 and 20 bins, and U of Poisson cuts of width .02 and .1 on a grid of cells; several classes add
-the temperature score Σ (E_p[log p] − log p_y), the class rates and classwise U. Predictions and outcomes are arrays of
-numpy, or tensors beside each other on a GPU.
+residuals (rank one), the sum over bins of their squares over their variances (Hosmer and Lemeshow 1980), or U over
+Poisson cuts. One scalar prediction per row (binary, or the confidence) has Σ r, Σ r·logit u, the automatic number of
+quantile bins, and U of Poisson cuts of width .02 and .1 on a grid of cells; several classes add the temperature score Σ
+(E_p[log p] − log p_y), the class rates and classwise U. Predictions and outcomes are arrays of numpy, or tensors beside
+each other on a GPU.
 """
 
 # What is made of arrays or tensors is seen as Any.
@@ -38,7 +39,7 @@ _GRID = 128  # cells for the Poisson kernels
 _MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
 _CELLS_PER_ROW = 100  # with more cells than this a row, single classes hold nothing that meets
 _CERTAIN = 11.5  # −log of 1e-5: of smooth p-values below it there is no telling which form is farther off
-_RANK_ONE, _RATES, _CLASSES, _BINS = 4.0, 2.0, 1.0, 0.5
+_RANK_ONE, _RATES, _BINS, _CLASSES, _NEAR = 4.0, 2.0, 2.0, 1.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class ScalarForms:
     starts: Array
     base: Array
     weights: Array | None
-    maps: tuple[Array, ...]
-    """For each number of bins, (atoms, cells) of zeros and ones."""
+    bins: Array
+    """(atoms, cells): 1/sd of the sum of each bin if calibrated, 0 in the others."""
     kernels: tuple[Array, ...]
     linear: Array
     """(n, 3): what an outcome of 1 takes from Σ r, from Σ r·logit u and from Σ r² (adds to it)."""
@@ -81,10 +82,10 @@ class ScalarForms:
     def of(u: Array, weights: Array | None, prefix: str = "") -> ScalarForms:
         u = doubled(u)
         xp, n = namespace(u), len(u)
-        bins = tuple(m for m in (5, 20) if m < n) or (1,)
+        m = min(auto_bins(n, 1), _GRID)
         widths = (0.02, 0.1)
         order = stable_order(u)
-        cells = [_middle_cells(u, order, m) for m in (*bins, min(n, _GRID))]
+        cells = [_middle_cells(u, order, count) for count in (m, min(n, _GRID))]
         change = u != u
         change[0] = True
         for cell in cells:
@@ -96,15 +97,18 @@ class ScalarForms:
         inside = xp.clip(ordered, _CLIP, 1 - _CLIP)
         logit = xp.log(inside / (1 - inside))
         forms = [Form(prefix + "overall", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
-        forms += [Form(f"{prefix}{m} bins", _BINS) for m in bins]
-        forms += [Form(f"{prefix}neighbourhoods of {t}", _BINS) for t in widths]
+        forms += [Form(f"{prefix}{m} bins", _BINS)]
+        forms += [Form(f"{prefix}neighbourhoods of {t}", _NEAR) for t in widths]
+        member = doubled(cells[0][starts][:, None] == xp.unique(cells[0]))
+        variance = run_sums(one * one * ordered * (1 - ordered), starts) @ member
+        variance = xp.maximum(variance, 1e-12 * variance.max())  # a bin of certain rows that are wrong is loud
         return ScalarForms(
             tuple(forms),
             order,
             starts,
             run_sums(one * ordered, starts),
             w,
-            tuple(doubled(cell[starts][:, None] == xp.unique(cell)) for cell in cells[:-1]),
+            member / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance))),
             tuple(xp.exp(-abs(where[:, None] - where) / t) for t in widths),
             xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
             xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
@@ -118,9 +122,8 @@ class ScalarForms:
         own = self.constant[2] + linear[:, 2]
         signed = self.constant[:2] - linear[:, :2]
         columns = [signed[:, 0] ** 2, signed[:, 1] ** 2]
-        for member in self.maps:
-            cells = sums @ member
-            columns.append(row_products(cells, cells) - own)
+        scaled = sums @ self.bins
+        columns.append(row_products(scaled, scaled))
         columns += [row_products(sums @ kernel, sums) - own for kernel in self.kernels]
         return namespace(sums).stack(columns, 1), signed
 

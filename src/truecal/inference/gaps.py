@@ -48,15 +48,15 @@ class Gap(Result):
 
 
 @overload
-def gap(y_true: Any, y_proba: Any, *, n_bins: OneCount = "auto", **options: Unpack[Options]) -> Gap: ...
+def gap(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[Options]) -> Gap: ...
 @overload
 def gap(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[Options]) -> tuple[Gap, ...]: ...
 def gap(
     y_true: Any,
     y_proba: Any,
     *,
-    error: str | CalibrationError = "confidence",
-    n_bins: BinCounts | None = "auto",
+    error: str | CalibrationError | None = None,
+    n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
     sample_weight: Any = None,
@@ -76,7 +76,7 @@ def gap(
     (True, 'too high')
     """
     level = check_level(level)
-    metric = read_error(error, n_bins)
+    metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.norm == "l1":
         raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()

@@ -62,7 +62,7 @@ class Interval(Result):
 
 class _Options(Options, total=False):
     what: What
-    resamples: int
+    n_resamples: int
     seed: int
 
 
@@ -78,14 +78,14 @@ def confidence_interval(
     y_true: Any,
     y_proba: Any,
     *,
-    error: str | CalibrationError = "classwise",
+    error: str | CalibrationError | None = None,
     n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
     what: What = "U",
     sample_weight: Any = None,
     labels: Any = None,
-    resamples: int = 999,
+    n_resamples: int = 999,
     seed: int = 0,
 ) -> Interval | tuple[Interval, ...]:
     """Interval for the expected U, squared gap ("gap_sq"), mean loss ("loss"), score or raw error; one per bin count.
@@ -94,7 +94,7 @@ def confidence_interval(
     get pseudo-rows as Agresti and Coull's, which keep the level where few outcomes surprise. `groups` takes whole
     clusters as units: U then takes pairs of rows from different clusters, n·error = loss + U + within, and "within",
     pairs inside clusters, mixes dependence with calibration. `note` says where an interval is not to be trusted. l1
-    errors get a null band (from `resamples` draws).
+    errors get a null band (from `n_resamples` draws).
 
     >>> import truecal as tc
     >>> ci = tc.confidence_interval([1] * 30 + [0] * 30, [.9] * 60, error="binary", n_bins=5)
@@ -102,10 +102,10 @@ def confidence_interval(
     True
     """
     level = check_level(level)
-    draws, seed = check_draws(resamples, seed)
+    draws, seed = check_draws(n_resamples, seed)
     if what not in ("gap_sq", "U", "loss", "within", "error", "score"):
         raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {shown(what)}")
-    metric = read_error(error, n_bins)
+    metric = read_error(error, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     frozen = Frozen.of(metric, sample)
     if metric.norm == "l1":
@@ -129,7 +129,7 @@ def intervals(frozen: Frozen, what: What, level: float, groups: Groups | None) -
         assert groups is not None
         found = [_within_interval(inside, level) for inside in within_parts(frozen, groups)]
     else:
-        every = spreads(frozen, groups, "gap" if what == "gap_sq" else "U")
+        every = spreads(frozen, groups, "gap" if what in ("gap_sq", "score") else "U")
         found = [_spread_interval(frozen, c, spread, what, level, groups) for c, spread in enumerate(every)]
     inside = [None] * len(found) if groups is None else within_parts(frozen, groups).sum(axis=1).tolist()
     return tuple(
@@ -146,11 +146,11 @@ def _spread_interval(
     parts, sample = frozen.parts[c], frozen.sample
     loss = mean_interval(own_losses(frozen), sample.weights, groups, level)
     if what == "score":
-        rate = (parts.score - loss.estimate) / parts.U if parts.U else 0.0
-        low, high, se = with_losses(loss, loss_influence(frozen, groups, 1), spread, rate, level)
-        centre = loss.estimate + rate * spread.theta
-        return centre, centre + low, centre + high, se, spread.note
-    low, high, se = with_losses(loss, loss_influence(frozen, groups, 2), spread, 1.0, level)
+        unit = frozen.error.property.score_unit(sample.views)
+        low, high, se = with_losses(loss, loss_influence(frozen, groups, 1), spread, level)
+        centre = parts.score if groups is None else unit * (loss.estimate + spread.theta)
+        return centre, centre + unit * low, centre + unit * high, unit * se, spread.note
+    low, high, se = with_losses(loss, loss_influence(frozen, groups, 2), spread, level)
     size = sample.size
     return parts.error, parts.error + low / size, parts.error + high / size, se / size, spread.note
 

@@ -38,7 +38,7 @@ def _table(property: Any, corrected: bool) -> str | Callable[[Array], Array]:
         return table
     if isinstance(property, Confidence):
         return "confidence_loss" if corrected else "uncorrected_confidence"
-    return {Classwise: "classwise", Full: "brier"}[type(property)]
+    return {Classwise: "classwise", Full: "full"}[type(property)]
 
 
 def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Losses:
@@ -52,20 +52,20 @@ def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) ->
     return loss_values(a.marks, a.reports, second, lambda p: top_label_table(p[:, 1], correction))
 
 
-def with_losses(loss: Part, influence: Array, spread: Spread, rate: float, level: float) -> tuple[float, float, float]:
-    """Distances to the low and the high end, and se, of loss + rate·U."""
-    se = joint_se(influence, spread, rate)
+def with_losses(loss: Part, influence: Array, spread: Spread, level: float) -> tuple[float, float, float]:
+    """Distances to the low and the high end, and se, of loss + U or of loss + gap²."""
+    se = joint_se(influence, spread)
     half = spread.quantile(level) * se
     return -max(half, loss.estimate - loss.low), max(half, loss.high - loss.estimate), se
 
 
-def joint_se(influence: Array, spread: Spread, rate: float = 1.0) -> float:
-    """The standard error of loss + rate·U: both vary together, row by row.
+def joint_se(influence: Array, spread: Spread) -> float:
+    """The standard error of loss + U or of loss + gap²: both vary together, row by row.
 
     The jackknife's variance of the sum counts the part of U that is there under calibration twice; one is taken off.
     """
-    v = rate * rate * spread.variances()[0]
-    return float(np.sqrt(max(np.square(influence + 2 * rate * spread.centred).sum() - v, v)))
+    v = spread.variances()[0]
+    return float(np.sqrt(max(np.square(influence + 2 * spread.centred).sum() - v, v)))
 
 
 def loss_influence(frozen: Frozen, groups: Groups | None, power: int) -> Array:

@@ -6,6 +6,11 @@ proportion, z²/2 rows are added at `hi` and z²/2 at `lo`, z of the joint level
 give the interval. With q the mean of the predictions, row i's own range is mean ± sd of d_i(y) over labels in
 proportion to q_y(1 − q_y): for two classes exactly its two values; for many, labels that nobody believes in do not
 decide. hi and lo are means over rows by how much each can surprise, Σ_y q_y(1 − q_y) times that sd.
+
+Those means believe the predictions. An over-confident model's surprises cost more than it expects: rows that it is sure
+of hardly enter hi. A loss without a bound, the cross-entropy, therefore has an upper end of at least
+mean − ln(α/2)/n · Σ range·high/Σ range: surprises that have not been seen come at a rate of up to −ln(α/2)/n, and cost
+what a row's own range says.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ..backends.numpy import dot
 from ..core.data import both_classes
+from ..core.properties import Full
 from ..core.result import Result
 from ..core.sample import unit_weights
 from ..core.types import Array, Groups
@@ -58,7 +64,8 @@ def _confidence(p: Array, correction: float = 1.0) -> Array:
 LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
     "classification_error": _classification,
     "cross_entropy": _cross_entropy,
-    "brier": _brier,
+    "brier": lambda p: _brier(p) * Full().score_unit(p.shape[1]),
+    "full": _brier,
     "spherical": lambda p: 1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None],
     "confidence_loss": _confidence,
     "uncorrected_confidence": lambda p: _confidence(p, 0.0),
@@ -237,6 +244,9 @@ def mean_interval(
     centre, se = map(float, units.ends(z * z))
     half = float(units.factor(z)) * se
     low, high = max(centre - half, losses.least), min(centre + half, np.inf if losses.least < 0 else sums.most)
+    if losses.unbounded and losses.least >= 0 and sums.by_range[0] > 0:
+        unseen = float(-np.log(alpha / 2) / units.effective * sums.by_range[1] / sums.by_range[0])
+        high = max(high, min(estimate + unseen, sums.most))
     low, high = min(low, estimate), max(high, estimate)
     return Part(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
@@ -328,8 +338,7 @@ class _Sums:
             return
         spread = values.high - values.low
         self.by_surprise += _range_sums(w * values.surprise * spread, values.high, values.low, spread)
-        if not self.by_surprise[0] > 0:
-            self.by_range += _range_sums(w * spread, values.high, values.low, spread)
+        self.by_range += _range_sums(w * spread, values.high, values.low, spread)
 
     @property
     def ranges(self) -> Array:
@@ -377,9 +386,14 @@ class _Units:
             size = units.weight_sq / rows.weight_sq
         return _Units(units, rows.weight_sq / rows.weight, size, rows.seen, hi, lo)
 
+    @property
+    def effective(self) -> float:
+        """The effective number of rows or clusters."""
+        return self.units.weight**2 / self.units.weight_sq
+
     def factor(self, z: Any) -> Any:
         """The t quantile at the level of the normal quantile z, with as many degrees as effective units, less one."""
-        freedom = max(self.units.weight**2 / self.units.weight_sq - 1, 1.0)
+        freedom = max(self.effective - 1, 1.0)
         return -stdtrit(freedom, ndtr(-z))
 
     def ends(self, zz: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
@@ -12,10 +12,10 @@ import numpy as np
 from ..backends.numpy import top_class
 from ..core.data import as_array, both_classes, row_blocks, shown
 from ..core.result import Result, plain
+from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
 from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
-from ..io.failures import failure, parsing
-from ..io.state import read_state, write_state
+from ..io.state import check_array, damaged, read_state, reading_field, write_state
 from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
 from .reference_maps import Maps, fit_maps
 
@@ -162,6 +162,13 @@ class _State:
         found |= {f"{name}.{i}": x for name in ("wealth", "memory") for i, x in enumerate(getattr(self, name))}
         return found | {f"maps.{f.name}": getattr(self.maps, f.name) for f in fields(Maps) if self.maps is not None}
 
+    def unsound(self) -> str | None:
+        """The name of an array that has values it cannot have: e-values and stakes may be infinite, nothing is NaN."""
+        for name, array in self.arrays().items():
+            if np.isnan(array).any() or not (name.startswith(_LOGS) or np.isfinite(array).all()):
+                return name
+        return None
+
     @staticmethod
     def fresh(processes: tuple[Process, ...], maps: Maps | None) -> _State:
         nothing = np.zeros(1 + len(processes))
@@ -204,10 +211,14 @@ def monitor(*, reference: Any = None, alpha: float = 0.05, labels: Any = None, p
 
 
 @final
-class Monitor:
-    """Rows counted one after the other, and the evidence against calibration; made by `truecal.monitor`."""
+class Monitor(Shared):
+    """Rows counted one after the other, and the evidence against calibration; made by `truecal.monitor`.
+
+    Threads may share a monitor: rows are counted one batch at a time.
+    """
 
     def __init__(self, alpha: float, labels: Any, pos_label: Any) -> None:
+        super().__init__()
         self.alpha, self._labels, self._pos_label = alpha, labels, pos_label
         self._setup: _Setup | None = None
         self._state: _State | None = None
@@ -231,6 +242,7 @@ class Monitor:
             )
         return self.count([self.read(y_true, y_proba)], time)
 
+    @one_at_a_time
     def count(self, batches: Iterable[Inputs], time: Any = None) -> MonitorUpdate:
         """`update` of predictions that have been read, one batch after the other."""
         setup, state = self._setup, self._state
@@ -243,9 +255,12 @@ class Monitor:
         if state is not None:
             if time is not None and state.since is not None and state.since >= start:
                 state = replace(state, since_time=str(time))
+            if (name := state.unsound()) is not None:
+                raise ValueError(f"the monitor's {name} would not be a number after these rows: none was counted")
             self._setup, self._state = setup, replace(state, new=state.rows - start)
         return self.result()
 
+    @one_at_a_time
     def result(self) -> MonitorUpdate:
         """Where the monitor stands."""
         state, setup = self._started()
@@ -344,8 +359,12 @@ class Monitor:
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the monitor knows to one file, which appears whole or not at all."""
+        for label in [*(self._labels or ()), self._pos_label]:
+            if not isinstance(plain(label), (str, int, float)):
+                raise TypeError(f"labels must be text, numbers or booleans to be saved, got {shown(label)}")
         about: dict[str, Any] = {"alpha": self.alpha, "labels": self._labels, "pos_label": plain(self._pos_label)}
         about |= {"notes": self._notes, "files": self.files, "columns": self.columns, "setup": None}
         arrays: dict[str, Array] = {}
@@ -360,22 +379,37 @@ class Monitor:
     def load(path: str | os.PathLike[str]) -> Monitor:
         """A monitor as `save` wrote it; it goes on as if it had never been away."""
         about, arrays = read_state(path, "monitor", _VERSION)
-        with parsing(path, "the state of a monitor"):
-            made = monitor(alpha=about["alpha"], labels=about["labels"], pos_label=about["pos_label"])
-            made._notes = tuple(str(note) for note in about["notes"])
-            made.files = {str(name): (int(rows), str(digest)) for name, (rows, digest) in about["files"].items()}
-            made.columns = None if about["columns"] is None else tuple(str(name) for name in about["columns"])
-            if about["setup"] is not None:
-                kind, classes, edges = about["setup"]
-                made._setup = _Setup(kind, int(classes), tuple(float(edge) for edge in edges))
-                made._state = _restored(made._setup, about["state"], arrays)
-        if made._state is not None and not _is_whole(made._state, made._setup):
-            raise failure(path, "expected arrays of one shape in the state of a monitor, it is damaged")
-        return made
+
+        def field(name: str, make: Callable[[Any], Any]) -> Any:
+            with reading_field(path, "monitor", name):
+                return make(about[name])
+
+        names, pos_label = field("labels", lambda x: x), field("pos_label", lambda x: x)
+        made = field("alpha", lambda x: monitor(alpha=x, pos_label=pos_label))
+        made._labels = field("labels", lambda _: monitor(labels=names)._labels)
+        made._notes = field("notes", lambda x: tuple(str(note) for note in x))
+        made.files = field("files", lambda x: {str(name): (int(n), str(digest)) for name, (n, digest) in x.items()})
+        made.columns = field("columns", lambda x: None if x is None else tuple(str(name) for name in x))
+        made._setup = field("setup", lambda x: None if x is None else _setup_of(*x))
+        if made._setup is not None:
+            made._state = field("state", lambda x: _restored(made._setup, x, arrays))
+            _check(path, made._setup, made._state)
+        return made  # type: ignore[no-any-return]  # made by `monitor`
 
 
 _NUMBERS = ("rows", "new", "stride", "since", "impossible")
 _ARRAYS = ("now", "largest", "history")
+_MOST_ROWS = 1 << 53  # as far as floats count
+_LOGS = ("wealth", "now", "largest", "history", "maps.log_weights")
+
+
+def _setup_of(kind: Any, classes: Any, edges: Any) -> _Setup:
+    found = _Setup(kind, int(classes), tuple(float(edge) for edge in edges))
+    if kind not in PROPERTIES or found.n_classes < 2:
+        raise ValueError(f"no predictions of kind {shown(kind)} with {found.n_classes} classes")
+    if found.edges[0] != 0 or found.edges[-1] != 1 or not (np.diff(found.edges) > 0).all():
+        raise ValueError("the edges of the bins must rise from 0 to 1")
+    return found
 
 
 def _restored(setup: _Setup, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> _State:
@@ -385,17 +419,35 @@ def _restored(setup: _Setup, about: Mapping[str, Any], arrays: Mapping[str, Arra
     kept: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     kept |= {name: None if about[name] is None else int(about[name]) for name in _NUMBERS}
     kept["since_time"] = None if about["since_time"] is None else str(about["since_time"])
-    return _State(wealth, memory, maps=maps, **kept)
+    found = _State(wealth, memory, maps=maps, **kept)
+    last = found.rows - 1
+    if not (0 <= found.new <= found.rows < _MOST_ROWS and found.stride >= 1):
+        raise ValueError(f"{found.new} new rows of {found.rows}, stride {found.stride}")
+    for name in ("since", "impossible"):
+        if (row := getattr(found, name)) is not None and not 0 <= row <= last:
+            raise ValueError(f"{name} is row {row} of {found.rows}")
+    return found
 
 
-def _is_whole(state: _State, setup: _Setup | None) -> bool:
-    """Whether all arrays have the shapes that the processes ask for."""
-    assert setup is not None
-    mine = replace(state, history=state.history[:0]).arrays()
-    new, maps = _State.fresh(setup.processes, state.maps).arrays(), state.maps
-    fitting = maps is None or maps.shifts.shape == maps.log_weights.shape == (len(maps.slopes), maps.shifts.shape[1])
-    counting = state.rows >= 0 and state.stride >= 1 and setup.kind in PROPERTIES
-    return counting and fitting and all((mine[n].shape, mine[n].dtype) == (x.shape, x.dtype) for n, x in new.items())
+def _check(path: str | os.PathLike[str], setup: _Setup, state: _State) -> None:
+    """Refuse arrays that do not have the shapes that the processes ask for, or hold what no monitor writes."""
+    shapes = {name: x.shape for name, x in _State.fresh(setup.processes, None).arrays().items()}
+    shapes["history"] = (-1, *shapes["history"][1:])
+    if state.maps is not None:
+        wide = (state.maps.slopes.size, -1)
+        shapes |= {"maps.slopes": (-1,), "maps.shifts": wide, "maps.log_weights": state.maps.shifts.shape}
+    found = state.arrays()
+    for name, shape in shapes.items():
+        check_array(path, "monitor", name, found[name], shape, logs=name.startswith(_LOGS))
+    if any((known < 0).any() or (known > state.rows).any() for known in state.memory):
+        raise damaged(path, "monitor", "memory", f"must count from 0 to {state.rows} rows")
+    rows = state.history[:, 0]
+    if not (np.diff(rows, prepend=0.0, append=state.rows + 1.0) > 0).all():
+        raise damaged(path, "monitor", "history", f"must be of rows in order, up to {state.rows}")
+    if (state.largest < state.now).any():
+        raise damaged(path, "monitor", "largest", "is below the e-values now")
+    if state.maps is not None and not ((state.maps.slopes > 0).all() and np.isfinite(state.maps.log_weights.max())):
+        raise damaged(path, "monitor", "maps", "allows no map")
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------

@@ -138,15 +138,15 @@ class Draws:
     drawn: Array
 
 
-def simulate(world: World, resamples: int, seed: int) -> Draws:
-    """The statistic of the observed outcomes and of `resamples` draws."""
+def simulate(world: World, n_resamples: int, seed: int) -> Draws:
+    """The statistic of the observed outcomes and of `n_resamples` draws."""
     rng = np.random.default_rng(seed)
     found = list(world.frozen)
     statistic = _statistic(world, found)
     observed = world.sample.values if world.sample.values is not None else world.sample.marks
     assert observed is not None
     (first,) = statistic(observed[None])
-    rest = np.concatenate([statistic(world.draw(rng, size)) for size in _block_sizes(world, found, resamples)])
+    rest = np.concatenate([statistic(world.draw(rng, size)) for size in _block_sizes(world, found, n_resamples)])
     return Draws(first, rest) if world.error.norm == "l1" else snapped(first, rest, world.sample)
 
 
@@ -172,14 +172,14 @@ def closed_form_sd(world: World) -> Array | None:
     return np.asarray(np.sqrt(2 * np.maximum(pairs, 0.0)) / sample.total_weight_sq)
 
 
-def _block_sizes(world: World, parts: list[Piece], resamples: int) -> Iterator[int]:
+def _block_sizes(world: World, parts: list[Piece], n_resamples: int) -> Iterator[int]:
     per_draw = world.sample.rows * (world.sample.views if world.sample.values is not None else 1)
     if world.indices and isinstance(parts[0].cells, BinCells):
         # pieces with bins
         atoms = sum(len(p.cells.sizes) * (p.columns.stop - p.columns.start) for p in parts)  # type: ignore[union-attr]
         per_draw = max(per_draw, 2 * atoms)
-    size = max(1, min(resamples, _BLOCK // per_draw))
-    return (min(size, resamples - start) for start in range(0, resamples, size))
+    size = max(1, min(n_resamples, _BLOCK // per_draw))
+    return (min(size, n_resamples - start) for start in range(0, n_resamples, size))
 
 
 def _statistic(world: World, parts: list[Piece]) -> Callable[[Array], Array]:

@@ -28,7 +28,7 @@ class NullBand(Result):
     level: float
     statistic: str
     n_bins: int | tuple[int, ...] | None
-    resamples: int
+    n_resamples: int
     null: str
     n_samples: int
     name: str
@@ -43,12 +43,12 @@ class NullBand(Result):
         )
 
     def __repr__(self) -> str:
-        lines = [f"Null band, {self.name}, {self.n_samples} samples, {self.resamples} resamples"]
+        lines = [f"Null band, {self.name}, {self.n_samples} samples, {self.n_resamples} resamples"]
         for one in self.each():
             where = "" if one.n_bins is None else f"{bins_text(one.n_bins)}: "
             lines.append(
                 f"  {where}{self.statistic} {one.estimate:.4g}; if calibrated, {self.level:.0%} of values lie in "
-                f"[{one.low:.4g}, {one.high:.4g}] ({p_text(float(one.pvalue), self.resamples)})"
+                f"[{one.low:.4g}, {one.high:.4g}] ({p_text(float(one.pvalue), self.n_resamples)})"
             )
         lines.append(f"  null: {self.null}")
         return "\n".join(lines)
@@ -61,7 +61,7 @@ def null_band(
     error: str | CalibrationError = "confidence_l1",
     n_bins: BinCounts | None = None,
     level: float = 0.95,
-    resamples: int = 999,
+    n_resamples: int = 999,
     seed: int = 0,
     sample_weight: Any = None,
     labels: Any = None,
@@ -77,7 +77,7 @@ def null_band(
     >>> band.estimate, band.low, band.high
     (0.0, 0.0, 0.5)
     """
-    draws, seed = check_draws(resamples, seed)
+    draws, seed = check_draws(n_resamples, seed)
     level = check_level(level)
     metric = read_error(error, n_bins)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
@@ -136,17 +136,17 @@ def noise_of_U(
     y_true: Any,
     y_proba: Any,
     *,
-    error: str | CalibrationError = "classwise",
+    error: str | CalibrationError | None = None,
     n_bins: BinCounts | None = None,
     sample_weight: Any = None,
     labels: Any = None,
     sampler: Sampler | None = None,
-    resamples: int = 999,
+    n_resamples: int = 999,
     seed: int = 0,
 ) -> Noise:
     """How far U strays from 0 if the predictor is calibrated: Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j, s_i = u_i(1 − u_i).
 
-    Exact for scalar reports; for several views (classwise, full) the sd of `resamples` draws. `loss` is the mean loss
+    Exact for scalar reports; for several views (classwise, full) the sd of `n_resamples` draws. `loss` is the mean loss
     that a calibrated predictor with these reports expects, and `relative` = sd/loss. Labels are not used.
 
     >>> import truecal as tc
@@ -154,8 +154,8 @@ def noise_of_U(
     >>> round(noise.sd, 6), noise.loss
     (0.306186, 0.25)
     """
-    draws, seed = check_draws(resamples, seed)
-    metric = read_error(error, n_bins)
+    draws, seed = check_draws(n_resamples, seed)
+    metric = read_error(error, n_bins, y_proba)
     if metric.norm == "l1":
         raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
@@ -169,7 +169,7 @@ def noise_of_U(
     return Noise(metric.present(sd), loss, relative, shown_bins(frozen.error), method, sample.rows, metric.symbol)
 
 
-def _expected_loss(world: World, resamples: int, seed: int) -> float:
+def _expected_loss(world: World, n_resamples: int, seed: int) -> float:
     """The mean associated loss under calibration, weighted by w² as the loss part is."""
     sample, metric = world.sample, world.error
     w = np.square(sample.row_weights)
@@ -184,7 +184,7 @@ def _expected_loss(world: World, resamples: int, seed: int) -> float:
         rng = np.random.default_rng(seed)
         reports = sample.reports.astype(np.float64)
         total = np.zeros(sample.rows)
-        for _ in range(resamples):
+        for _ in range(n_resamples):
             total += np.square(reports - world.draw(rng, 1)[0]).reshape(sample.rows, -1).sum(axis=1)
-        per_row = total / resamples
+        per_row = total / n_resamples
     return float(w @ per_row / w.sum())

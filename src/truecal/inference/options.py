@@ -8,16 +8,19 @@ import numpy as np
 
 from ..backends import on_cpu
 from ..core.data import as_array, check_positive_int, check_seed, shown
-from ..core.errors import CalibrationError, get_error
+from ..core.errors import CalibrationError, default_error, get_error
 from ..core.frames import refuse_reordered
 from ..core.functions import ScoreOptions
 from ..core.rules import ArgmaxEdges, BinCounts, BinningRule, Edges
 from ..core.types import Array, Groups
 
 
-def read_error(error: str | CalibrationError, n_bins: BinCounts | None) -> CalibrationError:
-    """The error at the asked bin counts; a count given twice is refused, since results are told apart by it."""
-    metric = get_error(error)
+def read_error(
+    error: str | CalibrationError | None, n_bins: BinCounts | None, y_proba: Any = None, *, of_gap: bool = False
+) -> CalibrationError:
+    """The error at the asked bin counts, by default the one for such predictions; a count given twice raises, since
+    results are told apart by it."""
+    metric = get_error(default_error(y_proba, of_gap=of_gap) if error is None else error)
     automatic = isinstance(n_bins, str) and n_bins == "auto"
     if n_bins is not None and not (automatic and not metric.binning.has_counts):
         metric = metric.with_bins(n_bins)
@@ -50,19 +53,19 @@ def check_level(level: Any) -> float:
     return float(level)
 
 
-def check_draws(resamples: Any, seed: Any) -> tuple[int, int]:
+def check_draws(n_resamples: Any, seed: Any) -> tuple[int, int]:
     """A positive number of draws and a seed of at least 0."""
-    return check_positive_int(resamples, "resamples", MOST_DRAWS), check_seed(seed)
+    return check_positive_int(n_resamples, "n_resamples", MOST_DRAWS), check_seed(seed)
 
 
-def check_band_draws(resamples: int, level: float) -> int:
+def check_band_draws(n_resamples: int, level: float) -> int:
     """The rank r = ⌊(B + 1)(1 − level)/2⌋ of the draws that bound a band: r from below, and r from above.
 
     A new draw falls below the r-th smallest of B with chance at most r/(B + 1), so both ends together keep the level.
     """
-    rank = int(np.floor((1 - level) / 2 * (resamples + 1) + 1e-9))
+    rank = int(np.floor((1 - level) / 2 * (n_resamples + 1) + 1e-9))
     if rank < 1:
-        raise ValueError(f"a {level:.4g} band needs at least resamples={fewest_draws(level)}, got {resamples}")
+        raise ValueError(f"a {level:.4g} band needs at least n_resamples={fewest_draws(level)}, got {n_resamples}")
     return rank
 
 

@@ -87,8 +87,8 @@ def paired_difference(
     a: Any,
     b: Any,
     *,
-    error: str | CalibrationError = "classwise",
-    n_bins: BinCounts | None = "auto",
+    error: str | CalibrationError | None = None,
+    n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
     sample_weight: Any = None,
@@ -110,7 +110,7 @@ def paired_difference(
     level = check_level(level)
     if not isinstance(names, (tuple, list)) or len(names) != 2 or not all(isinstance(name, str) for name in names):
         raise ValueError(f"names must be two strings, got {shown(names)}")
-    metric = read_error(error, n_bins)
+    metric = read_error(error, n_bins, a)
     if metric.norm == "l1":
         raise ValueError(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"

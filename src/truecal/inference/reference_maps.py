@@ -21,6 +21,8 @@ from .eprocesses import Rows, log_mapped, powers_apart
 
 RADIUS, STEP = 4.0, 0.4
 """The grid of maps in standard errors around the best fit."""
+STEEPEST, FARTHEST = 4.0, 8.0
+"""No map has |log b| or |s| beyond these, whatever the reference shows: temperatures of .02 to 55."""
 _SLOPE = 1e-3  # a step for second differences of a smooth function
 
 
@@ -39,7 +41,8 @@ class Maps:
         earlier = np.concatenate([np.zeros_like(logs[:1]), logs.cumsum(axis=0)])
         weights = _normalised(self.log_weights + earlier)
         mapped = replace(rows, proba=self._mean(rows, weights[:-1]))
-        return mapped, replace(self, log_weights=self.log_weights + earlier[-1])
+        after = self.log_weights + earlier[-1]
+        return mapped, replace(self, log_weights=after - after.max())
 
     def typical(self, rows: Rows) -> Array:
         """The predictions by today's weights."""
@@ -54,7 +57,7 @@ class Maps:
         return logs
 
     def _mean(self, rows: Rows, weights: Array) -> Array:
-        """Σ_maps w·q, (n, k), for weights of each row or of all."""
+        """Σ_maps w·q, (n, k), for weights of each row or of all; what the model holds possible stays possible."""
         proba = np.zeros_like(rows.proba)
         for b, slope in enumerate(self.slopes):
             powers, of_anchor = powers_apart(rows, float(slope))
@@ -62,6 +65,7 @@ class Maps:
             share = weights[:, b] / (powers.sum(axis=1)[:, None] + lift * of_anchor[:, None])
             proba += powers * share.sum(axis=1)[:, None]
             proba[rows.number, rows.anchor] += of_anchor * (share @ lift)
+        proba = np.where(rows.proba > 0, np.maximum(proba, np.finfo(np.float64).tiny), 0.0)
         return np.asarray(proba / proba.sum(axis=1, keepdims=True))
 
 
@@ -85,15 +89,25 @@ def fit_maps(rows: Rows) -> Maps:
         return float(x @ x / 2 - sum(parts))
 
     best = np.asarray(minimize(surprise, np.zeros(2), method="L-BFGS-B", bounds=[(-3, 3), (-5, 5)]).x)
-    root = np.linalg.cholesky(np.linalg.inv(_curvature(surprise, best)))
+    root = np.linalg.cholesky(_spread(_curvature(surprise, best)))
     z = np.arange(-RADIUS, RADIUS + STEP / 2, STEP)
     log_slopes = best[0] + root[0, 0] * z
     shifts = best[1] + root[1, 0] * z[:, None] + root[1, 1] * z
     prior = -(np.square(log_slopes)[:, None] + np.square(shifts)) / 2
-    prior[np.square(z)[:, None] + np.square(z) > RADIUS**2] = -np.inf
-    maps = Maps(np.exp(log_slopes), shifts, prior)
+    outside = (np.abs(log_slopes) > STEEPEST)[:, None] | (np.abs(shifts) > FARTHEST)
+    prior[outside | (np.square(z)[:, None] + np.square(z) > RADIUS**2)] = -np.inf
+    maps = Maps(np.exp(np.clip(log_slopes, -STEEPEST, STEEPEST)), np.clip(shifts, -FARTHEST, FARTHEST), prior)
     logs = sum((maps._log_likelihoods(rows.take(part)).sum(axis=0) for part in _blocks(rows)), start=prior)
     return replace(maps, log_weights=logs - logs.max())
+
+
+def _spread(curvature: Array) -> Array:
+    """The covariance of a fit, no wider than that of the prior: less curvature than the prior's is no information.
+
+    The likelihood is not concave in log b, so that a flat reference may have none, or less than none, in a direction.
+    """
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    return np.asarray(vectors / np.maximum(values, 1.0) @ vectors.T)
 
 
 def _curvature(f: Callable[[Array], float], at: Array) -> Array:

@@ -4,8 +4,8 @@ Both are sums over pairs of different rows (or clusters: *units*) that share a c
 
     θ = Σ_views Σ_B a_B Σ_{C≠D} X_BC X_BD,     X_BC = Σ w·residual of unit C in cell B,
 
-with a_B = 1/(k Σw²) for U and a_B = W_B/(W_B² − Σ_C W_BC²)/(k Σ W_B) for gap². Given the reports, Var θ ≈ v + c·μ at
-E θ = μ: v is there under calibration, c·μ grows with the bias.
+with a_B = 1/(k Σw²) for U and a_B = λ_B/(k W) for gap², λ_B as in the score (`core.table.pair_rates`). Given the
+reports, Var θ ≈ v + c·μ at E θ = μ: v is there under calibration, c·μ grows with the bias.
 
     h_C = what unit C adds, Σ h = θ;   V = 4 Σ (h_C − θ W_C/W)², the jackknife's estimate, of expectation 2v + cμ
     v   = 2 Σ_B a_B² Σ_{C≠D} X_BC² X_BD² for one view; for several views, whose residuals depend on each other, and for
@@ -32,6 +32,7 @@ from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import Parts
 from ..core.sample import EVERY, Sample
+from ..core.table import pair_rates
 from ..core.types import Array, Groups
 from .frozen import Frozen
 from .options import effective_number, per_unit
@@ -203,9 +204,17 @@ def _solve(theta: float, v: float, c: float, t: float) -> tuple[float, float]:
 
 
 def spreads(
-    frozen: Frozen, groups: Groups | None = None, of: Of = "gap", counts: tuple[int, ...] | None = None
+    frozen: Frozen,
+    groups: Groups | None = None,
+    of: Of = "gap",
+    counts: tuple[int, ...] | None = None,
+    folds: Groups | None = None,
 ) -> tuple[Spread, ...]:
-    """The spread of gap² or of U at all bin counts or those numbered in `counts`, in O(n) a view after the sort."""
+    """The spread of gap² or of U at all bin counts or those numbered in `counts`, in O(n) a view after the sort.
+
+    With `folds` each fold has its own quantile bins: predictions of one fold depend on the labels of the others, so
+    that only pairs of rows of the same fold say something about calibration.
+    """
     sample = frozen.sample
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
     sums = [_Sums(sample, groups, of) for _ in chosen]
@@ -214,18 +223,44 @@ def spreads(
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
             continue
-        homes = _homes(piece.cells, labels_of)
+        homes = _homes(piece.cells, labels_of) if folds is None else [np.zeros(0)] * len(chosen)
         for j in range(piece.columns.start, piece.columns.stop):
-            for own, home in zip(sums, homes, strict=True):
-                own.add_view(_View(sample, j, piece.cells.atom, home))
+            for c, own, home in zip(chosen, sums, homes, strict=True):
+                atom = piece.cells.atom
+                if folds is not None:
+                    atom = fold_bins(sample.view(j), folds, frozen.counts[c] or 1)
+                    home = np.arange(int(atom.max()) + 1)
+                own.add_view(_View(sample, j, atom, home))
     one = sample.views == 1 and groups is None
-    thetas = [None if groups is not None else _theta(frozen.parts[c], of) for c in chosen]
+    pooled = groups is None and folds is None
+    thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
     return tuple(s.spread(theta, one) for s, theta in zip(sums, thetas, strict=True))
 
 
 def _theta(parts: Parts, of: Of) -> float:
     """The estimate itself, exact over orders of ties."""
     return parts.gap_sq if of == "gap" else parts.U
+
+
+def fold_bins(reports: Array, folds: Groups, n_bins: int) -> Array:
+    """The quantile bin of each row within its fold; a block of equal reports goes whole to the bin of its middle.
+
+    A fold of n_f of the n rows has n_bins·(n_f/n)^(2/5) bins, as the automatic count has, and at least two rows a bin.
+    """
+    fold, number = folds
+    order = np.lexsort((reports, fold))
+    ordered, home = reports[order], fold[order]
+    size = np.bincount(fold, minlength=number)
+    bins = np.clip(np.rint(n_bins * (size / len(fold)) ** 0.4), 1, np.maximum(size // 2, 1)).astype(np.intp)
+    new = np.r_[True, (ordered[1:] != ordered[:-1]) | (home[1:] != home[:-1])]
+    starts = np.flatnonzero(new)
+    ends = np.append(starts[1:], len(order))
+    own = home[starts]
+    middle = (starts + ends - 1) // 2 - (np.cumsum(size) - size)[own]
+    cell = ((middle + 1) * bins[own] - 1) // size[own] + (np.cumsum(bins) - bins)[own]
+    out = np.empty(len(order), dtype=np.intp)
+    out[order] = cell[np.cumsum(new) - 1]
+    return out
 
 
 def _homes(cells: BinCells, counts: Iterable[int]) -> list[Array]:
@@ -313,7 +348,7 @@ class _Sums:
             table += np.bincount(self.block[unit].astype(np.intp) * m + cell, x, blocks * m)
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
         mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
-        a = self._coefficients(weight, mass)
+        a = self._coefficients(weight, weight_sq, mass)
         self.theta += float(a @ (total * total - own))
         self.pair_weight += float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
@@ -347,10 +382,11 @@ class _Sums:
         self.even_v += even_v
         self.even_c += even_c
 
-    def _coefficients(self, weight: Array, mass: Array) -> Array:
+    def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:
         if self.of == "U":
             return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
-        return pair_coefficients(weight, mass, self.averaged)
+        largest = self.largest if self.groups is None else float(self.by.weight().max())
+        return pair_rates(weight, weight_sq, mass, largest) / (self.averaged * self.by.total)
 
     def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""
@@ -420,13 +456,6 @@ class _Sums:
             even=(self.even_v, self.even_c / self.plain_norm if self.plain_norm > 0 else 0.0),
             unit=self.pair_weight / self.sample.total_weight_sq,
         )
-
-
-def pair_coefficients(weight: Array, mass: Array, averaged: int) -> Array:
-    """a_B of the squared gap: the weight of each cell over its pairs, 0 for cells without a pair."""
-    met = mass > 0
-    total = weight[met].sum()
-    return np.where(met, weight / np.where(met, mass, 1.0), 0.0) / (averaged * (total if total > 0 else 1.0))
 
 
 def even_parts(

@@ -70,7 +70,7 @@ def reliability(
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
     >>> from truecal import plots
-    >>> result = tc.evaluate([0, 1, 1, 0] * 5, [.2, .9, .6, .1] * 5, resamples=19)
+    >>> result = tc.evaluate([0, 1, 1, 0] * 5, [.2, .9, .6, .1] * 5, n_resamples=19)
     >>> ax = plots.reliability(result)
     >>> ax.get_xlabel()
     'predicted probability'

@@ -31,6 +31,7 @@ Float64s = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 BLOCK_BYTES = 1 << 20  # a float64 block of this size stays in the cache between the steps of a pass
+FLOOR = 1e-12  # probabilities below it are read as it
 ROUNDING = 1e-6  # how far outside [0, 1] a probability may lie
 ROW_SUM_SLACK = 1e-2  # how far from 1 a row of probabilities may sum, in half precision too
 
@@ -153,8 +154,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def from_probabilities(cls, **params: Any) -> Self:
         """The same map for an X of probabilities: its logits are log max(p, floor).
 
-        `floor` (default: the smallest positive number of the dtype of X, so that only exact zeros change) keeps a
-        probability of 0, usually one that underflowed, from being an infinite loss that no map could repair.
+        `floor` (default 1e-12) keeps a probability of 0, or next to it, from being a loss that alone decides the fit.
         `transform` still returns logits.
         """
         return cls(space="probabilities", **params)
@@ -232,10 +232,11 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
             return values.astype(np.float64)
 
     def _log_floor(self, values: Floats) -> Floats:
-        smallest = float(np.finfo(values.dtype).smallest_subnormal)
+        floor = FLOOR
         if self.floor is not None:
             expected, least = "a number strictly between 0 and 1", float(np.nextafter(0, 1))
-            smallest = max(smallest, check_number(self.floor, "floor", expected, low=least, high=1))
+            floor = check_number(self.floor, "floor", expected, low=least, high=1)
+        smallest = max(float(np.finfo(values.dtype).smallest_subnormal), floor)
         p = check_probabilities(values, "X")
         return np.asarray(np.log(np.maximum(p, p.dtype.type(smallest))))
 

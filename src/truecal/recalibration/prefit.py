@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from truecal.core.data import as_array, shown
 from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
-from truecal.recalibration.base import Floats, Recalibrator, softmax_of
+from truecal.recalibration.base import FLOOR, Floats, Recalibrator, on_host, softmax_of
 from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
 from truecal.recalibration.temperature import Identity, TemperatureScaling
 
@@ -31,7 +31,8 @@ METHODS: dict[str, type[Recalibrator]] = {
     "canonical": CanonicalRecalibration,
 }
 SAME = 1e-6  # how far the softmax of decision_function may lie from predict_proba and still be the same prediction
-SMALLEST = float(np.log(np.finfo(np.float64).smallest_subnormal))
+SMALLEST = float(np.log(FLOOR))
+WORSE = 1e-9  # a Brier score larger by more than this is worse
 
 
 def calibrate(
@@ -40,9 +41,10 @@ def calibrate(
     """Recalibrate a fitted classifier on validation data (X, y) that it was not trained on.
 
     method: "temperature", "vector", "matrix", "dirichlet", "isotonic", "histogram", "scaling_binning", "canonical",
-    "identity", or a recalibration estimator with options of your choice. The classifier is never fitted again. Forests
-    and nearest neighbours predict exact zeros, which no temperature can repair (a warning says so): give them
-    `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
+    "identity", or a recalibration estimator with options of your choice. The classifier is never fitted again. A map
+    that makes the Brier score of the validation data worse is not kept: predictions then stay as they are, and a
+    warning says so. Forests and nearest neighbours predict exact zeros, which no temperature can repair (a warning says
+    so): give them `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
 
     >>> import truecal as tc
     >>> from sklearn.datasets import load_iris
@@ -67,8 +69,8 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     0, s); otherwise it takes the logarithms of the probabilities.
 
     Parameters: `estimator`, fitted (in scikit-learn's FrozenEstimator, if it is to stay so in clones); `method`, as in
-    `calibrate`. Attributes: `recalibrator_`, the fitted map; `response_`, the method of the estimator whose outputs the
-    map takes; `classes_`, those of the estimator.
+    `calibrate`. Attributes: `recalibrator_`, the fitted map, or `Identity` where that was better; `response_`, the
+    method of the estimator whose outputs the map takes; `classes_`, those of the estimator.
     """
 
     estimator: Any
@@ -83,7 +85,18 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         outputs = _outputs(self.estimator, response, X, len(classes))
         self.recalibrator_: Recalibrator = method.set_params(labels=classes, space=space).fit(outputs, y, sample_weight)
         self.classes_, self.response_ = classes, response
-        if isinstance(method, (TemperatureScaling, AffineMap, ScalingBinning)) and method.floor is None:
+        same = Identity(labels=classes, space=space).fit(outputs, y, sample_weight)
+        before, after = (_brier(fitted, outputs, y, sample_weight) for fitted in (same, self.recalibrator_))
+        if after > before + WORSE:
+            self.recalibrator_ = same
+            warnings.warn(
+                f"{type(method).__name__} makes the Brier score of the validation data worse, {before:.4g} -> "
+                f"{after:.4g}: predictions are left as they are. Try method='isotonic', or where predictions are "
+                "exactly 0 method=TemperatureScaling.from_probabilities(floor=0.01)",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif isinstance(method, (TemperatureScaling, AffineMap, ScalingBinning)) and method.floor is None:
             _warn_of_zeros(outputs, classes, y, response)
         return self
 
@@ -97,16 +110,23 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
 
+def _brier(fitted: Recalibrator, outputs: Floats, y: Any, sample_weight: Any) -> float:
+    codes = np.searchsorted(fitted.classes_, as_array(y, "y").reshape(-1))
+    proba = np.asarray(on_host(fitted.predict_proba(outputs)), dtype=np.float64)
+    loss = np.square(proba).sum(axis=1) + 1 - 2 * proba[np.arange(len(codes)), codes]
+    return float(np.average(loss, weights=None if sample_weight is None else as_array(sample_weight, "sample_weight")))
+
+
 def _warn_of_zeros(outputs: Floats, classes: NDArray[Any], y: Any, response: str) -> None:
     if response == "decision_function":
         return
-    zero = outputs == 0 if response == "predict_proba" else outputs <= SMALLEST
+    zero = outputs <= FLOOR if response == "predict_proba" else outputs <= SMALLEST
     count = np.count_nonzero(zero & (as_array(y, "y").reshape(-1, 1) == classes))
     if count:
         warnings.warn(
-            f"{count} of the {len(outputs)} validation rows have a class whose predicted probability is exactly 0, as "
-            "forests and nearest neighbours give it; read as 5e-324, these rows decide the fit. Give a larger floor, "
-            "such as method=TemperatureScaling.from_probabilities(floor=0.01), or method='isotonic'",
+            f"{count} of the {len(outputs)} validation rows have a class whose predicted probability is 0 or next to "
+            f"it, as forests and nearest neighbours give it; read as {FLOOR:g}, these rows decide the fit. Give a "
+            "larger floor, such as method=TemperatureScaling.from_probabilities(floor=0.01), or method='isotonic'",
             UserWarning,
             stacklevel=4,
         )
@@ -181,7 +201,5 @@ def _outputs(estimator: Any, response: str, X: Any, k: int) -> Floats:
             f"{response} of {_name(estimator)} must give one column for each of the {k} classes, "
             f"got shape {values.shape} (SVC: decision_function_shape='ovr')"
         )
-    if response == "predict_log_proba":  # a probability that underflowed, as in from_probabilities
-        lowest = np.min(values, axis=1, keepdims=True, where=np.isfinite(values), initial=SMALLEST)
-        values = np.maximum(values, lowest)
-    return values
+    # a probability next to 0, as in from_probabilities
+    return np.maximum(values, SMALLEST) if response == "predict_log_proba" else values

@@ -1,4 +1,4 @@
-"""Choose a recalibration map by a truthful error, on data that no map was fitted on."""
+"""Choose a recalibration map by its score, on data that no map was fitted on."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ CHANCE = 1e-5  # the probability below which chance is no explanation
 
 @dataclass(frozen=True)
 class Score:
-    """One candidate on the selection data: its error and, for a squared error, n·error = loss + U."""
+    """One candidate on the selection data: the value it was chosen by, lower is better, and its gap in points."""
 
     name: str
-    error: float
-    loss: float | None = None
-    U: float | None = None
+    value: float
+    gap: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Result):
-    """The chosen map, fitted, and the scores of all candidates on the selection data, best first."""
+    """The chosen map, fitted, and the scores of all candidates on the selection data, best first.
+
+    The score of the chosen map is optimistic: it is the least of several on the rows that chose it. Measure the map on
+    a test set.
+    """
 
     name: str
     best: Recalibrator
@@ -60,9 +63,9 @@ class Selection(Result):
         lines = [f"{self.name}, chosen by {self.error} ({kind}) on {self.n_samples} samples"]
         width = max(len(s.name) for s in self.scores)
         for s in self.scores:
-            parts = "" if s.loss is None else f"loss {s.loss:.6f}, U {s.U:+.6f}, "
-            lines.append(f"  {s.name:<{width}}  {parts}error {s.error:.4g}")
-        return "\n".join(lines)
+            gap = "" if s.gap is None else f", gap {s.gap:.1f} points"
+            lines.append(f"  {s.name:<{width}}  {s.value:.5g}{gap}")
+        return "\n".join([*lines, "  the first value is optimistic: it was chosen on these rows"])
 
 
 def select_recalibration(
@@ -76,7 +79,7 @@ def select_recalibration(
     n_bins: int | None = None,
     allow_untruthful: bool = False,
 ) -> Selection:
-    """Fit every candidate on one part of the validation data and keep the one of least error on the other part.
+    """Fit every candidate on one part of the validation data and keep the one of least score on the other part.
 
     The two parts must not share samples, and neither may be the data on which the result is evaluated: an error is
     truthful only for predictions that never saw the labels it is computed with, and a chosen map has seen both parts'.
@@ -84,10 +87,12 @@ def select_recalibration(
     refused, or warned of where they are few.
 
     candidates: estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They are
-    cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: a name
-    in `ERRORS`, a CalibrationError, or a callable (y_true, y_proba) -> float with an attribute `truthful`, which gets
-    column indices for y_true, whatever `labels` are. Under an error that is not truthful a worse map can win, so it is
-    refused unless allow_untruthful=True. A score that is not finite is an error.
+    cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: what the
+    score is about, a name in `ERRORS` or a CalibrationError; squared errors choose by their score, loss + gap², at the
+    automatic number of bins unless told, l1 errors by themselves. Or a callable (y_true, y_proba) -> float with an
+    attribute `truthful`, which gets column indices for y_true, whatever `labels` are. Under an error that is not
+    truthful a worse map can win, so it raises unless allow_untruthful=True. A score that is not finite is an error. The
+    printed value of the chosen map is optimistic, being the least of several: measure it on a test set.
 
     >>> import numpy as np
     >>> import truecal as tc
@@ -110,7 +115,7 @@ def select_recalibration(
     refuse_reuse(logits_fit, y_fit, logits_select, y_select)
     fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
     scores = [_score(name, f, metric, label, logits_select, y_select) for name, f in fitted.items()]
-    scores.sort(key=lambda s: s.error)  # stable: the first candidate wins a tie
+    scores.sort(key=lambda s: s.value)  # stable: the first candidate wins a tie
     name = scores[0].name
     return Selection(name, fitted[name], tuple(scores), label, truthful, len(as_array(y_select, "y_select")))
 
@@ -144,12 +149,15 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
             raise ValueError("n_bins cannot apply to a callable error: fix its bins inside it")
         return error, getattr(error, "__name__", type(error).__name__)
     metric = get_error(error, n_bins)
+    if n_bins is None and metric.norm == "l2" and isinstance(error, str) and metric.binning.has_counts:
+        metric = metric.with_bins("auto")
     if not isinstance(metric.property, (Classwise, Confidence, Full, Linear)):
         raise ValueError(f"error {metric.symbol} does not take one probability per class; use 'classwise'")
     if metric.binning.several:
-        raise ValueError(f"n_bins must be one count to choose by, got {metric.binning.counts}")
-    counts = metric.binning.counts
-    return metric, metric.symbol if counts is None else f"{metric.symbol} at {counts[0]} bins"
+        raise ValueError(f"n_bins must be one count to choose by, got {metric.binning.n_bins}")
+    counts = metric.binning.n_bins
+    name = f"{metric.symbol} at {counts} bins" if isinstance(counts, int) else metric.symbol
+    return metric, f"the score of {name}" if metric.norm == "l2" else name
 
 
 def _score(name: str, fitted: Recalibrator, metric: Metric, label: str, logits: Any, y: Any) -> Score:
@@ -157,8 +165,8 @@ def _score(name: str, fitted: Recalibrator, metric: Metric, label: str, logits: 
     codes = check_labels(y, p.shape[1], None if fitted.labels is None else fitted.classes_, name="y_select")
     check_same_length(logits_select=p, y_select=codes)
     if isinstance(metric, CalibrationError) and metric.norm == "l2":
-        parts = metric.decompose(codes, p)
-        return Score(name, _finite(parts.error, name, label), parts.loss, float(parts.U))
+        gap: Any = metric.decompose(codes, p).gap
+        return Score(name, _finite(metric(codes, p, scale="score"), name, label), gap)
     return Score(name, _finite(metric(codes, p), name, label))
 
 

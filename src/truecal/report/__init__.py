@@ -29,7 +29,7 @@ def render_report(
     >>> import truecal as tc
     >>> from truecal.report import render_report
     >>> y, a, b = [0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, [.4, .6, .6, .4] * 10
-    >>> page = render_report(tc.compare(y, {"a": a, "<u>b": b}, n_bins=(2, 5), resamples=19), title="Two models")
+    >>> page = render_report(tc.compare(y, {"a": a, "<u>b": b}, n_bins=(2, 5), n_resamples=19), title="Two models")
     >>> page.startswith("<!doctype html>"), "<u>b" in page, "&lt;u&gt;b" in page
     (True, False, True)
     """
@@ -50,7 +50,7 @@ def write_report(
     >>> import pathlib, tempfile
     >>> import truecal as tc
     >>> from truecal.report import write_report
-    >>> result = tc.evaluate([0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, n_bins=(2, 5), resamples=19)
+    >>> result = tc.evaluate([0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, n_bins=(2, 5), n_resamples=19)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(result, pathlib.Path(folder, "report.html"))
     ...     print([file.name for file in pathlib.Path(folder).iterdir()])

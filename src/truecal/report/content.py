@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from truecal.core.result import clean
 from truecal.evaluation.comparison import Comparison
 from truecal.evaluation.measuring import Reliability
 from truecal.evaluation.model import Evaluation
@@ -18,7 +19,7 @@ from truecal.evaluation.verdict import Standing, Verdict
 from truecal.evaluation.words import gap_interval, merged_notes, points_text
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
-from truecal.report.text import LABEL, LONGEST_NAME, clean, distinct, rounded, shorten
+from truecal.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
 
 MOST_FLIPS = 300
 MOST_POINTS = 40_000

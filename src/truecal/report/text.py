@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable
 from typing import Any
 
 LONGEST_NAME = 240
 LABEL = 22
 
-_HIDDEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SCRIPT_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-
-
-def clean(text: object) -> str:
-    """Text in which nothing is hidden: controls, direction overrides and lone surrogates become U+FFFD.
-
-    A direction override in a file name could turn the words around it back to front, and a lone surrogate cannot be
-    written as UTF-8.
-
-    >>> from truecal.report.text import clean
-    >>> clean("a\\u202eb\\x00c") == "a\\ufffdb\\ufffdc"
-    True
-    """
-    return _HIDDEN.sub("\ufffd", re.sub(r"[\n\t\r]", " ", str(text)))
 
 
 def shorten(text: str, most: int) -> str:

@@ -101,6 +101,7 @@ class ReliabilityDisplay:
         pos_label: Any = None,
         sample_weight: Any = None,
         groups: Any = None,
+        folds: Any = None,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -110,7 +111,8 @@ class ReliabilityDisplay:
         `pos_label` as in `from_estimator`; for one probability per row it is the class of that probability, else 1.
         """
         name = "Classifier" if name is None else name
-        about = {"sample_weight": sample_weight, "groups": groups, "diagram_bins": n_bins, "name": name}
+        rows = {"sample_weight": sample_weight, "groups": groups, "folds": folds}
+        about = rows | {"diagram_bins": n_bins, "name": name}
         labels, proba = column_classes(y_true, y_proba, labels), as_array(y_proba, "y_proba")
         if proba.ndim == 1:
             pos_label = 1 if pos_label is None else pos_label
@@ -191,10 +193,11 @@ class ComparisonDisplay:
         labels: Any = None,
         sample_weight: Any = None,
         groups: Any = None,
+        folds: Any = None,
         ax: Any = None,
     ) -> Self:
         """Compare predictions of the same rows, as `compare` takes them."""
-        about = {"labels": labels, "sample_weight": sample_weight, "groups": groups}
+        about = {"labels": labels, "sample_weight": sample_weight, "groups": groups, "folds": folds}
         return cls(compare(y_true, models, **about)).plot(ax)
 
     @classmethod

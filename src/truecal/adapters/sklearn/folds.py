@@ -44,7 +44,8 @@ class OutOfFold:
         models = int(self.fold.max()) + 1
         said = [
             f"predictions of {models} fitted models, each on rows it was not fitted on: the verdict is about these "
-            "models and leans towards calibrated, because each row helped to fit the models of the other folds"
+            "models on average; the test is joined from the folds, and the gap compares rows of one fold, because each "
+            "row helped to fit the models of the other folds"
         ]
         if self.groups is not None:
             said.append("rows were predicted several times: each row is a cluster")
@@ -106,11 +107,12 @@ def cross_evaluate(
 ) -> Evaluation:
     """Evaluate an estimator by cross-validation: every row is predicted by a model that was not fitted on it.
 
-    The predictions of all folds make one table and one verdict, about the models that were fitted here, on average;
-    given its model, each row is an observation of its own. It leans towards calibrated, because each row helped to fit
-    the models of the other folds, and stratified folds hold what luck would have made differ: that a model is not
-    calibrated may be believed, that nothing speaks against it is worth less than on fresh rows. Folds are not taken for
-    clusters: five are too few for an interval, and the lean would stay. by="fold" adds every fold as a subgroup.
+    The predictions of all folds make one verdict, about the models that were fitted here, on average. Predictions of
+    one fold depend on the labels of the others: with leave-one-out, base rates move against every label. So the test is
+    joined from tests of the folds, the gap takes pairs of rows of one fold, and both are left out where folds are too
+    small. Stratified folds hold what luck would have made differ and lean towards calibrated: that a model is not
+    calibrated may be believed, that nothing speaks against it is worth less than on fresh rows. by="fold" adds every
+    fold as a subgroup.
 
     `cv`, `groups`, `params` and `n_jobs` are those of scikit-learn's cross_validate; `groups` are clusters for the
     intervals as well. `sample_weight` is for measuring; weights for fitting go into `params`. Where cv predicts a row
@@ -154,7 +156,7 @@ def cross_compare(
     >>> from truecal.adapters.sklearn import cross_compare
     >>> X, y = load_iris(return_X_y=True)
     >>> models = {"naive Bayes": GaussianNB(), "base rates": DummyClassifier()}
-    >>> cross_compare(models, X, y, resamples=99).leaderboard()[0]["model"]
+    >>> cross_compare(models, X, y, n_resamples=99).leaderboard()[0]["model"]
     'naive Bayes'
     """
     splits = _splits(cv, X, y, groups, sample_weight=sample_weight, by=by)
@@ -200,4 +202,4 @@ def of_rows(found: OutOfFold, groups: Any, sample_weight: Any, by: Any = None) -
     rows = {name: as_array(value, name) for name, value in given.items() if value is not None}
     by_fold = isinstance(by, str) and by == "fold"
     ordered = {name: found.fold if by_fold and name == "by" else value[found.row] for name, value in rows.items()}
-    return ({} if found.groups is None else {"groups": found.groups}) | ordered
+    return {"folds": found.fold} | ({} if found.groups is None else {"groups": found.groups}) | ordered

@@ -11,10 +11,11 @@ import numpy as np
 
 from ...baselines import ERRORS, Baseline
 from ...core.data import as_array, check_labels, shown
-from ...core.errors import CalibrationError, Scale, get_error
+from ...core.errors import CalibrationError, Scale, default_error, get_error
 from ...core.extras import require
 from ...core.losses import LOSSES, Loss
 from ...core.properties import Binary, Outcomes, TopLabel
+from ...core.rules import read_bins
 from ...core.types import Array
 from .predictions import columns_of, positive_column, predict
 
@@ -35,18 +36,21 @@ class Scorer:
     label that the estimator never saw had probability 0. `set_score_request` gives a scorer that asks for weights.
     """
 
-    measure: Measure
+    measure: Measure | None
+    """What is measured; None: the score of the error for so many classes."""
     scale: Scale = "raw"
     pos_label: Any = None
     sample_weight: bool | str | None = None
     """Whether the scorer asks for sample weights where scikit-learn routes metadata: as `set_score_request` says."""
+    n_bins: int | Literal["auto"] | None = None
+    """The number of bins where no measure is given."""
 
     @property
     def __name__(self) -> str:
+        if self.measure is None:
+            return "neg_score"
         named = self.measure.__name__
-        if self.scale == "raw":
-            return f"neg_{named}"
-        return "neg_score" if named == "confidence" else f"neg_{named}_score"
+        return f"neg_{named}" if self.scale == "raw" else f"neg_{named}_score"
 
     def __repr__(self) -> str:
         return f"<scorer {self.__name__}>"
@@ -59,6 +63,8 @@ class Scorer:
 
     def _value(self, y: Array, proba: Array, classes: Array, weight: Any) -> float:
         measure, options = self.measure, {} if self.scale == "raw" else {"scale": self.scale}
+        if measure is None:
+            measure = get_error(default_error(proba), self.n_bins)
         if isinstance(measure, Loss) or not isinstance(measure.property, Binary):
             call: Callable[..., float] = measure
             return float(call(y, proba, sample_weight=weight, labels=classes, **options))
@@ -93,8 +99,9 @@ def scorer(
     """A scorer for scikit-learn's cross_validate, GridSearchCV and the like: minus a measure, so greater is better.
 
     measure: "score" (what to choose by: loss + gap², truthful), the name of a loss ("brier", "cross_entropy" ...) or of
-    a member of ERRORS, or one of those objects. `error` is what the score is about: by default the confidence. n_bins
-    is "auto" for the score and otherwise the measure's own default; further `options` are those of a named baseline.
+    a member of ERRORS, or one of those objects. `error` is what the score is about: by default as in `tc.score`, the
+    positive class of two and each of more classes. n_bins is by default the measure's own; further `options` are those
+    of a named baseline.
     `pos_label` is the positive class of measures of one probability: by default the second of two.
 
     An error that is not truthful, such as ECE, may be watched but must not choose a model. The gap is refused: it is
@@ -112,7 +119,10 @@ def scorer(
     if isinstance(measure, str) and measure == "gap":
         raise ValueError(_NO_GAP)
     if isinstance(measure, str) and measure == "score":
-        found = _with_bins(get_error("confidence" if error is None else error), "auto" if n_bins is None else n_bins)
+        if error is None:
+            _one_count(n_bins)
+            return Scorer(None, "score", pos_label, n_bins=n_bins, **_no_more(options))
+        found = get_error(error) if n_bins is None else _with_bins(get_error(error), n_bins)
         if not found.truthful:
             raise ValueError(
                 f"error must be truthful for a score to choose by; {found.__name__} is not: {found.reason}"
@@ -163,10 +173,13 @@ def _changed(measure: Measure, n_bins: Any, options: dict[str, Any]) -> Measure:
 def _with_bins(error: CalibrationError, n_bins: Any) -> CalibrationError:
     if n_bins == "auto" and not error.binning.has_counts:
         return error
-    changed = error.with_bins(n_bins)
-    if changed.binning.several:
+    _one_count(n_bins)
+    return error.with_bins(n_bins)
+
+
+def _one_count(n_bins: Any) -> None:
+    if n_bins is not None and isinstance(read_bins(n_bins), tuple):
         raise ValueError(f"n_bins must be one number: a scorer gives one value, got {shown(n_bins)}")
-    return changed
 
 
 def _no_more(options: Mapping[str, Any]) -> dict[str, Any]:

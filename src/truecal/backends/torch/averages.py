@@ -37,5 +37,6 @@ def _in_order(rule: AveragedRule, bounds: Any, points: Tensor, order: Tensor, ro
     _, residual, squares, *weights = rows
     order = order.expand_as(residual)
     weight = weights[0].gather(1, order) if weights else residual.new_ones(1, 1).expand_as(residual)
-    block = PointBlock(points, residual.gather(1, order), weight, squares.sum(1), weight.square().sum(1))
-    return PointSums(rule, bounds, partial(iter, [block]))
+    largest = float(weights[0].max()) if weights else 1.0
+    block = PointBlock(points, residual.gather(1, order), weight, squares.gather(1, order), weight.square())
+    return PointSums(rule, bounds, partial(iter, [block]), largest)

@@ -82,7 +82,12 @@ def _checked(
 ) -> tuple[Tensor, Tensor, _Top]:
     """Outcomes and reports in the plain form, with the conditions on their values added to `flags`."""
     top: _Top = None
-    if isinstance(property, (Binary, TopLabel, Outcomes)):
+    if isinstance(property, Binary) and reports.ndim == 2:
+        if property.pos_label != 1 or reports.shape[1] != 2:
+            raise _UnusualError
+        y, u, _ = _checked_rows(y_true, reports, labels, flags)
+        y, u = (y == 1 if y.ndim == 1 else y[:, 1]), u[:, 1].contiguous()
+    elif isinstance(property, (Binary, TopLabel, Outcomes)):
         if labels is not None:
             raise _UnusualError
         y, u = _moved(y_true, "outcomes", reports), _floating(reports)

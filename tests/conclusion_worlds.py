@@ -1,0 +1,231 @@
+"""Conclusions that can be wrong, in worlds where the right one is known: how often each is drawn.
+
+Every function takes the number of samples and gives shares; tests use few samples, `benchmarks/conclusions.py` many.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, softmax
+
+import truecal as tc
+from truecal.evaluation.inputs import read_inputs
+from truecal.inference.mean_losses import mean_interval
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Rng = np.random.Generator
+ALPHA = 0.05
+
+
+# -- directions -------------------------------------------------------------------------------------------------------
+
+
+def directions(t: float, n: int, samples: int, shift: float = 0.0) -> tuple[float, float]:
+    """Shares in which predictions are called too high or too low, and over- or under-confident.
+
+    Logits N(0, 1.5²) times t, plus shift; with shift 0 predictions are right on average.
+    """
+    rng = np.random.default_rng([n, round(10 * t)])
+    level = spread = 0
+    for _ in range(samples):
+        z = rng.normal(0, 1.5, n)
+        y = (rng.random(n) < expit(z)).astype(int)
+        word = tc.mean_gap(y, expit(t * z + shift), error="binary").word
+        level += "too " in word
+        spread += "confident" in word
+    return level / samples, spread / samples
+
+
+# -- subgroups --------------------------------------------------------------------------------------------------------
+
+
+def subgroups(number: int, rows: int, samples: int) -> tuple[float, float]:
+    """Shares in which some of these calibrated subgroups is called not calibrated, and is given a direction."""
+    rng = np.random.default_rng(number)
+    rejected = named = 0
+    by = np.repeat(np.arange(number), rows)
+    for seed in range(samples):
+        q = expit(rng.normal(0, 1.5, number * rows))
+        y = (rng.random(len(q)) < q).astype(int)
+        found = tc.evaluate(y, q, by=by, errors=["binary"], seed=seed)
+        parts = found.subgroups.values()
+        rejected += any(part.verdict.standings[part.name].said == "no" for part in parts)
+        named += any(part.direction.word != "no clear direction" for part in parts)
+    return rejected / samples, named / samples
+
+
+# -- cross-validation -------------------------------------------------------------------------------------------------
+
+
+def base_rates(folds: int, n: int, samples: int) -> tuple[float, float]:
+    """Shares in which cross-validated base rates are called not calibrated, and have a gap above 0."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.model_selection import KFold
+
+    from truecal.adapters.sklearn import cross_evaluate
+
+    rng = np.random.default_rng([folds, n])
+    rejected = off = 0
+    for seed in range(samples):
+        y = (rng.random(n) < 0.3).astype(int)
+        cv = KFold(folds, shuffle=True, random_state=seed)
+        found = cross_evaluate(DummyClassifier(), np.zeros((n, 1)), y, cv=cv, errors=["binary"], seed=seed)
+        rejected += found.verdict.standings[found.name].said == "no"
+        off += found.gap is not None and not found.gap.note and found.gap.low > 0
+    return rejected / samples, off / samples
+
+
+# -- cross-entropy ----------------------------------------------------------------------------------------------------
+
+CROSS_ENTROPY: dict[str, Callable[[int, Rng], tuple[Array, Array]]] = {
+    "calibrated": lambda n, rng: (lambda q: (q, q))(expit(rng.normal(0, 1.5, n))),
+    "calibrated, nearly always right": lambda n, rng: (lambda q: (q, q))(expit(rng.normal(6, 2, n))),
+    "nine rows in ten too sure": lambda n, rng: (
+        lambda sure: (
+            np.where(sure, expit(rng.normal(12, 1, n)), 0.7),
+            np.where(sure, 0.99, 0.7),
+        )
+    )(rng.random(n) < 0.9),
+}
+"""(predictions, chances)."""
+
+
+def cross_entropy(world: str, n: int, samples: int) -> tuple[float, float]:
+    """The share of 95% intervals that hold the expected cross-entropy, of those given, and their mean width."""
+    rng = np.random.default_rng([n, 7])
+    held, widths = [], []
+    for _ in range(samples):
+        u, q = CROSS_ENTROPY[world](n, rng)
+        u = np.clip(u, 1e-12, 1 - 1e-12)
+        losses = dict(read_inputs((rng.random(n) < q).astype(int), u).loss_values())["cross_entropy"]
+        found = mean_interval(losses, None, None, 0.95)
+        if np.isfinite(found.se):
+            expected = -np.mean(q * np.log(u) + (1 - q) * np.log1p(-u))
+            held.append(found.low <= expected <= found.high)
+            widths.append(found.high - found.low)
+    return float(np.mean(held)), float(np.mean(widths))
+
+
+# -- the choice of a map ----------------------------------------------------------------------------------------------
+
+MISCALIBRATED: dict[str, Callable[[Array], Array]] = {
+    "calibrated": lambda z: z,
+    "temperature 1.5": lambda z: 1.5 * z,
+    "classes shifted": lambda z: z + np.linspace(-0.6, 0.6, z.shape[1]),
+    "both": lambda z: 1.5 * z + np.linspace(-0.4, 0.4, z.shape[1]),
+    "bent": lambda z: np.sign(z) * np.abs(z) ** 1.4,
+}
+"""What a model does to the logits of the chances."""
+
+
+def _chances(n: int, k: int, rng: Rng) -> Array:
+    z = rng.normal(0, 1.5, (n, k))
+    z[np.arange(n), rng.integers(0, k, n)] += 2.5
+    return z
+
+
+def _labels(z: Array, rng: Rng) -> Array:
+    return np.asarray((z + rng.gumbel(size=z.shape)).argmax(axis=1))
+
+
+def regret(world: str, n: int, k: int, samples: int) -> tuple[float, float, float]:
+    """Expected Brier score less that of the best map, of the map chosen by `select_recalibration` and of the one with
+    the least n·error at 15 bins; and how much the score of the chosen map grows on fresh rows."""
+    rng = np.random.default_rng([n, k])
+    change, regrets = MISCALIBRATED[world], []
+    for _ in range(samples):
+        fit, select, test = (_chances(rows, k, rng) for rows in (n, n, 4000))
+        y = _labels(fit, rng), _labels(select, rng)
+        maps = {
+            "none": tc.Identity(),
+            "temperature": tc.TemperatureScaling(),
+            "vector": tc.VectorScaling(),
+            "isotonic": tc.IsotonicOneVsRest(),
+            "histogram": tc.HistogramBinning(),
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            chosen = tc.select_recalibration(maps, change(fit), y[0], change(select), y[1])
+            fitted = {name: each.fit(change(fit), y[0]) for name, each in maps.items()}
+        q = softmax(test, axis=1)
+        expected = {
+            name: float(np.square(each.predict_proba(change(test)) - q).sum(axis=1).mean())
+            for name, each in fitted.items()
+        }
+        raw = {
+            name: tc.classwise_error(y[1], each.predict_proba(change(select)), n_bins=15)
+            for name, each in fitted.items()
+        }
+        best, here = min(expected.values()), fitted[chosen.name]
+        score, fresh = (
+            tc.score(labels, here.predict_proba(change(rows)), error="classwise")
+            for labels, rows in ((y[1], select), (_labels(test, rng), test))
+        )
+        other = expected[min(raw, key=raw.__getitem__)]
+        regrets.append((expected[chosen.name] - best, other - best, fresh - score))
+    return tuple(np.mean(regrets, axis=0).tolist())
+
+
+# -- the test ---------------------------------------------------------------------------------------------------------
+
+POWER: dict[str, tuple[str, Callable[[Array], Array]]] = {
+    "calibrated": ("uniform", lambda u: u),
+    "wiggle .12·sin(6πu)": ("uniform", lambda u: np.clip(u + 0.12 * np.sin(6 * np.pi * u), 0, 1)),
+    "wiggle .15·sin(10πu)": ("uniform", lambda u: np.clip(u + 0.15 * np.sin(10 * np.pi * u), 0, 1)),
+    "shift of the logits by .31": ("arcsine", lambda u: expit(logit(u) + 0.31)),
+    "temperature 1.35": ("arcsine", lambda u: expit(logit(u) / 1.35)),
+    "S-curve": ("arcsine", lambda u: np.clip(u + 0.0925 * np.sin(2 * np.pi * u), 0, 1)),
+}
+"""Chances as a function of predictions, uniform or Beta(½, ½)."""
+
+
+def power(world: str, n: int, samples: int, draws: int = 199) -> tuple[float, float]:
+    """Shares rejected at level .05: by the test, and by Hosmer and Lemeshow's with ten bins."""
+    from scipy.stats import chi2
+
+    kind, chances = POWER[world]
+    rng = np.random.default_rng([n, 11])
+    both = np.zeros(2)
+    for seed in range(samples):
+        u = rng.random(n) if kind == "uniform" else rng.beta(0.5, 0.5, n)
+        y = (rng.random(n) < chances(u)).astype(int)
+        parts = np.array_split(np.argsort(u), 10)
+        squares = sum((u[b] - y[b]).sum() ** 2 / (u[b] * (1 - u[b])).sum() for b in parts)
+        test = tc.calibration_test(y, u, n_resamples=draws, seed=seed)
+        both += test.pvalue <= ALPHA, chi2.sf(squares, 10) <= ALPHA
+    return tuple((both / samples).tolist())
+
+
+# -- the order of models ----------------------------------------------------------------------------------------------
+
+
+def flips(n: int, samples: int, k: int = 3, models: int = 8) -> tuple[float, float]:
+    """Shares of pairs of models that change places between 5, 20 and 2000 bins (at most 2n/5): by ECE, by the score."""
+    rng = np.random.default_rng([n, k])
+    counts = tuple(sorted({min(m, 2 * n // 5) for m in (5, 20, 2000)}))
+    turned = np.zeros(2)
+    for _ in range(samples):
+        z = _chances(n, k, rng)
+        y = _labels(z, rng)
+        found = []
+        for _ in range(models):
+            noise, t = rng.uniform(0.3, 0.7), np.exp(rng.uniform(-0.3, 0.3))
+            p = softmax(t * (z + noise * rng.normal(size=z.shape)), axis=1)
+            usual = tc.confidence_error(y, p, norm="l1", n_bins=counts)
+            found.append((usual, tc.score(y, p, error="classwise", n_bins=counts)))
+        for place in range(2):
+            values = np.array([each[place] for each in found]).T
+            above = values[:, :, None] > values[:, None, :]
+            turned[place] += np.triu(above.any(axis=0) & (~above).any(axis=0), 1).sum()
+    return tuple((turned / (samples * models * (models - 1) / 2)).tolist())
+
+
+def classwise_gaps(n: int = 20_000, k: int = 100) -> list[float]:
+    """The classwise gap of an over-confident model at 5, 20 and 100 bins, in points."""
+    rng = np.random.default_rng(0)
+    z = 1.5 * rng.normal(size=(n, k))
+    return np.asarray(tc.decompose(_labels(z, rng), softmax(1.5 * z, axis=1), n_bins=(5, 20, 100)).gap).tolist()
