@@ -67,9 +67,9 @@ def selection(samples: int) -> None:
     rows = []
     for k, n in ((3, 300), (10, 500)):
         for world in worlds.MISCALIBRATED:
-            found = worlds.regret(world, n, k, max(10, samples // 6))
+            found = worlds.regret(world, n, k, max(10, samples // 12))
             rows.append([f"{k} classes, n = {n}, {world}", *(f"{x:.4f}" for x in found)])
-    table(("world", "chosen", "by n·error at 15 bins", "score on fresh rows less the printed one"), rows)
+    table(("world", "chosen", "by n·error at 15 bins"), rows)
 
 
 def power(samples: int) -> None:

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "truecal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
+settings.register_profile("quick", settings.get_profile("truecal"), max_examples=40)
 settings.load_profile("truecal")
 
 OPTIONAL = (
@@ -42,6 +43,11 @@ def _skipped(report: pytest.CollectReport | pytest.TestReport, where: str, libra
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in a random order")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses

@@ -337,7 +337,8 @@ def arguments(name: str, w: World, parameters: Any) -> dict[str, Any]:
         if parameter.default is not parameter.empty and w.rng.random() < 0.6:
             continue
         value = GOOD[key](w) if key in GOOD else w.pick(1, None, 0.5, "x")
-        if w.rng.random() < harm * (1 if parameter.default is parameter.empty else 2):
+        hostile = w.rng.random() < harm * (1 if parameter.default is parameter.empty else 2)
+        if hostile and key != "progress":  # what a callback of the caller raises is the caller's
             value = _hostile_array(w, value) if key in ARRAYS else _hostile_option(w)
         chosen[key] = value
     if "n_resamples" in parameters:

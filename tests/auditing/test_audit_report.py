@@ -118,6 +118,7 @@ def test_scripts_import_only_what_is_there():
     assert name_of(tc.ERRORS["binary_l1"].with_bins(3)).startswith("CalibrationError(")  # has a name; no module has it
 
 
+@pytest.mark.slow
 def test_the_script_of_a_member_of_errors_runs_as_it_is(tmp_path):
     report = tc.audit(tc.ERRORS["binary_l1"], budget=LITTLE)
     assert report.metric == "binary_l1" and report.proof is not None
@@ -129,6 +130,7 @@ def test_the_script_of_a_member_of_errors_runs_as_it_is(tmp_path):
     assert float(lie) == pytest.approx(report.proof.expected_lie)
 
 
+@pytest.mark.slow
 def test_partials_methods_and_instances_are_metrics():
     class Held:
         def measure(self, y, p):
@@ -240,6 +242,7 @@ def test_the_script_at_300_rows_prints_its_numbers(gamed, tmp_path):
     assert float(lying) == pytest.approx(gamed.lasting.expected_lie)
 
 
+@pytest.mark.slow
 def test_the_page_fits_a_phone():
     """It says how wide it is, and searches of one kind and size are one line."""
     page = tc.audit(tc.brier, budget=1500).to_html()

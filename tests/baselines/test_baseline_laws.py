@@ -215,6 +215,7 @@ EXTREME = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("u", EXTREME)
 @ALL
 def test_extreme_predictions_have_a_number(name, u, rng):

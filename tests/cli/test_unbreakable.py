@@ -26,6 +26,7 @@ sys.meta_path.insert(0, Interrupting())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.evaluation.model"])
 def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> None:
     before = "import truecal.cli\n" + INTERRUPT_AT.format(module=module)

@@ -35,6 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_week_of_files(truecal: Run, rng: np.random.Generator) -> None:
     days = [write(f"day{i}.csv", 300, rng, slope) for i, slope in enumerate((1, 1, 2.5))]
     code, out, _ = truecal("monitor", "day0.csv", "day1.csv", *STATE)
@@ -176,6 +177,7 @@ def test_a_picture_for_the_wall(truecal: Run, rng: np.random.Generator) -> None:
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["prob", "logit", "classes"])
 def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, monkeypatch, kind: str) -> None:
     from truecal.inference.monitoring import Monitor

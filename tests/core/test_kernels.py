@@ -190,6 +190,7 @@ def test_more_bins_than_rows_cost_no_more_than_rows(rng):
     assert tc.full_error(y, p, strategy="kd", n_bins=10**6) == pytest.approx(tc.brier(y, p) / 20, rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     st.integers(0, 2**20),

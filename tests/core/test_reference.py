@@ -214,6 +214,7 @@ def test_half_precision_reports_are_their_own_values(sample, m):
     assert_close(value, expected / k, loss_over_n(ref.full_residuals(y, half), None, k))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), st.integers(1, 5), st.integers(0, 3))
 def test_clusters_of_reports_are_a_partition_like_any_other(sample, m, seed):
@@ -232,6 +233,7 @@ def test_clusters_of_reports_are_a_partition_like_any_other(sample, m, seed):
     assert_close(value, ref.l2(ref.same_bin(bins), residuals, w), loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(max_n=8), st.integers(0, 3))
 def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, seed):

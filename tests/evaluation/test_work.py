@@ -77,6 +77,7 @@ def test_one_probability_is_validated_once_and_cut_once(work, weighted):
     assert work.validated["check_reports"] == 2 and set(work.made.values()) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_model_of_a_comparison_is_validated_once_and_cut_once(work, weighted):
     z, y = world()

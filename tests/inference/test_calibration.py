@@ -26,6 +26,7 @@ def world_of(error, y, p, w=None, sampler=None):
     return calibrated_world(Frozen.of(error, error.read(y, p, sample_weight=w)), sampler)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SQUARED)
 def test_test_interval_and_decomposition_share_one_U(name, weighted):
@@ -43,6 +44,7 @@ def test_test_interval_and_decomposition_share_one_U(name, weighted):
         np.testing.assert_allclose([ci.estimate for ci in found], np.broadcast_to(value, len(found)), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("name", [n for n in COMPOSED if not n.startswith("linear")])
@@ -154,6 +156,7 @@ def enumerate_null(error, p, k):
     return np.array(chances), np.array(us), np.array(losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [tc.Quantile((1, 2, 3, 4, 9)), tc.Quantile(2, ties="row"), tc.EqualWidth(3), tc.TwoBin(), tc.Poisson(0.3)],
@@ -190,6 +193,7 @@ def test_closed_form_moments_of_the_corrected_confidence_error():
     assert chance @ losses**2 - noise.loss**2 == pytest.approx((4 * c**3 * (1 - c)).sum() / 25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["classwise", "full", "classwise_two_bin"])
 def test_resampled_moments_and_pvalue_are_near_those_of_all_outcomes(name):
     y = [2, 2, 0, 1, 2]

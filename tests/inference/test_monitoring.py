@@ -71,6 +71,7 @@ def test_weights_of_the_starts_sum_to_one():
     np.testing.assert_allclose(started, 1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_with_a_reference_the_mean_is_one_over_the_maps_that_it_allows(rng):
     n = 4
     reference_y, reference_p = tempered(1.4, 150, 3, rng)

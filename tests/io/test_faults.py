@@ -197,6 +197,7 @@ except FileError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by the system's own means")
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
 def test_too_little_memory_is_said_with_what_was_needed(tmp_path: Path, name: str) -> None:

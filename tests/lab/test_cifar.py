@@ -285,6 +285,7 @@ class TestTrainer:
         with pytest.raises(FloatingPointError, match=r"net-100\.0: training diverged by epoch"):
             list(open_stand_in(str(tmp_path / "data"), wild).train(Trace("net", 1.0, 3)))
 
+    @pytest.mark.slow
     def test_one_step_is_momentum_sgd_with_cosine_decay(self, trainer: CifarTrainer, settings: CifarSettings) -> None:
         """Two epochs of one batch each, against the update written out."""
         trace = Trace("net", 0.2, 2)

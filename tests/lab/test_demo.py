@@ -100,6 +100,7 @@ def test_the_cheat_looks_at_validation_labels_alone(few_rows):
     np.testing.assert_allclose(p[0], np.bincount(few_rows.validation.y) / len(few_rows.validation))
 
 
+@pytest.mark.slow
 def test_every_learner_gives_probabilities(few_rows):
     for name in {model.learner for model in demo.MODELS}:
         model = demo.DemoModel(name, name, fraction=0.5, temperature=2.0)

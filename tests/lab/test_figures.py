@@ -80,6 +80,7 @@ class TestFigures:
                 r.append(f"{rank_agreement(np.arange(len(chain)), values)[1]:.3f}")
             assert axis.get_title().endswith(f"\nr = {' / '.join(r)} at 5 / 20 / 2000 bins")
 
+    @pytest.mark.slow
     def test_trends_have_points_and_one_curve_per_bin_count(self, case: tuple[str, pd.DataFrame]) -> None:
         experiment, table = case
         figure = figures.trends(table, experiment)

@@ -323,6 +323,7 @@ class TestLetter:
         z = np.exp(logits(network, X))
         np.testing.assert_allclose(z / z.sum(axis=1, keepdims=True), network.predict_proba(X))
 
+    @pytest.mark.slow
     def test_learns_and_repeats(self) -> None:
         trainer = MLPTrainer(letter(), 42)
         first, again = (list(trainer.train(Trace("mlp-16", 0.2, 3))) for _ in range(2))
@@ -423,6 +424,7 @@ class TestCommand:
         assert "12 checkpoints of 4 traces, complete" in written.out
         assert "4/4 traces: cross/mlp-" in written.err and "epoch 3/3, about 0 s left" in written.err
 
+    @pytest.mark.slow
     def test_pieces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         def in_pieces(*, seed: int = 42, quick: bool = False) -> Preset:
             preset = tiny()

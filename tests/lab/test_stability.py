@@ -36,6 +36,7 @@ def turned(folder: str) -> list[float]:
     return [len(flips(table[[f"{name}_{m}" for m in (5, 20, 2000)]].to_numpy().T)) / pairs for name in COLUMNS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_score_has_at_most_a_sixth_of_the_flips(name: str) -> None:
     ece, confidence, score, classwise, classwise_score = turned(FOLDERS[name])

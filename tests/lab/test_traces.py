@@ -104,6 +104,7 @@ def test_partial_rows_without_a_state_are_dropped(tmp_path: Path) -> None:
     assert all(row["third"] != 99.0 for row in run_traces(Job(partial(Counting, None, True), score, store), TRACES))
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_table(tmp_path: Path) -> None:
     alone = run_traces(Job(Counting, score, Store(tmp_path / "one")), TRACES)
     seen: list[Progress] = []
@@ -125,6 +126,7 @@ def test_measuring_behind_the_training_gives_the_same_table(tmp_path: Path, proc
     assert not (tmp_path / "behind" / "partial").exists()  # nothing is saved in between
 
 
+@pytest.mark.slow
 def test_finished_traces_outlive_a_failure_while_they_are_measured(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(OSError, match="disk is full"):
@@ -220,6 +222,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     script = tmp_path / "watched.py"

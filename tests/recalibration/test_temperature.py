@@ -119,6 +119,7 @@ def fit_temperature(name):
     return TemperatureScaling().fit(z, y)  # a warning is an error here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 def test_temperature_reaches_the_global_minimum(name):
     z, y = HARD[name]

@@ -154,6 +154,7 @@ def test_a_table_of_intervals_is_a_search(views, dtype):
         np.testing.assert_array_equal(kernels.IntervalLookup(edges, views)(values), wanted)
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_a_stream_that_is_gone():
     """A process that makes a stream a day, each over edges of its own."""
     gc.collect()

@@ -326,8 +326,9 @@ class _Auditor:
 
     def _smallest(self, found: Found) -> Proof:
         """The proof with the fewest rows, then classes; the largest gain among those. A world that has something to
-        predict comes before any that has not. Single rows are told truthfully where half of the gain allows it."""
-        best = min(found.lies, key=lambda lie: (lie.certain, lie.rows, lie.world.shape[1], -lie.gain))
+        predict comes before any that has not, a lie that has a name before any that has none. Single rows are told
+        truthfully where half of the gain allows it."""
+        best = min(found.lies, key=lambda lie: (not lie.plain, lie.certain, lie.rows, lie.world.shape[1], -lie.gain))
         lie = best.lie
         if best.kind not in ("pool", "uniform"):  # these are plain as they are
             lie = simplest(best.metric, best.frame, best.world, lie)

@@ -76,6 +76,11 @@ class Lie:
         return all(value in (0, 1) for value in self.world.ravel())
 
     @property
+    def plain(self) -> bool:
+        """Whether the lie has a name and the world something to predict: a proof that people understand."""
+        return not self.certain and self.kind != "anything"
+
+    @property
     def rows(self) -> int:
         return len(self.world) + self.frame.before + self.frame.after
 
@@ -98,8 +103,8 @@ class Found:
 
     @property
     def convicted(self) -> bool:
-        """Whether a lie pays in a world that has something to predict."""
-        return any(not lie.certain for lie in self.lies)
+        """Whether a lie that has a name pays in a world that has something to predict."""
+        return any(lie.plain for lie in self.lies)
 
     def note(self, table: Table, named: Lies, where: str, tried: int | None = None) -> None:
         """Take over what the table says; every prediction in it is a world as well, unless one world was `tried`."""

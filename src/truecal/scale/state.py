@@ -34,6 +34,7 @@ from .tally import BLOCK_SUMS, SUMS, Blocks, Tally, edges_of
 
 VERSION = 2
 _SLACK = 1 + 1e-6  # for what rounding leaves of an inequality
+_DEAREST = 750.0  # -log of the smallest double
 _HEAVIEST = 1e150  # weights whose squares are numbers
 _RULES: dict[str, Any] = {
     r.__name__: r for r in (ArgmaxEdges, ArgmaxQuantile, Edges, EqualWidth, OnGrid, Poisson, Quantile, TwoBin)
@@ -117,7 +118,7 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         if not (np.isfinite(sums[1:]).all() and (stream.losses.infinite or np.isfinite(sums).all())):
             raise damaged(path, "stream", "losses", "has values that are not finite")
         most = _SLACK * max((tally.table.totals.weight for tally in stream.tallies.values()), default=0.0)
-        if (sums < 0).any() or (sums[1:] > most).any():
+        if (sums < 0).any() or (sums[1:] > most).any() or (sums[0][np.isfinite(sums[0])] > _DEAREST * most).any():
             raise damaged(path, "stream", "losses", "has sums that its rows cannot have")
     return stream
 
