@@ -12,6 +12,7 @@ from .baselines import (
     Baseline,
     ece,
 )
+from .core.averages import OnGrid, Poisson, TwoBin
 from .core.errors import (
     CalibrationError,
     Decomposition,
@@ -44,26 +45,14 @@ from .core.properties import (
     Outcomes,
     TopLabel,
 )
-from .core.rules import (
-    ArgmaxEdges,
-    ArgmaxQuantile,
-    Edges,
-    EqualWidth,
-    Exact,
-    Halfspaces,
-    KdTree,
-    KMeans,
-    OnGrid,
-    Poisson,
-    Quantile,
-    TwoBin,
-)
+from .core.rules import Edges, EqualWidth, Exact, Quantile
 from .core.table import (
     BinTable,
 )
 from .core.tabulate import (
     tabulate,
 )
+from .core.vectors import ArgmaxEdges, ArgmaxQuantile, Halfspaces, KdTree, KMeans
 from .evaluation.comparison import (
     Comparison,
     compare,

@@ -16,7 +16,8 @@ from on_device import OnDevice
 from truecal.backends import on_device
 from truecal.backends import torch as backend
 from truecal.backends.numpy import Dispatch
-from truecal.core.rules import ArgmaxEdges, OnGrid
+from truecal.core.averages import OnGrid
+from truecal.core.vectors import ArgmaxEdges
 from truecal.inference.device import drawer
 from truecal.inference.forms import ClassForms, ScalarForms
 from worlds import bounded, is_multiclass, variants

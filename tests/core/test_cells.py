@@ -11,7 +11,6 @@ import reference
 import truecal as tc
 from inference_cases import SCALAR_RULES, SPREAD, TIED, VECTOR_RULES, counts, rows_of, scalar_chance, vector_chance
 from truecal.core.cells import KernelCells
-from truecal.core.cells import pieces as make_pieces
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import resolve_ties
 
@@ -23,7 +22,7 @@ def test_scalar_cells_are_the_matrix_G(rule, reports):
     n = len(reports)
     y = rng.random(n) < reports
     sample = tc.Binary().read(y.astype(int), reports)
-    (piece,) = make_pieces(sample, rule, resolve_ties(rule, "l2"))
+    (piece,) = rule.pieces(sample.seen, resolve_ties(rule, "l2"))
     r = rng.normal(size=(3, n))
     s = rng.random(n)
     group = np.arange(n) % 4
@@ -43,7 +42,7 @@ def test_scalar_cells_are_the_matrix_G(rule, reports):
 def test_vector_cells_are_the_matrix_G(rule):
     y, p = rows_of(3, 14, 2)
     sample = tc.Full().read(y, p)
-    found = list(make_pieces(sample, rule, resolve_ties(rule, "l2")))
+    found = list(rule.pieces(sample.seen, resolve_ties(rule, "l2")))
     r = np.random.default_rng(0).normal(size=(3, 14))
     for c, m in enumerate(counts(rule)):
         g = vector_chance(p, rule, m)
@@ -58,7 +57,7 @@ def test_tie_orders_listed_one_by_one_give_the_same_G():
     sample = tc.Binary().read([0, 1] * 3, reports)
     for m in (2, 3, 4, 5):
         g = np.array([[float(x) for x in row] for row in reference.quantile_average_by_orders(reports, m)])
-        (piece,) = make_pieces(sample, tc.Quantile(m), "average")
+        (piece,) = tc.Quantile(m).pieces(sample.seen, "average")
         for i, j in product(range(6), repeat=2):
             if i != j:
                 r = np.zeros((1, 6))
@@ -74,7 +73,7 @@ def test_tables_read_from_cells_that_are_made_are_the_same(name, weighted):
     if isinstance(error.property, (tc.Binary, tc.TopLabel)):
         y, p = (y == 0).astype(int), p[:, 0]
     sample = error.read(y, p, sample_weight=np.arange(1.0, 41.0) if weighted else None)
-    cells = list(make_pieces(sample, error.binning, error.ties))
+    cells = list(error.binning.pieces(sample.seen, error.ties))
     np.testing.assert_allclose(error.of(sample, cells=cells), error.of(sample), rtol=1e-12)
     if error.norm == "l2":
         np.testing.assert_allclose(error.parts(sample, cells=cells), error.parts(sample), rtol=1e-12, atol=1e-15)

@@ -17,7 +17,7 @@ from truecal import calibration_test, consistency_bands, gap, mean_gap, null_ban
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import auto_bins
 from truecal.evaluation.budget import FEWEST_DRAWS, MOST_DRAWS, Plan
-from truecal.evaluation.inputs import PROPERTIES, TopPredictions, read_inputs, several_bins
+from truecal.evaluation.inputs import TopPredictions, read_inputs, several_bins
 from truecal.evaluation.measuring import vector_bins
 from truecal.evaluation.model import HEAVY, evaluate
 
@@ -25,8 +25,7 @@ confidence_interval: Any = tc.confidence_interval
 
 
 def test_every_named_error_is_measured_for_some_kind_of_predictions():
-    covered = tuple(kind for kinds in PROPERTIES.values() for kind in kinds)
-    rest = {name for name, error in COMPOSED.items() if not isinstance(error.property, covered)}
+    rest = {name for name, error in COMPOSED.items() if not error.property.kinds}
     assert all(isinstance(tc.ERRORS[name].property, tc.Outcomes) for name in rest)
     inputs = read_inputs([0, 1, 1], [[0.5, 0.5], [0.2, 0.8], [0.4, 0.6]])
     assert {tc.ERRORS[name].property for name in inputs.error_names()} == {tc.Binary(), tc.Confidence()}

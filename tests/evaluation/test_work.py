@@ -11,13 +11,13 @@ import pytest
 
 import truecal as tc
 from inference_cases import softmax, world
-from truecal.core import cells, data, properties, tabulate
+from truecal.core import data, properties
 from truecal.core.errors import COMPOSED
+from truecal.core.rules import BinningRule
 from truecal.evaluation import inputs
 from truecal.evaluation.comparison import compare
 from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.model import evaluate
-from truecal.inference import frozen
 
 
 class Work:
@@ -26,13 +26,14 @@ class Work:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.validated: Counter[Any] = Counter()
         self.made: Counter[Any] = Counter()
+        self.kept: list[Any] = []
         for name in ("check_probabilities", "check_reports", "check_multiclass", "check_binary_outcomes"):
             counted = self._counting(name, getattr(data, name))
             for module in (data, properties, inputs):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, counted)
-        for module in (frozen, tabulate):
-            monkeypatch.setattr(module, "pieces", self._pieces)
+        for family in (BinningRule, tc.Halfspaces):
+            monkeypatch.setattr(family, "pieces", self._pieces(family.pieces))
 
     def _counting(self, name: str, check: Any) -> Any:
         def counted(*args: Any, **options: Any) -> Any:
@@ -41,9 +42,15 @@ class Work:
 
         return counted
 
-    def _pieces(self, sample: Any, rule: Any, ties: str, columns: Any = None) -> Iterator[Any]:
-        self.made[id(sample.reports), sample.kind, rule, ties] += 1  # runs only when the first piece is asked for
-        yield from cells.pieces(sample, rule, ties, columns)
+    def _pieces(self, made: Any) -> Any:
+        def pieces(rule: Any, seen: Any, ties: str, columns: Any = None) -> Iterator[Any]:
+            self.kept.append(seen.values)  # so that no other array gets its id
+            self.made[id(seen.values), seen.views, seen.joint, rule, ties] += (
+                1  # runs only when the first piece is asked for
+            )
+            yield from made(rule, seen, ties, columns)
+
+        return pieces
 
 
 @pytest.fixture
@@ -73,7 +80,7 @@ def test_one_probability_is_validated_once_and_cut_once(work, weighted):
     evaluate(y, u, n_resamples=39, sample_weight=rng.random(300) if weighted else None)
     assert work.validated == {"check_reports": 1, "check_binary_outcomes": 1}
     assert work.made and set(work.made.values()) == {1}
-    evaluate(None, TopPredictions(y, u), n_resamples=39)
+    evaluate(None, TopPredictions(y, u.copy()), n_resamples=39)
     assert work.validated["check_reports"] == 2 and set(work.made.values()) == {1}
 
 

@@ -61,7 +61,7 @@ def test_the_spread_survives_weights_clusters_and_tables():
     heavy = tc.mean_gap(y, u, error="binary", sample_weight=rng.lognormal(0, 0.5, 20_000))
     clusters = tc.mean_gap(y, u, error="binary", groups=np.arange(20_000) // 4)
     (table,) = tc.tabulate(tc.Binary(), tc.EqualWidth(50), y, u)
-    for found in (heavy, clusters, mean_gap_of_table(table)):
+    for found in (heavy, clusters, mean_gap_of_table(table, tc.Binary())):
         assert found.word == "over-confident" and found.extreme > 0
     one = tc.mean_gap(y, np.full(20_000, y.mean()), error="binary")
     assert np.isnan(one.spread_pvalue) and one.word == "no clear direction"

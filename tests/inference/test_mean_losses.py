@@ -14,7 +14,6 @@ from closeness import assert_close
 from inference_cases import rows_of, softmax
 from truecal.inference.mean_losses import (
     INFINITE,
-    LOSS_TABLES,
     NO_BOUND,
     SCARCE,
     UNBOUNDED,
@@ -36,14 +35,19 @@ ONE = {
     "confidence_loss": lambda p, y: (1 - max(p)) ** 2 if y == int(np.argmax(p)) else 1 + max(p) ** 2,
     "uncorrected_confidence": lambda p, y: (1 - max(p)) ** 2 if y == int(np.argmax(p)) else max(p) ** 2,
     "classwise": lambda p, y: sum((p[r] - (r == y)) ** 2 for r in range(K)) / K,
-    "binary": lambda p, y: sum((p[r] - (r == y)) ** 2 for r in range(K)) / 2,
+}
+
+TABLES = {name: loss.by_label for name, loss in tc.LOSSES.items()} | {
+    "full": lambda p: tc.Full().losses_by_label(p, False),
+    "uncorrected_confidence": lambda p: tc.Confidence().losses_by_label(p, False),
+    "classwise": lambda p: tc.Classwise().losses_by_label(p, False),
 }
 
 
 def test_every_table_holds_the_loss_of_every_label():
-    assert set(ONE) == set(LOSS_TABLES)
+    assert set(ONE) == set(TABLES)
     for name, loss in ONE.items():
-        np.testing.assert_allclose(LOSS_TABLES[name](A), [[loss(p, y) for y in range(K)] for p in A], atol=1e-14)
+        np.testing.assert_allclose(TABLES[name](A), [[loss(p, y) for y in range(K)] for p in A], atol=1e-14)
     for name, public in tc.LOSSES.items():
         np.testing.assert_allclose(
             loss_values(Y, A, None, name).whole().value, public(Y, A, per_example=True), atol=1e-14
@@ -53,7 +57,7 @@ def test_every_table_holds_the_loss_of_every_label():
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("name", list(ONE))
 def test_ranges_are_mean_and_sd_over_the_labels_that_may_come(name, paired):
-    losses = loss_values(Y, A, B if paired else None, name)
+    losses = loss_values(Y, A, B if paired else None, TABLES[name])
     found = losses.whole()
     assert found.high is not None and found.low is not None and found.surprise is not None
     for i, (a, b) in enumerate(zip(A, B, strict=True)):
@@ -72,7 +76,7 @@ def test_for_two_classes_the_range_is_the_two_values():
     u = np.random.default_rng(0).random(20)
     p = np.column_stack([1 - u, u])
     found = loss_values(np.zeros(20, int), p, None, "brier").whole()
-    table = LOSS_TABLES["brier"](p)
+    table = TABLES["brier"](p)
     assert found.high is not None and found.low is not None
     np.testing.assert_allclose(found.high, table.max(axis=1))
     np.testing.assert_allclose(found.low, table.min(axis=1))
@@ -171,9 +175,9 @@ def test_identical_models_differ_by_exactly_nothing():
 def test_the_interval_of_one_loss_stays_where_a_loss_can_be():
     sharp = np.tile([0.001, 0.999], (50, 1))
     for y in (np.ones(50, int), np.zeros(50, int)):
-        for name in LOSS_TABLES:
-            found = mean_interval(loss_values(y, sharp, None, name), None, None, 0.95)
-            assert 0 <= found.low <= found.estimate <= found.high <= LOSS_TABLES[name](sharp).max() + 1e-12
+        for name in TABLES:
+            found = mean_interval(loss_values(y, sharp, None, TABLES[name]), None, None, 0.95)
+            assert 0 <= found.low <= found.estimate <= found.high <= TABLES[name](sharp).max() + 1e-12
     right = mean_interval(loss_values(np.ones(50, int), sharp, None, "classification_error"), None, None, 0.95)
     assert right.low == 0.0 and 0.02 < right.high < 0.15  # none wrong in fifty is no certainty of none
 

@@ -14,8 +14,7 @@ from torch import Tensor
 from ..core.data import check_positive_int, shown
 from ..core.errors import SCALES, CalibrationError, Scale, get_error
 from ..core.extras import require
-from ..core.properties import Binary, Classwise, Confidence
-from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth, FixedRule
+from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
 from ..core.table import BinTable, Totals
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class CalibrationMetric(Metric):
         self.scale = _scale(scale, self.error)
         self.logits, self.ignore_index = bool(logits), ignore_index
         self.num_classes = _num_classes(self.error, num_classes)
-        views = (self.num_classes or 1) if isinstance(self.error.property, Classwise) else 1
+        views = self.error.property.views(self.num_classes or 1)
         _refuse_size(self.error.binning, views)
         self._empty = BinTable.empty(self.error.property, self.error.binning, views=views, dtype="float32")
         shape = (len(_CELLS), *self._empty.count.shape)
@@ -134,7 +133,7 @@ class CalibrationMetric(Metric):
         for name, given in (("preds", preds), ("target", target), ("sample_weight", sample_weight)):
             if not isinstance(given, Tensor) and not (given is None and name == "sample_weight"):
                 raise TypeError(f"{name} must be a torch.Tensor, got {shown(given)}: torch.as_tensor makes one")
-        binary = isinstance(self.error.property, Binary)
+        binary = self.error.property.event
         logits = self.logits
         if self._two and preds.ndim == target.ndim + 1 and preds.shape[1] == 2:
             # both columns: sigmoid(b − a) is the second entry of softmax(a, b)
@@ -215,7 +214,8 @@ def _one_for_each(given: Tensor, places: Sequence[int], name: str) -> None:
 
 def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named: bool) -> CalibrationError:
     """The error over cells that are fixed in advance, the only ones whose sums can be added up over batches."""
-    if not isinstance(error.property, (Binary, Classwise, Confidence)):
+    known = error.property.event or (error.property.of_distributions and error.property.of_classes)
+    if not known or error.property.vector:
         raise ValueError(f"error must be of confidence, classwise or binary predictions, got {error.property.kind}")
     if not named and (n_bins is not None or edges is not None):
         raise ValueError("n_bins and edges cannot apply: error is a CalibrationError, which has its own cells")
@@ -225,12 +225,12 @@ def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named
     if named:
         count = DEFAULT_BINS if n_bins is None else check_positive_int(n_bins, "n_bins")
         rule = EqualWidth(count) if edges is None else Edges(edges)
-    if not isinstance(rule, FixedRule) or rule.several or getattr(rule, "n_bins", None) == "auto":
+    if not rule.fixed or rule.several or getattr(rule, "n_bins", None) == "auto":
         raise ValueError(
             f"{shown(rule)} needs all predictions at once; batches need cells fixed in advance: EqualWidth with one "
             "count, or Edges, for example quantiles frozen on earlier predictions"
         )
-    corrected = error.corrected if isinstance(error.property, Confidence) else "auto"
+    corrected = error.corrected if error.property.picks_outcome else "auto"
     return CalibrationError(error.property, rule, error.norm, corrected)
 
 
@@ -253,12 +253,12 @@ def _default(num_classes: int | None) -> tuple[str, int | None]:
 
 def _num_classes(error: CalibrationError, num_classes: int | None) -> int | None:
     if num_classes is None:
-        if isinstance(error.property, Classwise):
+        if error.property.views(2) > 1:
             raise ValueError(
                 "num_classes is needed for a classwise error: every process must know the size of its sums"
             )
         return None
-    if isinstance(error.property, Binary):
+    if error.property.event:
         raise ValueError("num_classes cannot apply: 'binary' takes one probability of one event")
     return check_positive_int(num_classes, "num_classes")
 

@@ -88,7 +88,7 @@ class Baseline:
         """The measure of these predictions; pos_label names the positive class where there is one."""
         property = self.property
         if pos_label is not None:
-            if not isinstance(property, Binary):
+            if not property.event:
                 raise ValueError(f"pos_label={shown(pos_label)} cannot apply: {self.name} is about {property.kind}")
             property = Binary(pos_label)
         return self.of(property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))

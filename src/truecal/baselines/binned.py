@@ -10,8 +10,9 @@ from ..backends import is_tensor, top_class_and_value
 from ..core.data import as_array, check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.properties import Binary, Classwise, Confidence, Outcomes
-from ..core.rules import MOST_BINS, BinningRule, Quantile, read_rule
+from ..core.rules import MOST_BINS, BinningRule, Quantile
 from ..core.sample import Sample
+from ..core.strategies import read_rule
 from ..core.table import BinTable
 from ..core.tabulate import whole_tables
 from ..core.types import Array

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.averages import Poisson
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.properties import Confidence, Full, TopLabel
-from ..core.rules import Poisson
 from ..core.sample import Sample
 from ..core.types import Array
 from .baseline import Baseline, check_flag

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
-from ..core.rules import ArgmaxQuantile, BinningRule, EqualWidth, Halfspaces, TwoBin
 from . import ERRORS, Baseline
 
-_ASPECTS: dict[type[Property], tuple[str, str]] = {
-    Binary: ("one probability", "u − y"),
-    Classwise: ("each class", "p^(r) − 1[y = r]"),
-    Confidence: ("top class", "c − z"),
-    TopLabel: ("top class, given (correct?, confidence)", "c − z"),
-    Full: ("whole distribution", "p − e_y"),
-}
-_OURS = "Lu, Wu, Hartline, Hu 2025, arXiv 2510.06388"
 _NOT_SHOWN = ("cox_slope",)
 """Measures that have no finite expected value in small worlds: whether they can be gamed is not shown."""
-_TWO_BIN = "Hartline, Hu, Wu 2026, COLT, PMLR 336:3185"
 
 
 def rows() -> list[tuple[str, ...]]:
@@ -28,35 +17,24 @@ def rows() -> list[tuple[str, ...]]:
 
 
 def _row(name: str, measure: CalibrationError | Baseline) -> tuple[str, ...]:
-    aspect, residual = _ASPECTS.get(type(measure.property), ("any expectation", "u − φ(y)"))
+    aspect = measure.property.asks
     if isinstance(measure, Baseline):
         title, definition, reference = measure.title, measure.definition, measure.reference
     else:
-        title, definition = measure.symbol, _definition(measure, residual)
-        reference = _TWO_BIN if isinstance(measure.binning, TwoBin) else _OURS
+        title, definition = measure.symbol, _definition(measure)
+        reference = measure.binning.reference
     truthful = "not shown" if name in _NOT_SHOWN else "yes" if measure.truthful else "no"
     return f"`{name}`", title, aspect, definition, reference, truthful, measure.reason
 
 
-def _definition(error: CalibrationError, residual: str) -> str:
+def _definition(error: CalibrationError) -> str:
     """The formula of a composed error in words."""
     left, right = ("|", "|") if error.norm == "l1" else ("(", ")²")
-    if isinstance(error.property, Full):
+    if error.property.vector:
         left, right = "‖", "‖₁" if error.norm == "l1" else "‖²"
-    mean = "the mean over classes r of " if isinstance(error.property, Classwise) else ""
+    mean, residual = error.property.mean_text, error.property.residual_text
     sums = f"{mean}{'n⁻¹' if error.norm == 'l1' else 'n⁻²'} Σ_B {left}Σ_{{i∈B}} ({residual}){right}"
-    return f"{sums}{' + n⁻² Σ(1 − z_i)' if error.corrected else ''} over {_cells(error.binning)}"
-
-
-def _cells(rule: BinningRule) -> str:
-    if isinstance(rule, TwoBin):
-        return "the two sides of a cut, averaged over all cuts"
-    if isinstance(rule, Halfspaces):
-        return f"the two sides of a cut along a direction, averaged over all cuts and {rule.n_directions} directions"
-    count = "automatic" if rule.n_bins == "auto" else rule.n_bins
-    kind = "equal width" if isinstance(rule, EqualWidth) else "equal numbers of rows"
-    within = " within each predicted class" if isinstance(rule, ArgmaxQuantile) else ""
-    return f"{count} bins of {kind}{within}"
+    return f"{sums}{' + n⁻² Σ(1 − z_i)' if error.corrected else ''} over {error.binning.text}"
 
 
 def markdown(verdicts: Mapping[str, str] | None = None) -> str:

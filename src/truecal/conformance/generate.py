@@ -18,7 +18,7 @@ import numpy as np
 from ..baselines import ERRORS, Baseline
 from ..baselines.table import rows as table_rows
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Outcomes, TopLabel
+from ..core.properties import Binary, Outcomes
 from ..core.types import Array
 from ..io.writing import write_atomic
 
@@ -146,7 +146,7 @@ def members() -> Iterator[tuple[str, Any, str]]:
 
 def aspect(member: Any) -> str:
     """Whether a measure looks at all classes, or at the event "class 1" alone."""
-    return "event" if isinstance(member.property, (Binary, Outcomes)) else "classes"
+    return "classes" if member.property.of_distributions or member.property.picks_outcome else "event"
 
 
 def value(member: Any, y: Array, p: Array, w: Array | None) -> float | None:
@@ -156,7 +156,7 @@ def value(member: Any, y: Array, p: Array, w: Array | None) -> float | None:
     given: tuple[Array, Array] = (y, p)
     if aspect(member) == "event":
         given = ((y == 1).astype(np.int64), p[:, 1])
-    elif isinstance(member.property, TopLabel):
+    elif not member.property.of_distributions:
         given = ((p.argmax(axis=1) == y).astype(np.int64), p.max(axis=1))
     try:
         return float(member(*given, sample_weight=w))

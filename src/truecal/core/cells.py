@@ -1,7 +1,7 @@
-"""The one generator of cells: a rule's quadratic form frozen at the reports, for tables and inference alike.
+"""Cells: the quadratic form of a rule, frozen at the reports, for tables and inference alike.
 
 G_ij is the chance that rows i and j share a cell, over whatever the rule averages (orders of ties, random cuts). As a
-rule sees reports only, G stays the same when outcomes are drawn anew or rows are left out; all inference rests on that.
+rule sees reports only, G stays the same when outcomes are redrawn or rows are left out; all inference rests on that.
 
 Two shapes of G cover every rule. Bins: rows fall into *atoms* (runs of rows that always go together, or a block of
 equal reports that a cut divides), and with a(i) the atom of row i
@@ -17,28 +17,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
-from .data import rounding_slack, row_blocks, working_dtype
-from .rules import (
-    AveragedRule,
-    BinningRule,
-    Edges,
-    FixedRule,
-    Halfspaces,
-    OnGrid,
-    Partition,
-    Poisson,
-    RankRule,
-    Runs,
-    TwoBin,
-    VectorRule,
-    decayed_prefix,
-)
-from .sample import Bounds, Sample
+from ..backends import stable_order, where_true
+from .data import row_blocks
+from .sample import Bounds
 from .types import Array
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The cells of one bin count that hold rows, as runs of sorted rows: cell `place[j]` begins at `start[j]`."""
+
+    start: Array
+    place: Array
+    total: int
+    """The number of all cells, empty ones too."""
+
+    @staticmethod
+    def between(cuts: Array, rows: int) -> Runs:
+        """The runs between cuts; cells without rows are left out."""
+        every = np.concatenate([[0], cuts, [rows]]).astype(np.int64)
+        place = np.flatnonzero(every[1:] > every[:-1])
+        return Runs(every[place], place, len(cuts) + 1)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]]; arrays or tensors.
+
+    `tied[i]` says that sorted row i has the same key as the row before it, so that a cut between them is arbitrary.
+    """
+
+    order: Array
+    cuts: tuple[Array, ...]
+    tied: Array | None = None
+
+    @staticmethod
+    def from_cells(cell: Array) -> Partition:
+        """Cells given as one label per row."""
+        order = stable_order(cell)
+        ordered = cell[order]
+        return Partition(order, (where_true(ordered[1:] != ordered[:-1]) + 1,))
+
 
 Blocks = Callable[[Array], tuple[Array, Array]]
 """For sorted places, where the block of equal reports that each lies in begins and ends."""
@@ -184,12 +207,32 @@ class BinCells:
         return np.array(out)
 
 
+class Kernel(Protocol):
+    """G_ij as a function of the distance between two scalar keys: the closed form of an average over random cuts."""
+
+    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
+        """S'GS for each row S of `sums`, whose columns are at the sorted `points`."""
+
+    def unit_points(self, points: Array, bounds: Bounds | None) -> Array:
+        """Keys in the units of the kernel."""
+
+    def others(self, points: Array, r: Array) -> Array:
+        """(v, n): Σ_{j≠i} G_ij r_j for sorted keys in units of the kernel."""
+
+    def before(self, points: Array, r: Array, first: Array) -> Array:
+        """Per row, Σ_j G_ij r_j over the rows j before it in its run; `first` marks the first row of each run."""
+
+    def squared_form(self, points: Array, s: Array) -> float:
+        """Σ_ij G_ij² s_i s_j, for sorted keys in units of the kernel."""
+
+
 @final
 @dataclass(frozen=True)
 class KernelCells:
-    """A kernel of the distance between scalar keys: the closed form of an average over random cuts."""
+    """A kernel of the distance between scalar keys."""
 
-    rule: TwoBin | Poisson
+    rule: Any
+    """A `Kernel`: an average over cuts."""
     order: Array
     points: Array
     bounds: Bounds | None
@@ -200,27 +243,15 @@ class KernelCells:
         return np.asarray(whole - np.einsum("vi,vi->v", residuals, residuals))[None, :]
 
     def others(self, residuals: Array) -> Array:
-        """(v, n): Σ_{j≠i} G_ij r_j, a sum over the rows before and one over the rows after."""
-        r, u = residuals[:, self.order], self.unit_points
+        """(v, n): Σ_{j≠i} G_ij r_j."""
         field = np.empty_like(residuals)
-        if isinstance(self.rule, Poisson):
-            decay = np.exp(-np.diff(u, prepend=u[0]))
-            after = decayed_prefix(np.append(1.0, decay[:0:-1]), r[:, ::-1])[:, ::-1]
-            field[:, self.order] = decayed_prefix(decay, r) + after
-        else:
-            mass, moment = np.cumsum(r, axis=1), np.cumsum(u * r, axis=1)
-            distance = u * (2 * mass - mass[:, -1:]) - (2 * moment - moment[:, -1:])
-            field[:, self.order] = mass[:, -1:] - distance - r
+        field[:, self.order] = self.rule.others(self.unit_points, residuals[:, self.order])
         return field
 
     @property
     def unit_points(self) -> Array:
         """The sorted keys in units of the kernel: the range for two bins, θ for Poisson cuts."""
-        if isinstance(self.rule, Poisson):
-            return np.asarray(self.points / self.rule.theta)
-        if self.bounds is None:
-            raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
-        return np.asarray((self.points - self.bounds[0]) / (self.bounds[1] - self.bounds[0]))
+        return np.asarray(self.rule.unit_points(self.points, self.bounds))
 
     def within(self, residuals: Array, group: Array, groups: int) -> Array:
         """(1, groups): Σ_{i≠j} G_ij r_i r_j over pairs inside each group, summed over the rows of residuals."""
@@ -232,28 +263,14 @@ class KernelCells:
         return np.bincount(group[rows], weights=each, minlength=groups)[None, :]
 
     def pairs_of_squares(self, s: Array) -> Array:
-        """(1,): Σ_{i≠j} G_ij² s_i s_j, from (1 − d)² = 1 − 2d + d² or from the kernel at half the scale."""
-        ordered = s[None, self.order]
-        own = float(np.square(s).sum())
-        if isinstance(self.rule, Poisson):
-            return np.asarray(Poisson(self.rule.theta / 2).form(self.points, ordered, None) - own)
-        total, u = float(s.sum()), self.unit_points
-        near = float(self.rule.form(u, ordered, (0.0, 1.0))[0])
-        centred = u - (ordered[0] @ u) / total if total > 0 else u  # Σ s_i s_j d² is twice total times a variance
-        return np.array([2 * near - total**2 + 2 * total * (ordered[0] @ np.square(centred)) - own])
+        """(1,): Σ_{i≠j} G_ij² s_i s_j."""
+        return np.array([self.rule.squared_form(self.unit_points, s[self.order]) - float(np.square(s).sum())])
 
 
-def pairs_in_runs(rule: TwoBin | Poisson, run: Array, points: Array, r: Array) -> Array:
+def pairs_in_runs(rule: Kernel, run: Array, points: Array, r: Array) -> Array:
     """Per row, 2 r_i Σ_j G_ij r_j over the rows j before it in its run; runs are sorted, and points within runs."""
     first = np.concatenate([[True], run[1:] != run[:-1]])
-    if isinstance(rule, Poisson):
-        with np.errstate(over="ignore"):  # the step back from one run to the next is masked
-            decay = np.where(first, 0.0, np.exp(-np.diff(points, prepend=points[0])))
-        return np.asarray(2 * r * decayed_prefix(decay, r[None, :])[0])
-    start = np.maximum.accumulate(np.where(first, np.arange(len(r)), 0))
-    mass, moment = (np.concatenate([[0.0], np.cumsum(x)[:-1]]) for x in (r, points * r))
-    before, moment_before = mass - mass[start], moment - moment[start]
-    return np.asarray(2 * r * ((1 - points) * before + moment_before))
+    return np.asarray(2 * r * rule.before(points, r, first))
 
 
 Cells = BinCells | KernelCells
@@ -274,79 +291,9 @@ class Piece:
         return (slice(j, min(j + width, stop)) for j in range(self.columns.start, stop, width))
 
 
-def pieces(sample: Sample, rule: BinningRule, ties: str, columns: slice | None = None) -> Iterator[Piece]:
-    """The error's form as a weighted sum: one piece per view, one for all views of a vector, one per direction."""
-    refuse_misfit(sample, rule)
-    columns = slice(0, sample.views) if columns is None else columns
-    if isinstance(rule, Halfspaces):
-        for key in rule.keys(sample.reports):
-            order = np.argsort(key, kind="stable")
-            yield Piece(KernelCells(TwoBin(), order, key[order], (0.0, 1.0)), columns, 1 / rule.n_directions)
-    elif sample.joint:
-        assert isinstance(rule, VectorRule)
-        yield Piece(_partition_cells(rule.partition(sample.reports), ties), columns, 1.0)
-    else:
-        for j in range(*columns.indices(sample.views)):
-            yield Piece(_view_cells(sample, rule, ties, j), slice(j, j + 1), 1 / sample.views)
-
-
-def refuse_misfit(sample: Sample, rule: BinningRule) -> None:
-    """Vector reports need cells for vectors, scalar reports need cells on the line."""
-    if isinstance(rule, Halfspaces) and sample.distributions is not sample.reports:
-        raise ValueError("half-spaces need reports that are distributions over classes; use KdTree for other vectors")
-    if sample.joint and not isinstance(rule, (VectorRule, Halfspaces)):
-        raise ValueError(
-            f"{rule!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
-        )
-    if isinstance(rule, Edges) and rule.per_view and len(rule.values) != sample.views:
-        raise ValueError(f"edges are of {len(rule.values)} views, the reports have {sample.views}")
-    if not sample.joint and isinstance(rule, (VectorRule, Halfspaces)) and not isinstance(rule, RankRule):
-        raise ValueError(
-            f"{rule!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"
-        )
-
-
-def refuse_outside_edges(sample: Sample, rule: FixedRule, reports: Array) -> None:
-    """Given edges must cover every report."""
-    if not isinstance(rule, Edges):
-        return
-    (edges,) = rule.edges(sample.bounds, reports.dtype)
-    ends = edges.reshape(-1)
-    low, high = covered(ends)
-    if reports.size and (reports.min() < low or reports.max() > high):
-        place = np.argwhere((sample.reports < low) | (sample.reports > high))[0]
-        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
-        value = sample.reports[tuple(place)]
-        span = f"edges run from {ends[0]:g} to {ends[-1]:g}"
-        raise ValueError(f"{span} and do not cover the prediction {value:g} at {where}")
-
-
-def covered(edges: Array) -> tuple[Array, Array]:
-    """The least and the largest report that edges (..., m + 1) cover: a report may lie outside by rounding alone."""
-    low, high = edges[..., 0], edges[..., -1]
-    slack = rounding_slack(edges) * np.maximum(np.abs(low), np.abs(high))
-    return np.asarray(low - slack), np.asarray(high + slack)
-
-
-def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
-    reports = sample.view(j).astype(working_dtype(sample.reports), copy=False)
-    if isinstance(rule, AveragedRule):
-        kernel = rule.rule if isinstance(rule, OnGrid) else rule
-        if not isinstance(kernel, (TwoBin, Poisson)):
-            raise TypeError(f"{rule!r} has no closed form for intervals and tests; use TwoBin or Poisson")
-        order = np.argsort(reports, kind="stable")
-        return KernelCells(kernel, order, rule.places(reports[order], sample.bounds), sample.bounds)
-    if isinstance(rule, RankRule) and ties == "row":
-        order = np.argsort(reports, kind="stable")
-        return _partition_cells(Partition(order, rule.cuts(reports[order])), ties)
-    ordered = np.sort(reports)
-    if isinstance(rule, FixedRule):
-        refuse_outside_edges(sample, rule.of_view(j), reports)
-        starts, bins = _atoms(len(ordered), rule.of_view(j).cut(ordered, sample.bounds), None)
-    else:
-        assert isinstance(rule, RankRule)
-        starts, bins = _rank_atoms(len(ordered), rule.cuts(ordered), lambda places: _equal(ordered, places), ties)
-    # Equal reports share their atom, so that a report finds it by its value and no order of the rows is needed.
+def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins, ...]) -> BinCells:
+    """Cells whose atoms begin at `starts` of the sorted reports. Equal reports share their atom, so that a report finds
+    it by its value and no order of the rows is needed."""
     atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
     first = ordered[starts]
     for rows in row_blocks(len(reports), 32):
@@ -354,13 +301,13 @@ def _view_cells(sample: Sample, rule: BinningRule, ties: str, j: int) -> Cells:
     return BinCells(atom, np.diff(np.append(starts, len(ordered))), bins)
 
 
-def _equal(ordered: Array, places: Array) -> tuple[Array, Array]:
+def equal_run(ordered: Array, places: Array) -> tuple[Array, Array]:
     """For places among sorted values, where the values equal to theirs begin and end."""
     values = ordered[places]
     return np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
 
 
-def _partition_cells(partition: Partition, ties: str) -> BinCells:
+def partition_cells(partition: Partition, ties: str) -> BinCells:
     tied = partition.tied
     blocks: Blocks | None = None
     if tied is not None:
@@ -370,13 +317,13 @@ def _partition_cells(partition: Partition, ties: str) -> BinCells:
             block = np.searchsorted(begins, places, side="right") - 1
             return begins[block], begins[block + 1]
 
-    return BinCells.in_order(partition.order, *_rank_atoms(len(partition.order), partition.cuts, blocks, ties))
+    return BinCells.in_order(partition.order, *rank_atoms(len(partition.order), partition.cuts, blocks, ties))
 
 
-def _rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str) -> tuple[Array, tuple[Bins, ...]]:
+def rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str) -> tuple[Array, tuple[Bins, ...]]:
     if ties == "together" and blocks is not None:
         every = tuple(whole_blocks(cuts, blocks, n) for cuts in every)
-    return _atoms(n, tuple(Runs.between(cuts, n) for cuts in every), blocks if ties == "average" else None)
+    return atoms_of(n, tuple(Runs.between(cuts, n) for cuts in every), blocks if ties == "average" else None)
 
 
 def whole_blocks(cuts: Array, blocks: Blocks, n: int) -> Array:
@@ -385,7 +332,7 @@ def whole_blocks(cuts: Array, blocks: Blocks, n: int) -> Array:
     return np.where((begin < cuts) & (cuts < n), end, cuts)
 
 
-def _atoms(n: int, every: tuple[Runs, ...], blocks: Blocks | None) -> tuple[Array, tuple[Bins, ...]]:
+def atoms_of(n: int, every: tuple[Runs, ...], blocks: Blocks | None) -> tuple[Array, tuple[Bins, ...]]:
     """Where atoms start, for all counts at once: runs between all cuts, where a divided block is one atom."""
     starts = np.unique(np.concatenate([runs.start for runs in every]))
     if blocks is not None:

@@ -12,26 +12,17 @@ import numpy as np
 
 from ..backends import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
+from .averages import TwoBin
 from .cells import Piece
 from .data import as_array, shown
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
-from .rules import (
-    DEFAULT_BINS,
-    ArgmaxQuantile,
-    AveragedRule,
-    BinCounts,
-    BinningRule,
-    EqualWidth,
-    Halfspaces,
-    Quantile,
-    TwoBin,
-    resolve_ties,
-)
+from .rules import DEFAULT_BINS, BinCounts, BinningRule, EqualWidth, Quantile, resolve_ties
 from .sample import Bounds, Sample
 from .table import BinTable, Moments, PointSums, Totals
 from .tabulate import map_points, map_tables, measurable, single_rules, whole_tables
 from .types import Array
+from .vectors import ArgmaxQuantile, Halfspaces
 
 Norm = Literal["l1", "l2"]
 Scale = Literal["raw", "loss", "bins", "score"]
@@ -68,7 +59,7 @@ class CalibrationError:
             raise TypeError(f"binning must be a rule such as Quantile(15), got {shown(self.binning)}")
         if self.norm not in ("l1", "l2"):
             raise ValueError(f"norm must be 'l1' or 'l2', got {shown(self.norm)}")
-        if self.norm == "l1" and isinstance(self.binning, (AveragedRule, Halfspaces)):
+        if self.norm == "l1" and self.binning.averages:
             raise ValueError(
                 f"norm='l1' cannot apply to {shown(self.binning)}: an average over cuts is a quadratic form"
             )
@@ -78,10 +69,9 @@ class CalibrationError:
     def _resolve_correction(self) -> bool:
         if self.corrected not in ("auto", True, False):
             raise ValueError(f"corrected must be 'auto', True or False, got {shown(self.corrected)}")
-        confidence = isinstance(self.property, (Confidence, TopLabel))
         if self.corrected == "auto":
-            return confidence and self.norm == "l2"
-        if self.corrected and not confidence:
+            return self.property.picks_outcome and self.norm == "l2"
+        if self.corrected and not self.property.picks_outcome:
             raise ValueError(f"corrected=True cannot apply to {shown(self.property)}: only confidence has a correction")
         if self.corrected and self.norm == "l1":
             raise ValueError("corrected=True cannot apply to norm='l1': the correction repairs the squared error")
@@ -90,7 +80,12 @@ class CalibrationError:
     @builtins.property
     def truthful(self) -> bool:
         """Whether reporting the true conditional probabilities always minimises the expected error."""
-        return self.norm == "l2" and (bool(self.corrected) or not isinstance(self.property, (Confidence, TopLabel)))
+        return self.norm == "l2" and (bool(self.corrected) or not self.property.picks_outcome)
+
+    @builtins.property
+    def has_gap(self) -> bool:
+        """Whether people are shown its gap with an interval and a reliability diagram."""
+        return self.truthful and self.binning.open and self.property.of_classes and not self.property.vector
 
     @builtins.property
     def reason(self) -> str:
@@ -106,10 +101,7 @@ class CalibrationError:
     @builtins.property
     def symbol(self) -> str:
         """The paper's name of the error."""
-        if isinstance(self.property, (Confidence, TopLabel)):
-            return "ConfECE" if self.norm == "l1" else ("ConfCE^corr" if self.corrected else "ConfCE")
-        suffix = {Classwise: "^cw", Full: "_full", Binary: "_binary"}.get(type(self.property), "_φ")
-        return ("LinECE" if self.norm == "l1" else "LinCE") + suffix
+        return self.property.symbol("ECE" if self.norm == "l1" else "CE") + ("^corr" if self.corrected else "")
 
     @builtins.property
     def __name__(self) -> str:
@@ -121,10 +113,7 @@ class CalibrationError:
     @builtins.property
     def associated_loss(self) -> str:
         """The proper loss whose mean is n·error for a calibrated predictor, in words."""
-        if isinstance(self.property, (Confidence, TopLabel)):
-            return "confidence loss 1 − z + (c − z)²" if self.corrected else "(c − z)²"
-        names = {Classwise: "Brier/k", Full: "Brier", Binary: "(u − y)²"}
-        return names.get(type(self.property), "||u − φ(y)||²")
+        return f"confidence loss 1 − z + {self.property.loss_text}" if self.corrected else self.property.loss_text
 
     def with_bins(self, n_bins: BinCounts) -> CalibrationError:
         """The same error at another bin count, at several, or at the automatic one."""
@@ -201,7 +190,7 @@ class CalibrationError:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
         sample = measurable(sample, rule)
-        if isinstance(rule, (AveragedRule, Halfspaces)):
+        if rule.averages:
             of_points = PointSums.moments if squares else PointSums.squared_moments
             found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
             if is_tensor(sample.reports):
@@ -267,12 +256,8 @@ class CalibrationError:
         """n⁻¹ or n⁻² times the sum over bins, with the correction."""
         if self.norm == "l1":
             return float(sums.absolute / averaged / totals.weight)
-        squared = sums.squared / (averaged * self._directions)
+        squared = sums.squared / (averaged * self.binning.n_directions)
         return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
-
-    @builtins.property
-    def _directions(self) -> int:
-        return self.binning.n_directions if isinstance(self.binning, Halfspaces) else 1
 
     def _parts(
         self, sums: Moments, totals: Totals, joint: bool, views: int, bounds: Bounds | None, weighted: bool
@@ -282,15 +267,15 @@ class CalibrationError:
         if self.norm == "l1":
             raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
         averaged = 1 if joint else views
-        share = averaged * self._directions
+        share = averaged * self.binning.n_directions
         wrong_sq, wrong = (totals.wrong_sq, totals.wrong) if self.corrected else (0.0, 0.0)
         u = (sums.squared - sums.own) / share / totals.weight_sq
         total = totals.residual_sq / averaged if weighted else sums.own / share
         gap_sq = sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan
-        if isinstance(self.binning, Halfspaces) and sums.pair_weight > 0:  # one kernel, the mean over directions
+        if self.binning.shared_kernel and sums.pair_weight > 0:
             gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
         added = sums.added / share
-        cells = self.binning.mean_cells(bounds) if isinstance(self.binning, AveragedRule) else None
+        cells = self.binning.mean_cells(bounds)
         if cells is not None:  # no partition is at hand: the share of U that no report can turn into a gain
             size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
             added = u * min(1.0, cells / size, 1.0 / most)

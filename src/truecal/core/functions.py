@@ -13,9 +13,11 @@ from ..backends import on_device
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
-from .rules import DEFAULT_BINS, VECTOR_STRATEGIES, BinCounts, BinningRule, Exact, KdTree, Ties, VectorRule, read_rule
+from .rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, Ties, VectorRule
 from .sample import Bounds
+from .strategies import VECTOR_STRATEGIES, read_rule
 from .types import Array
+from .vectors import KdTree
 
 Strategy = Literal["auto", "quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
 VectorStrategy = Literal["argmax", "kd", "halfspace", "exact"] | BinningRule

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..backends import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
+from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .data import check_multiclass, check_pair, check_weights, wide_blocks
 from .frames import refuse_reordered
 from .properties import Classwise, Full, Outcomes
@@ -27,8 +28,14 @@ class Loss:
     losses of single examples.
     """
 
-    def __init__(self, formula: Callable[[Array, Array], Array]) -> None:
+    def __init__(
+        self, formula: Callable[[Array, Array], Array], by_label: Callable[[Array], Array], *, streamed: bool = False
+    ) -> None:
         self._formula = formula
+        self.by_label = by_label
+        """(n, k): the loss of each row for each label that could come, from distributions (n, k) in float64."""
+        self.streamed = streamed
+        """Whether a stream adds it up by itself, because no table holds it."""
         self.name = self.__name__ = formula.__name__
         self.__doc__ = formula.__doc__
 
@@ -73,6 +80,12 @@ class Loss:
         return _finish(self._formula(y, proba), weights, per_example)
 
 
+def _loss(
+    by_label: Callable[[Array], Array], *, streamed: bool = False
+) -> Callable[[Callable[[Array, Array], Array]], Loss]:
+    return lambda formula: Loss(formula, by_label, streamed=streamed)
+
+
 def _finish(values: Array, weights: Array | None, per_example: bool) -> float | Array:
     if per_example:
         if weights is not None:
@@ -106,7 +119,7 @@ def _top(y: Array, proba: Array) -> tuple[Array, Array]:
     return doubled(confidence), doubled(y == top if y.ndim == 1 else at_columns(y, top))
 
 
-@Loss
+@_loss(mistakes)
 def classification_error(y: Array, proba: Array) -> Array:
     """1 − z with z = 1[y = argmax p]; the lowest index wins a tie.
 
@@ -117,7 +130,7 @@ def classification_error(y: Array, proba: Array) -> Array:
     return 1.0 - _top(y, proba)[1]
 
 
-@Loss
+@_loss(cross_entropies, streamed=True)
 def cross_entropy(y: Array, proba: Array) -> Array:
     """−ln p_y; infinite where the label that came was given probability 0.
 
@@ -133,7 +146,7 @@ def cross_entropy(y: Array, proba: Array) -> Array:
         return -xp.log(_own(y, proba)) + 0.0
 
 
-@Loss
+@_loss(lambda p: squares(p) * Full().score_unit(p.shape[1]))
 def brier(y: Array, proba: Array) -> Array:
     """Σ_r (p_r − 1[y = r])², halved for two classes: (p − y)², as in scikit-learn. At most 2, for two classes 1.
 
@@ -146,7 +159,7 @@ def brier(y: Array, proba: Array) -> Array:
     return Full().sample(y, proba).residual_sq * Full().score_unit(proba.shape[1])
 
 
-@Loss
+@_loss(sphericals, streamed=True)
 def spherical(y: Array, proba: Array) -> Array:
     """1 − p_y / ||p||₂.
 
@@ -159,7 +172,7 @@ def spherical(y: Array, proba: Array) -> Array:
     return 1.0 - _own(y, proba) / squares**0.5
 
 
-@Loss
+@_loss(confidence_losses)
 def confidence_loss(y: Array, proba: Array) -> Array:
     """1 − z + (c − z)² with c the largest probability and z whether its class came: the loss of ConfCE^corr.
 

@@ -9,8 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from ..backends import at_columns, device_backend, is_tensor, on_device, top_class_and_value
+from .by_label import confidence_losses, squares
 from .data import (
     as_array,
+    both_classes,
     check_binary_outcomes,
     check_bounds,
     check_labels,
@@ -33,11 +35,61 @@ class Property(ABC):
     """The name by which tables of different properties are told apart."""
     vector = False
     bounds: Bounds | None = (0.0, 1.0)
-    """Where reports lie."""
+    """The range of reports."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of predictions that `evaluate` and streams check for it: "multiclass", "binary", "top_label"."""
+    kinds_if_named: tuple[str, ...] = ()
+    """Further kinds, checked only where an error of the property is named."""
+    of_classes = True
+    """Whether outcomes are 0 or 1, drawn with the reports as chances, so that streams and bands can be made."""
+    of_distributions = False
+    """Whether it takes a distribution over classes per row."""
+    event = False
+    """Whether it takes the probability of one event per row."""
+    device_shortcut = False
+    """Whether a GPU has a short way from class indices and distributions to its errors."""
+    picks_outcome = False
+    """Whether the report chooses its outcome, as the top class does: then the squared error needs its correction."""
+    asks = "any expectation"
+    """What is checked, in words."""
+    residual_text = "u − φ(y)"
+    mean_text = ""
+    """How a formula in words begins, where views are averaged."""
+    loss_text = "||u − φ(y)||²"
+
+    def symbol(self, name: str) -> str:
+        """The paper's symbol of an error, given ECE or CE."""
+        return f"Lin{name}_φ"
 
     def score_unit(self, views: int) -> float:
         """What turns the loss of the property into the Brier score: Σ over classes, halved for two classes."""
         return 1.0
+
+    def views(self, classes: int) -> int:
+        """How many scalar views predictions of so many classes have."""
+        return 1
+
+    def directed(self) -> Property:
+        """The property whose mean gap names the direction: that of the top class, unless it has one number itself."""
+        return Confidence()
+
+    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
+        """Validated predictions of a kind as the property takes them."""
+        return y, reports
+
+    def drawn(self, labels: Array, classes: int) -> Array | None:
+        """The outcome values φ of drawn labels; None where labels are the outcomes."""
+        return None
+
+    def variance(self, distributions: Array) -> Array | None:
+        """Per row, the variance of a scalar outcome under calibration; None where outcomes are vectors."""
+        return None
+
+    def losses_by_label(self, proba: Array, corrected: bool) -> Array:
+        """(n, k): the loss of each row if label j came; of distributions (n, k)."""
+        n, k = proba.shape
+        samples = (self.sample(np.full(n, j), proba) for j in range(k))
+        return np.stack([np.asarray(sample.loss(corrected)) for sample in samples], axis=1)
 
     @abstractmethod
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
@@ -57,11 +109,18 @@ class Property(ABC):
         return self.sample(y, reports, check_weights(sample_weight, len(reports)))
 
 
-class _OfClasses(Property):
+class OfDistributions(Property):
     """A property of class labels and distributions over them."""
+
+    of_distributions = True
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         return check_multiclass(y_true, y_proba, labels)
+
+
+def _both_columns(y: Array, reports: Array) -> tuple[Array, Array]:
+    """One probability per row as those of both classes."""
+    return y.astype(np.int64), both_classes(reports)
 
 
 def _outcomes(y: Array) -> dict[str, Any]:
@@ -79,6 +138,17 @@ class Binary(Property):
 
     pos_label: Any = 1
     kind = "binary"
+    kinds = ("binary",)
+    event = True
+    asks = "one probability"
+    residual_text = "u − y"
+    loss_text = "(u − y)²"
+
+    def symbol(self, name: str) -> str:
+        return f"Lin{name}_binary"
+
+    def directed(self) -> Property:
+        return self
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if len(_shape(y_proba)) == 2 and _shape(y_proba)[1] == 2:
@@ -102,7 +172,7 @@ class Binary(Property):
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         about: dict[str, Any] = {"marks": y} if _is_bool(y) else {"values": y}
-        return Sample(self.kind, reports, **about, **unit_weights(weights))
+        return Sample(self.kind, reports, **about, event=True, **unit_weights(weights))
 
 
 def _shape(y_proba: Any) -> tuple[int, ...]:
@@ -115,13 +185,32 @@ def _is_bool(y: Array) -> bool:
 
 @final
 @dataclass(frozen=True)
-class Classwise(_OfClasses):
-    """k scalar properties φ_r(y) = 1[y = r] of the reports p^(r), each with bins of its own, averaged over r."""
+class Classwise(OfDistributions):
+    """k scalar properties φ_r(y) = 1[y = r] of the reports p^(r), each with its own bins, averaged over r."""
 
     kind = "classwise"
+    kinds = ("multiclass",)
+    kinds_if_named = ("binary",)
+    asks = "each class"
+    residual_text = "p^(r) − 1[y = r]"
+    mean_text = "the mean over classes r of "
+    device_shortcut = True
+    loss_text = "Brier/k"
+
+    def symbol(self, name: str) -> str:
+        return f"Lin{name}^cw"
+
+    def views(self, classes: int) -> int:
+        return classes
+
+    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
+        return _both_columns(y, reports) if kind == "binary" else (y, reports)
 
     def score_unit(self, views: int) -> float:
         return float(views) if views > 2 else 1.0
+
+    def losses_by_label(self, proba: Array, corrected: bool) -> Array:
+        return np.asarray(squares(proba) / proba.shape[1])
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         return Sample(self.kind, reports, **_outcomes(y), distributions=reports, labels=y, **unit_weights(weights))
@@ -129,14 +218,31 @@ class Classwise(_OfClasses):
 
 @final
 @dataclass(frozen=True)
-class Full(_OfClasses):
+class Full(OfDistributions):
     """φ(y) = e_y: the whole distribution at once, with cells for vectors."""
 
     kind = "full"
     vector = True
+    kinds = ("multiclass",)
+    kinds_if_named = ("binary",)
+    asks = "whole distribution"
+    residual_text = "p − e_y"
+    loss_text = "Brier"
+
+    def symbol(self, name: str) -> str:
+        return f"Lin{name}_full"
+
+    def views(self, classes: int) -> int:
+        return classes
+
+    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
+        return _both_columns(y, reports) if kind == "binary" else (y, reports)
 
     def score_unit(self, views: int) -> float:
         return 1.0 if views > 2 else 0.5
+
+    def losses_by_label(self, proba: Array, corrected: bool) -> Array:
+        return squares(proba)
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         about: dict[str, Any] = {"joint": True, "distributions": reports, "labels": y} | unit_weights(weights)
@@ -145,11 +251,26 @@ class Full(_OfClasses):
 
 @final
 @dataclass(frozen=True)
-class Confidence(_OfClasses):
+class Confidence(OfDistributions):
     """The probability of the top class (lowest index on ties) against whether it is right: the outcome depends on the
     report, which is why the squared error needs its correction Σ(1 − z)/n²."""
 
     kind = "confidence"
+    kinds = ("multiclass", "binary")
+    picks_outcome = True
+    device_shortcut = True
+    asks = "top class"
+    residual_text = "c − z"
+    loss_text = "(c − z)²"
+
+    def symbol(self, name: str) -> str:
+        return f"Conf{name}"
+
+    def directed(self) -> Property:
+        return self
+
+    def losses_by_label(self, proba: Array, corrected: bool) -> Array:
+        return confidence_losses(proba, float(corrected))
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         top, confidence = top_class_and_value(reports)
@@ -167,6 +288,17 @@ class TopLabel(Property):
     """Confidence, for those who only have (correct?, confidence of the top class)."""
 
     kind = "confidence"
+    kinds = ("top_label",)
+    picks_outcome = True
+    asks = "top class, given (correct?, confidence)"
+    residual_text = "c − z"
+    loss_text = "(c − z)²"
+
+    def symbol(self, name: str) -> str:
+        return f"Conf{name}"
+
+    def directed(self) -> Property:
+        return self
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if labels is not None:
@@ -196,10 +328,11 @@ def _check_correct(correct: Any) -> Array:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Linear(_OfClasses):
+class Linear(OfDistributions):
     """Any linear property: φ maps class j to row j of `phi`, (k,) or (k, d); the report is Σ_r p_r φ(r)."""
 
     phi: Array
+    of_classes = False
 
     def __init__(self, phi: Any) -> None:
         array = np.asarray(as_array(phi, "phi"))
@@ -222,6 +355,17 @@ class Linear(_OfClasses):
         low, high = float(self.phi.min()), float(self.phi.max())
         return (low, high) if low < high else (low - 0.5, low + 0.5)
 
+    def drawn(self, labels: Array, classes: int) -> Array:
+        return np.asarray(self.phi[labels])
+
+    def variance(self, distributions: Array) -> Array | None:
+        return None if self.vector else _label_variance(distributions, self.phi)
+
+    def losses_by_label(self, proba: Array, corrected: bool) -> Array:
+        phi = self.phi.reshape(len(self.phi), -1)
+        u = proba @ phi
+        return np.asarray(np.einsum("id,id->i", u, u)[:, None] - 2 * u @ phi.T + np.einsum("kd,kd->k", phi, phi))
+
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         y, proba = check_multiclass(y_true, y_proba, labels)
         if proba.shape[1] != len(self.phi):
@@ -242,6 +386,14 @@ class Linear(_OfClasses):
         )
 
 
+def _label_variance(proba: Array, phi: Array) -> Array:
+    """Σ_r p_r (φ_r − Σ p φ)² per row; φ is centred first, since p @ φ² − (p @ φ)² cancels for a large offset."""
+    whole = proba.astype(np.float64)
+    whole /= whole.sum(axis=1, keepdims=True)  # labels are drawn from normalised rows
+    centred = phi - (phi.min() / 2 + phi.max() / 2)
+    return np.asarray(np.maximum(whole @ np.square(centred) - np.square(whole @ centred), 0.0))
+
+
 def _mean_values(proba: Array, phi: Array) -> Array:
     """Σ_r p_r φ(r), one class after the other: a matrix product may round equal rows differently, and part ties."""
     total: Any = 0.0
@@ -259,6 +411,10 @@ class Outcomes(Property):
     range: Bounds | None = None
     vector_valued: bool = False
     kind = "linear"
+    of_classes = False
+
+    def directed(self) -> Property:
+        return self
 
     @property
     def bounds(self) -> Bounds | None:  # type: ignore[override]  # as given

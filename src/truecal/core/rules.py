@@ -5,37 +5,36 @@ Four families, by what they need to look at:
 
 - `FixedRule`: the cells are intervals given in advance (`EqualWidth`, `Edges`);
 - `RankRule`: the cells are runs of the sorted reports (`Quantile`, `Exact`);
-- `AveragedRule`: the closed form of an average over random partitions (`TwoBin`, `Poisson`, either `OnGrid`);
-- `VectorRule`: cells for vector reports (`ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, `KMeans`; `Halfspaces` averages
-  over directions).
+- `AveragedRule` (averages.py): the closed form of an average over random partitions;
+- `VectorRule` (vectors.py): cells for vector reports.
+
+A rule answers for itself: its cells, its bin count, how a stream counts it. No other code asks which rule it is.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, final
 
 import numpy as np
 
-from ..backends import (
-    beside,
-    device_backend,
-    is_tensor,
-    median,
-    namespace,
-    on_cpu,
-    row_products,
-    stable_order,
-    top_class_and_value,
-    where_true,
+from ..backends import is_tensor, namespace
+from .cells import (
+    Cells,
+    Partition,
+    Piece,
+    Runs,
+    atoms_of,
+    equal_run,
+    partition_cells,
+    rank_atoms,
+    sorted_cells,
 )
-from ..backends.numpy import interval_index
-from .data import as_array, check_positive_int, check_seed, shown, working_dtype
-from .sample import Bounds
+from .data import as_array, check_positive_int, rounding_slack, shown, working_dtype
+from .sample import Bounds, Reports
 from .types import Array
 
 Ties = Literal["auto", "average", "together", "row"]
@@ -43,10 +42,8 @@ BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
 
 DEFAULT_BINS = 15  # of equal width, as everybody's ECE has them; squared errors choose theirs by the rows
-FORM_BLOCK = 1 << 16  # points of an average over cuts that are looked at together
-_MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
+MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
-MOST_DIRECTIONS = 10**4  # each costs a pass over the rows, and the average has long settled
 TIES = ("auto", "average", "together", "row")
 
 
@@ -87,10 +84,33 @@ def auto_bins(rows: int, views: int = 1) -> int:
 
 
 class BinningRule:
-    """What every rule offers: how many bins were asked for, if it has bins at all."""
+    """What every rule offers."""
 
     n_bins: Any = None
     """What was asked for: a count, a tuple of them, or "auto"; None for a rule without any."""
+    fixed = False
+    """Whether the cells are intervals given in advance."""
+    open = False
+    """Whether the cells are quantiles of the reports: a stream has to look at predictions before it can count."""
+    averages = False
+    """Whether the rule is an average over partitions: a quadratic form, without a table of bins."""
+    of_vectors = False
+    """Whether it cuts vector reports. Other rules cut the line; `Exact` does both."""
+    of_scalars = True
+    per_view = False
+    """Whether each view has its own edges."""
+    on_device = True
+    """Whether GPU tensors are measured where they are."""
+    n_cells: Any = None
+    """The number of bins of given edges."""
+    n_directions = 1
+    """Over how many directions of vector reports it averages."""
+    shared_kernel = False
+    """Whether all views have one kernel, so that their gap is one ratio of sums."""
+    reference = "Lu, Wu, Hartline, Hu 2025, arXiv 2510.06388"
+    """Where errors over its cells were described first."""
+    most_cells = 1
+    """How many cells the requested counts ask for, whatever the number of rows."""
 
     @property
     def counts(self) -> tuple[int, ...] | None:
@@ -123,9 +143,92 @@ class BinningRule:
             raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {self!r} has no bin count")
         return replace(self, n_bins=read_bins(n_bins))  # type: ignore[type-var]  # a rule with counts is a dataclass
 
+    @property
+    def text(self) -> str:
+        """The cells in words."""
+        return f"{'automatic' if self.n_bins == 'auto' else self.n_bins} bins of equal numbers of rows"
+
     def each(self) -> tuple[BinningRule, ...]:
         """The rule at each of its bin counts alone."""
         return (self,) if self.counts is None else tuple(self.with_bins(m) for m in self.counts)
+
+    # -- cells -------------------------------------------------------------------------------------------------------
+
+    def refuse_misfit(self, seen: Reports) -> None:
+        """Vector reports need cells for vectors, scalar reports need cells on the line."""
+        if seen.joint and not self.of_vectors:
+            raise ValueError(
+                f"{self!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
+            )
+        if not seen.joint and not self.of_scalars:
+            raise ValueError(
+                f"{self!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"
+            )
+
+    def pieces(self, seen: Reports, ties: str, columns: slice | None = None) -> Iterator[Piece]:
+        """The error's form as a weighted sum: one piece per view, or one for all views of a vector."""
+        self.refuse_misfit(seen)
+        columns = slice(0, seen.views) if columns is None else columns
+        if seen.joint:
+            yield Piece(partition_cells(self.partition(seen.values), ties), columns, 1.0)
+        else:
+            for j in range(*columns.indices(seen.views)):
+                yield Piece(self.view_cells(seen, ties, j), slice(j, j + 1), 1 / seen.views)
+
+    def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
+        """The cells of one view."""
+        raise NotImplementedError
+
+    def partition(self, reports: Array) -> Partition:
+        """The rows of vector reports in an order in which every cell is a run."""
+        raise NotImplementedError
+
+    def shared_cuts(self, n: int) -> tuple[Array, ...] | None:
+        """The cuts of n sorted reports, when they depend on their number only; else None."""
+        return None
+
+    def table_edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...] | None:
+        """For each requested count, the edges that a table knows; None where the cells come from the reports."""
+        return None
+
+    def refuse_outside(self, seen: Reports, reports: Array) -> None:
+        """Given edges must cover every report."""
+
+    def mean_cells(self, bounds: Bounds | None) -> float | None:
+        """The mean number m of cells, where the score takes the share min(1, m/n) of U; None where it is loss + gap²,
+        exactly or on average over the cuts."""
+        return None
+
+    # -- streams -----------------------------------------------------------------------------------------------------
+
+    def streamed(self) -> BinningRule | None:
+        """The rule by which a stream counts batches; None where the cells need all predictions at once."""
+        return None
+
+    @property
+    def counted(self) -> BinningRule:
+        """The cells that rows are counted in: those of the rule, or the grid under an average over cuts."""
+        return self
+
+    def midpoints(self, bounds: Bounds | None) -> Array | None:
+        """Where the counted cells of an average over cuts are; None for bins."""
+        return None
+
+    def frozen(self, edges: Array) -> BinningRule:
+        """The rule with edges for good, where it was open."""
+        return self
+
+    def joint_index(self, reports: Array) -> Array | None:
+        """The cell of each row, where all views of a vector share it."""
+        return None
+
+    def sketched(self, reports: Array, top: Array) -> list[Array]:
+        """What an open rule sorts: the reports of each view."""
+        return [reports] if reports.ndim == 1 else list(reports.T)
+
+    def width(self, classes: int) -> int:
+        """Into how many times its number of bins it cuts each view of so many classes."""
+        return 1
 
 
 @dataclass(frozen=True)
@@ -142,6 +245,8 @@ class CountedRule(BinningRule):
 class FixedRule(BinningRule):
     """Intervals (e_{j−1}, e_j] given in advance; the first also holds its left end."""
 
+    fixed = True
+
     @abstractmethod
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         """For each requested count, all edges in the dtype of the reports."""
@@ -155,6 +260,19 @@ class FixedRule(BinningRule):
         every = self.edges(bounds, ordered.dtype)
         return tuple(Runs.between(np.searchsorted(ordered, e[1:-1], side="right"), len(ordered)) for e in every)
 
+    def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
+        reports = seen.view(j).astype(working_dtype(seen.values), copy=False)
+        ordered, rule = np.sort(reports), self.of_view(j)
+        rule.refuse_outside(seen, reports)
+        starts, bins = atoms_of(len(ordered), rule.cut(ordered, seen.bounds), None)
+        return sorted_cells(reports, starts, ordered, bins)
+
+    def table_edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...] | None:
+        return self.edges(bounds, dtype)
+
+    def streamed(self) -> BinningRule | None:
+        return self
+
 
 class RankRule(BinningRule):
     """Runs of the sorted reports."""
@@ -163,94 +281,21 @@ class RankRule(BinningRule):
     def cuts(self, ordered: Array) -> tuple[Array, ...]:
         """For each requested count, the positions between which the sorted reports form one cell."""
 
-    def shared_cuts(self, n: int) -> tuple[Array, ...] | None:
-        """The cuts when they depend on the number of reports only, else None."""
-        return None
-
-
-@dataclass(frozen=True)
-class Runs:
-    """The cells of one bin count that hold rows, as runs of sorted rows: cell `place[j]` begins at `start[j]`."""
-
-    start: Array
-    place: Array
-    total: int
-    """The number of all cells, empty ones too."""
-
-    @staticmethod
-    def between(cuts: Array, rows: int) -> Runs:
-        """The runs between cuts; cells without rows are left out."""
-        every = np.concatenate([[0], cuts, [rows]]).astype(np.int64)
-        place = np.flatnonzero(every[1:] > every[:-1])
-        return Runs(every[place], place, len(cuts) + 1)
-
-
-class AveragedRule(BinningRule):
-    """An average over random partitions of the line, through its closed form."""
-
-    def places(self, reports: Array, bounds: Bounds | None) -> Array:
-        """Where reports sit on the line."""
-        return np.asarray(reports, dtype=np.float64)
-
-    @abstractmethod
-    def running(self, bounds: Bounds | None) -> RunningForm:
-        """The form before its first point."""
-
-    def mean_cells(self, bounds: Bounds | None) -> float | None:
-        """The mean number m of cells, where the score takes the share min(1, m/n) of U; None where it is the mean of
-        loss + gap² over the cuts."""
-        return None
-
-    def form(self, points: Array, sums: Array, bounds: Bounds | None) -> Array:
-        """S'GS for each row S of `sums`, whose columns sit at the sorted `points`."""
-        running = self.running(bounds)
-        for start in range(0, len(points), FORM_BLOCK):
-            block = slice(start, start + FORM_BLOCK)
-            running.add(points[block], sums[:, block])
-        return running.value
-
-
-class RunningForm(ABC):
-    """A quadratic form of sums at sorted points, added up block by block: no more than a block of them is held.
-
-    Points and sums are arrays of numpy or tensors of torch; views share their points, or each has a row of its own.
-    """
-
-    @abstractmethod
-    def add(self, points: Array, sums: Array) -> None:
-        """The next points, none smaller than the last, and (views, points) sums at them."""
-
-    @property
-    @abstractmethod
-    def value(self) -> Array:
-        """S'GS of each view."""
+    def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
+        reports = seen.view(j).astype(working_dtype(seen.values), copy=False)
+        if ties == "row":
+            order = np.argsort(reports, kind="stable")
+            return partition_cells(Partition(order, self.cuts(reports[order])), ties)
+        ordered = np.sort(reports)
+        starts, bins = rank_atoms(len(ordered), self.cuts(ordered), lambda places: equal_run(ordered, places), ties)
+        return sorted_cells(reports, starts, ordered, bins)
 
 
 class VectorRule(BinningRule):
     """Cells for reports that are vectors."""
 
-    @abstractmethod
-    def partition(self, reports: Array) -> Partition:
-        """The rows in an order in which every cell is a run."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """Rows in an order in which each cell is a run: cell j holds order[cuts[j−1]:cuts[j]]; arrays or tensors.
-
-    `tied[i]` says that sorted row i has the same key as the row before it, so that a cut between them is arbitrary.
-    """
-
-    order: Array
-    cuts: tuple[Array, ...]
-    tied: Array | None = None
-
-    @staticmethod
-    def from_cells(cell: Array) -> Partition:
-        """Cells given as one label per row."""
-        order = stable_order(cell)
-        ordered = cell[order]
-        return Partition(order, (where_true(ordered[1:] != ordered[:-1]) + 1,))
+    of_vectors = True
+    of_scalars = False
 
 
 def quantile_cuts(n: int, m: int) -> Array:
@@ -292,9 +337,16 @@ class Quantile(CountedRule, RankRule):
     """
 
     ties: Ties = "auto"
+    open = True
 
     def cuts(self, ordered: Array) -> tuple[Array, ...]:
         return self.shared_cuts(len(ordered))
+
+    def streamed(self) -> BinningRule:
+        return self
+
+    def frozen(self, edges: Array) -> BinningRule:
+        return Edges(edges)
 
     def shared_cuts(self, n: int) -> tuple[Array, ...]:
         return tuple(quantile_cuts(n, m) for m in self.counts or ())
@@ -307,16 +359,25 @@ class EqualWidth(CountedRule, FixedRule):
 
     n_bins: int | Sequence[int] | Literal["auto"] = DEFAULT_BINS
 
+    @property
+    def text(self) -> str:
+        return f"{'automatic' if self.n_bins == 'auto' else self.n_bins} bins of equal width"
+
+    @property
+    def most_cells(self) -> int:  # type: ignore[override]  # known only with its counts
+        return max(self.counts or (1,))
+
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
-        return tuple(_edge(np.arange(m + 1), m, _needed(bounds), dtype) for m in self.counts or ())
+        return tuple(_edge(np.arange(m + 1), m, needed(bounds), dtype) for m in self.counts or ())
 
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
-        if max(self.counts or (1,)) <= _MOST_EDGES:
+        if max(self.counts or (1,)) <= MOST_EDGES:
             return super().cut(ordered, bounds)
-        return tuple(_crowded(ordered, m, _needed(bounds)) for m in self.counts or ())
+        return tuple(_crowded(ordered, m, needed(bounds)) for m in self.counts or ())
 
 
-def _needed(bounds: Bounds | None) -> Bounds:
+def needed(bounds: Bounds | None) -> Bounds:
+    """The range of the reports, without which equal-width bins cannot be."""
     if bounds is None:
         raise ValueError("equal-width bins need range=(low, high), because the reports are not probabilities")
     return bounds
@@ -355,10 +416,10 @@ class Edges(FixedRule):
     values: tuple[Any, ...]
 
     def __init__(self, values: Any) -> None:
-        array = _read_edges(values, 2)
+        array = read_edges(values, 2)
         if array.ndim == 1 and not (np.diff(array) > 0).all():
             raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
-        object.__setattr__(self, "values", _nested(array))
+        object.__setattr__(self, "values", nested(array))
 
     def __hash__(self) -> int:
         return self._hash
@@ -369,9 +430,24 @@ class Edges(FixedRule):
         return hash(self.values)
 
     @property
-    def per_view(self) -> bool:
-        """Whether each view has edges of its own."""
+    def per_view(self) -> bool:  # type: ignore[override]  # known only with its edges
         return isinstance(self.values[0], tuple)
+
+    def refuse_misfit(self, seen: Reports) -> None:
+        super().refuse_misfit(seen)
+        if self.per_view and len(self.values) != seen.views:
+            raise ValueError(f"edges are of {len(self.values)} views, the reports have {seen.views}")
+
+    def refuse_outside(self, seen: Reports, reports: Array) -> None:
+        (edges,) = self.edges(seen.bounds, reports.dtype)
+        ends = edges.reshape(-1)
+        low, high = covered(ends)
+        if reports.size and (reports.min() < low or reports.max() > high):
+            place = np.argwhere((seen.values < low) | (seen.values > high))[0]
+            where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+            value = seen.values[tuple(place)]
+            span = f"edges run from {ends[0]:g} to {ends[-1]:g}"
+            raise ValueError(f"{span} and do not cover the prediction {value:g} at {where}")
 
     def of_view(self, view: int) -> FixedRule:
         return Edges([self.values[view]]) if self.per_view else self
@@ -385,12 +461,23 @@ class Edges(FixedRule):
         return (Runs.between(np.searchsorted(ordered, inner, side="right"), len(ordered)),)
 
     @property
+    def on_device(self) -> bool:  # type: ignore[override]  # known only with its edges
+        return not self.per_view
+
+    @property
     def n_cells(self) -> int:
         """The number of bins of a view."""
         return len(self.values[0] if self.per_view else self.values) - 1
 
 
-def _read_edges(values: Any, most: int) -> Array:
+def covered(edges: Array) -> tuple[Array, Array]:
+    """The least and the largest report that edges (..., m + 1) cover: a report may lie outside by rounding alone."""
+    low, high = edges[..., 0], edges[..., -1]
+    slack = rounding_slack(edges) * np.maximum(np.abs(low), np.abs(high))
+    return np.asarray(low - slack), np.asarray(high + slack)
+
+
+def read_edges(values: Any, most: int) -> Array:
     """Finite edges in order, in at most so many dimensions; those of a row may repeat."""
     array = np.asarray(as_array(values, "edges"))
     if array.dtype.kind not in "biuf":
@@ -403,7 +490,8 @@ def _read_edges(values: Any, most: int) -> Array:
     return array
 
 
-def _nested(array: Array) -> tuple[Any, ...]:
+def nested(array: Array) -> tuple[Any, ...]:
+    """Rows of an array as tuples."""
     return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
 
 
@@ -412,6 +500,8 @@ def _nested(array: Array) -> tuple[Any, ...]:
 class Exact(RankRule, VectorRule):
     """One bin per distinct report, scalar or vector."""
 
+    of_scalars = True
+
     def cuts(self, ordered: Array) -> tuple[Array, ...]:
         return (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,)
 
@@ -419,369 +509,3 @@ class Exact(RankRule, VectorRule):
         along: dict[str, Any] = {"dim" if is_tensor(reports) else "axis": 0}
         cell: Array = namespace(reports).unique(reports, return_inverse=True, **along)[1]
         return Partition.from_cells(cell.reshape(-1))
-
-
-@final
-@dataclass(frozen=True)
-class TwoBin(AveragedRule):
-    """Averaged two-bin error (ATB): one cut uniform on the range, two bins; G(u, v) = 1 − |u − v|.
-
-    With prefix sums L_j of the sorted residuals and gaps w_j, n²·error = Σ_j w_j (L_j² + (T − L_j)²).
-    """
-
-    def running(self, bounds: Bounds | None) -> RunningForm:
-        if bounds is None:
-            raise ValueError("the two-bin rule needs range=(low, high), because the reports are not probabilities")
-        return _RunningTwoBin(bounds)
-
-
-@final
-class _RunningTwoBin(RunningForm):
-    """Σ_j w_j (L_j² + (T − L_j)²) = 2 Σ w L² − 2T Σ w L + T², since the gaps w add up to 1.
-
-    No digits are lost: Σ w L² is at most the value itself, and |T Σ w L| at most √2 times it.
-    """
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._low, self._high = bounds
-        self._last: Any = self._low
-        self._prefix: Any = 0.0  # this and the next, once there are points: (views, 1)
-        self._first: Any = 0.0
-        self._second: Any = 0.0
-
-    def add(self, points: Array, sums: Array) -> None:
-        gaps = _steps(points, self._last) / (self._high - self._low)
-        prefix = sums.cumsum(1)  # after each point
-        prefix += self._prefix
-        self._add_gap(gaps[..., :1])
-        before = prefix[:, :-1] * gaps[..., 1:]
-        self._first = self._first + before.sum(1)[:, None]
-        self._second = self._second + row_products(prefix[:, :-1], before)[:, None]
-        self._prefix, self._last = prefix[:, -1:] + 0.0, points[..., -1:]
-
-    def _add_gap(self, gap: Any) -> None:
-        """The gap after the last point so far."""
-        self._first = self._first + gap * self._prefix
-        self._second = self._second + gap * self._prefix**2
-
-    @property
-    def value(self) -> Array:
-        gap, total = (self._high - self._last) / (self._high - self._low), self._prefix
-        value: Array = 2 * (self._second + gap * total**2) - 2 * total * (self._first + gap * total) + total**2
-        return value[:, 0]
-
-
-def _steps(points: Array, last: Any) -> Array:
-    """The distance of each point from the one before it, of the first from `last`."""
-    steps: Array = namespace(points).empty_like(points)
-    steps[..., :1] = points[..., :1] - last
-    steps[..., 1:] = points[..., 1:] - points[..., :-1]
-    return steps
-
-
-@final
-@dataclass(frozen=True)
-class Poisson(AveragedRule):
-    """Cuts of a Poisson process of rate 1/θ: no cut between u and v with chance exp(−|u − v|/θ), the Laplace kernel."""
-
-    theta: float = 0.1
-
-    def __post_init__(self) -> None:
-        if isinstance(self.theta, bool) or not isinstance(self.theta, Real):
-            raise TypeError(f"theta must be a positive number, got {shown(self.theta)}")
-        if not 0 < self.theta < float("inf"):
-            raise ValueError(f"theta must be a positive number, got {shown(self.theta)}")
-        object.__setattr__(self, "theta", float(self.theta))
-
-    def running(self, bounds: Bounds | None) -> RunningForm:
-        return _RunningPoisson(self.theta)
-
-    def mean_cells(self, bounds: Bounds | None) -> float | None:
-        if bounds is None:
-            raise ValueError("the number of Poisson cuts needs range=(low, high), since reports are not probabilities")
-        return max(1.0, (bounds[1] - bounds[0]) / self.theta)
-
-
-@final
-class _RunningPoisson(RunningForm):
-    """Σ_j S_j (S_j + 2A_j), A_j = (A_{j−1} + S_{j−1}) exp(−(u_j − u_{j−1})/θ)."""
-
-    def __init__(self, theta: float) -> None:
-        self._theta = theta
-        self._last: Any = None  # this and the next, once there are points: (views, 1)
-        self._carried: Any = None  # A + S at the last point
-        self._value: Any = 0.0
-
-    def add(self, points: Array, sums: Array) -> None:
-        carried = decayed_prefix(self._decay(_steps(points, points[..., :1])), sums)
-        if self._carried is not None:
-            carried = carried + self._carried * self._decay(points - self._last)
-        self._value = self._value + row_products(sums, sums + 2 * carried)
-        self._carried, self._last = carried[:, -1:] + sums[:, -1:], points[..., -1:]
-
-    def _decay(self, distance: Array) -> Array:
-        with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
-            decay: Array = namespace(distance).exp(-distance / self._theta)
-        return decay
-
-    @property
-    def value(self) -> Array:
-        value: Array = self._value
-        return value
-
-
-def decayed_prefix(decay: Array, sums: Array) -> Array:
-    """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
-    factor = 1.0 * decay
-    carried: Array = namespace(sums).zeros_like(sums)
-    carried[:, 1:] = sums[:, :-1] * decay[..., 1:]
-    factor[..., :1] = 0.0
-    step = 1
-    while step < factor.shape[-1] and factor[..., step:].any():
-        carried[:, step:] += carried[:, :-step] * factor[..., step:]
-        factor[..., step:] = factor[..., step:] * factor[..., :-step]
-        factor[..., :step] = 0.0
-        step *= 2
-    return carried
-
-
-@final
-@dataclass(frozen=True)
-class OnGrid(AveragedRule):
-    """An average over cuts that fall only between the cells of an equal-width grid, so that sums over cells are enough.
-
-    TwoBin: of N cells one of N − 1 inner edges is the cut, or none is, each with chance 1/N, so G = 1 − |a − b|/N for
-    cells a and b. Poisson: each inner edge is a cut with chance 1 − exp(−1/(Nθ)). Both are averages of partitions made
-    without outcomes, hence exactly truthful, and the kernel of the rule itself between the midpoints of the cells.
-    """
-
-    rule: TwoBin | Poisson
-    cells: int = 4096
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.rule, (TwoBin, Poisson)):
-            raise TypeError(f"OnGrid takes TwoBin() or Poisson(theta), got {shown(self.rule)}")
-        check_positive_int(self.cells, "cells", _MOST_EDGES)
-
-    def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
-        """The edges of the grid in the dtype of the reports."""
-        return EqualWidth(self.cells).edges(bounds, dtype)[0]
-
-    def midpoints(self, bounds: Bounds | None) -> Array:
-        """Where the cells sit."""
-        low, high = _needed(bounds)
-        return np.asarray(low + (high - low) * ((np.arange(self.cells) + 0.5) / self.cells))
-
-    def places(self, reports: Array, bounds: Bounds | None) -> Array:
-        return np.asarray(self.midpoints(bounds)[interval_index(reports, self.edges(bounds, reports.dtype))])
-
-    def running(self, bounds: Bounds | None) -> RunningForm:
-        return self.rule.running(bounds)
-
-    def mean_cells(self, bounds: Bounds | None) -> float | None:
-        return self.rule.mean_cells(bounds)
-
-
-@final
-@dataclass(frozen=True)
-class ArgmaxQuantile(CountedRule, VectorRule):
-    """Within each argmax class, n_bins quantile bins of the confidence."""
-
-    ties: Ties = "auto"
-
-    def partition(self, reports: Array) -> Partition:
-        top, confidence = top_class_and_value(reports)
-        order = stable_order(confidence)
-        order = order[stable_order(top[order])]
-        sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        cuts = tuple(beside(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
-        value, group = confidence[order], top[order]
-        tied: Array = group != group
-        tied[1:] = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
-        return Partition(order, cuts, tied)
-
-    def auto(self, rows: int, views: int) -> int:
-        return max(1, round(auto_bins(rows, views) / views))
-
-
-def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
-    """The cuts of m quantile bins inside each of several runs, and between the runs; bins without rows are left out."""
-    runs = zip(starts.tolist(), sizes.tolist(), strict=True)
-    cuts = np.concatenate([start + np.append(quantile_cuts(size, m), size) for start, size in runs if size])
-    return np.unique(cuts)[:-1]
-
-
-@final
-@dataclass(frozen=True)
-class ArgmaxEdges(VectorRule):
-    """Within each argmax class j, bins of the confidence between the edges of row j: `ArgmaxQuantile`, frozen.
-
-    `values` is (k, m + 1) and does not decrease within a row; cell j·m + b is bin b of argmax class j.
-    """
-
-    values: tuple[tuple[float, ...], ...]
-
-    def __init__(self, values: Any) -> None:
-        array = _read_edges(values, 2)
-        if array.ndim != 2:
-            raise ValueError(f"edges must have one row per class, got shape {array.shape}")
-        object.__setattr__(self, "values", _nested(array))
-
-    @property
-    def n_cells(self) -> int:
-        """The number of bins within a class."""
-        return len(self.values[0]) - 1
-
-    def edges(self, dtype: np.dtype[Any]) -> Array:
-        """All edges in the dtype of the reports."""
-        return np.asarray(self.values, dtype=dtype)
-
-    def index(self, reports: Array) -> Array:
-        """The cell of each row."""
-        if reports.shape[1] != len(self.values):
-            raise ValueError(f"edges are of {len(self.values)} classes, reports have {reports.shape[1]}")
-        top, confidence = top_class_and_value(reports)
-        edges, cell = self.edges(working_dtype(reports)), np.empty(len(reports), dtype=np.intp)
-        confidence = confidence.astype(edges.dtype, copy=False)
-        for j, row in enumerate(edges):
-            mine = np.flatnonzero(top == j)
-            cell[mine] = j * self.n_cells + interval_index(confidence[mine], row)
-        return cell
-
-    def partition(self, reports: Array) -> Partition:
-        cell = self.index(reports)
-        order = np.argsort(cell, kind="stable")
-        inner = np.arange(1, self.n_cells * len(self.values))
-        return Partition(order, (np.searchsorted(cell[order], inner, side="left"),))
-
-
-@final
-@dataclass(frozen=True)
-class KdTree(CountedRule, VectorRule):
-    """Median splits of the widest coordinate to depth ceil(log2 n_bins); at most the median goes left."""
-
-    def partition(self, reports: Array) -> Partition:
-        depths = [int(m - 1).bit_length() for m in self.counts or ()]
-        order, levels = _kd_levels(reports, max(depths))
-        return Partition(order, tuple(levels[min(depth, len(levels) - 1)] for depth in depths))
-
-
-def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
-    """Row order of the deepest tree, and the cuts at every depth: deeper trees refine shallower ones."""
-    xp = namespace(reports)
-    runs = [xp.arange(len(reports), device=reports.device)]
-    levels = [runs[0][:0]]
-    for _ in range(depth):
-        runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
-        levels.append(beside(np.cumsum([len(run) for run in runs])[:-1], reports))
-    return xp.concatenate(runs), levels
-
-
-def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
-    xp, here = namespace(reports), reports[rows]
-    column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
-    left = column <= median(column)
-    return rows[left], rows[~left]
-
-
-@final
-@dataclass(frozen=True)
-class KMeans(CountedRule, VectorRule):
-    """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
-
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.several:
-            raise ValueError(f"n_bins of KMeans must be one number of clusters, got {shown(self.n_bins)}")
-        check_seed(self.seed)
-
-    def partition(self, reports: Array) -> Partition:
-        if is_tensor(reports):  # scipy's iteration, which takes no tensors, is done again there
-            return Partition.from_cells(device_backend().k_means(self, reports))
-        from scipy.cluster.vq import kmeans, vq
-
-        points = np.asarray(reports, dtype=np.float64)
-        distinct = np.unique(points, axis=0)
-        clusters = min(int(self.n_bins), len(distinct))  # type: ignore[arg-type]  # one count, see __post_init__
-        rng = np.random.default_rng(self.seed)
-        start = distinct[rng.choice(len(distinct), clusters, replace=False)]
-        return Partition.from_cells(vq(points, kmeans(points, start)[0])[0])
-
-
-@final
-@dataclass(frozen=True)
-class Halfspaces(BinningRule):
-    """Random half-spaces: the two-bin average along seeded Gaussian directions w, of (w·p − min w)/(max w − min w).
-
-    Each direction gives a kernel with unit diagonal that depends on reports only, so their mean is exactly truthful
-    for any number of directions.
-    """
-
-    n_directions: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_positive_int(self.n_directions, "n_directions", MOST_DIRECTIONS)
-        check_seed(self.seed)
-
-    def keys(self, reports: Array) -> Iterator[Array]:
-        """One scalar in [0, 1] per row, direction by direction."""
-        rng = np.random.default_rng(self.seed)
-        for _ in range(self.n_directions):
-            direction = rng.standard_normal((reports.shape[1],))
-            low, high = direction.min(), direction.max()
-            along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
-            yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)
-
-
-SCALAR_STRATEGIES: dict[str, type[BinningRule]] = {
-    "quantile": Quantile,
-    "uniform": EqualWidth,
-    "two_bin": TwoBin,
-    "poisson": Poisson,
-    "exact": Exact,
-}
-VECTOR_STRATEGIES: dict[str, type[BinningRule]] = {
-    "argmax": ArgmaxQuantile,
-    "kd": KdTree,
-    "halfspace": Halfspaces,
-    "exact": Exact,
-}
-
-
-def read_rule(
-    strategy: Any,
-    n_bins: BinCounts | None,
-    ties: Ties,
-    *,
-    names: dict[str, type[BinningRule]] = SCALAR_STRATEGIES,
-) -> BinningRule:
-    """The rule behind a strategy name, or the rule object itself; an option that cannot apply raises."""
-    check_ties(ties)
-    if isinstance(strategy, BinningRule):
-        if n_bins is not None:
-            raise ValueError(
-                f"n_bins={shown(n_bins)} cannot apply: strategy is the rule {shown(strategy)}, which has its own"
-            )
-        if ties != "auto":
-            raise ValueError(
-                f"ties={shown(ties)} cannot apply: strategy is the rule {shown(strategy)}; set ties on the rule"
-            )
-        return strategy
-    if not isinstance(strategy, str) or strategy not in names:
-        known = ", ".join(map(repr, names))
-        raise ValueError(f"strategy must be one of {known} or a rule object, got {shown(strategy)}")
-    kind = names[strategy]
-    options: dict[str, Any] = {}
-    if n_bins is not None:
-        if kind.n_bins is None:
-            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: strategy={shown(strategy)} has no bin count")
-        options["n_bins"] = read_bins(n_bins)
-    if ties != "auto":
-        if not hasattr(kind, "ties"):
-            raise ValueError(f"ties={shown(ties)} cannot apply: strategy={shown(strategy)} has no ties to break")
-        options["ties"] = ties
-    return kind(**options)

@@ -20,6 +20,25 @@ _LEAST_WEIGHT = 2.0**-100
 
 
 @dataclass(frozen=True, eq=False)
+class Reports:
+    """What a rule may see of a sample: its reports, and never an outcome."""
+
+    values: Array
+    joint: bool
+    bounds: Bounds | None
+    distributions: bool
+    """Whether each row is a distribution over classes."""
+
+    @property
+    def views(self) -> int:
+        return self.values.shape[1] if self.values.ndim == 2 else 1
+
+    def view(self, j: int) -> Array:
+        """The reports of view j."""
+        return self.values if self.values.ndim == 1 else self.values[:, j]
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
     """Reports and outcomes of one property, validated: d scalar views of n rows.
 
@@ -38,6 +57,8 @@ class Sample:
     """In units of 2^weight_exponent, a power of two near the largest: no digit changes, and no power overflows."""
     weight_exponent: int = 0
     joint: bool = False
+    event: bool = False
+    """Whether reports are probabilities of one event, the same for every model."""
     bounds: Bounds | None = (0.0, 1.0)
     wrong: Array | None = None
     """For confidence: which top classes were wrong (with soft labels, how much), the source of its correction."""
@@ -46,6 +67,11 @@ class Sample:
     probabilities of class 1 of two."""
     labels: Array | None = None
     """The class that came in each row, or its label distribution, beside `distributions`."""
+
+    @property
+    def seen(self) -> Reports:
+        """What a rule may see."""
+        return Reports(self.reports, self.joint, self.bounds, self.distributions is self.reports)
 
     @property
     def rows(self) -> int:
@@ -153,7 +179,7 @@ class Sample:
         """The sample in numpy's arrays, for what is not computed on a GPU; confidences travel without their matrix."""
         if not is_tensor(self.reports):
             return self
-        light = replace(self, distributions=None, labels=None) if self.kind == "confidence" else self
+        light = replace(self, distributions=None, labels=None) if self.wrong is not None else self
         return light._each(lambda part: part.cpu().numpy())
 
     def _each(self, change: Callable[[Any], Array]) -> Sample:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends import is_tensor, namespace
+from .averages import AveragedRule
 from .data import as_array, shown
 from .properties import Property
-from .rules import AveragedRule, BinningRule, FixedRule, OnGrid
+from .rules import BinningRule, FixedRule
 from .sample import Bounds, Sample
 from .types import Array
 
@@ -146,7 +147,7 @@ class BinTable:
             numbers = values.dtype.kind in "biuf" and values.shape == (views, edges.shape[-1] - 1)
             if not numbers or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be {views} x {edges.shape[-1] - 1} finite sums, got {shown(values)}")
-        if views > 1 and property.kind != "classwise":
+        if views > 1 and property.views(views) != views:
             raise ValueError(f"{property.kind} predictions have one row of bins, got {views}")
         sums: dict[str, Any] = {name: values.astype(np.float64) for name, values in arrays.items()}
         rows = sums["count"].sum(axis=1)
@@ -154,7 +155,7 @@ class BinTable:
             raise ValueError(f"count must be whole numbers, as many rows for every class, got {shown(rows.tolist())}")
         _refuse_impossible(sums, edges, property.bounds)
         n = float(rows[0])
-        wrong = n - float(sums["outcome"].sum()) if property.kind == "confidence" else 0.0
+        wrong = n - float(sums["outcome"].sum()) if property.picks_outcome else 0.0
         totals = Totals(int(n), n, n, 1.0, wrong, wrong)
         about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
         return BinTable(
@@ -263,8 +264,8 @@ class BinTable:
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
-        if isinstance(self.rule, OnGrid):
-            return self._grid_moments(self.rule)
+        if (points := self.rule.midpoints(self.bounds)) is not None:
+            return self._grid_moments(points)
         pair_weight, gap_sq = self._pair_weight(), _number(self.gap_sq().sum())
         return Moments(
             squared=_number(self.squared().sum()),
@@ -275,10 +276,11 @@ class BinTable:
             added=gap_sq,
         )
 
-    def _grid_moments(self, rule: OnGrid) -> Moments:
+    def _grid_moments(self, points: Array) -> Moments:
         """The same where the cells are those of a grid between which an average cuts."""
         assert self.residual_sq is not None
-        points, found = rule.midpoints(self.bounds), []
+        rule: Any = self.rule
+        found = []
         for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
             block = PointBlock(points, r[None], w[None], own[None], w_sq[None])
             found.append(PointSums(rule, self.bounds, partial(iter, [block]), self.totals.largest).moments())
@@ -406,12 +408,13 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 
 def _fixed_edges(property: Property, binning: BinningRule, dtype: np.dtype[Any], what: str) -> Array:
     """The edges of cells that are known in advance, at one bin count."""
-    if not isinstance(binning, FixedRule) or len(binning.edges((0.0, 1.0), dtype)) != 1:
+    if not isinstance(binning, BinningRule) or not binning.fixed or binning.several:
         raise ValueError(
             f"binning of a table {what} must fix its cells in advance, one bin count of EqualWidth or Edges, "
             f"got {shown(binning)}"
         )
-    return binning.edges(property.bounds, dtype)[0]
+    (edges,) = binning.table_edges(property.bounds, dtype) or ()
+    return edges
 
 
 def _refuse_impossible(sums: Mapping[str, Array], edges: Array, bounds: Bounds | None) -> None:

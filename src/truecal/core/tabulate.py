@@ -13,21 +13,11 @@ import numpy as np
 from ..backends import compiled_backend, device_backend, is_tensor
 from ..backends import numpy as kernels
 from ..backends.numpy import DISPATCH, Dispatch
-from .cells import BinCells, Bins, KernelCells, Piece, pieces, refuse_misfit, refuse_outside_edges
+from .averages import FORM_BLOCK
+from .cells import BinCells, Bins, KernelCells, Piece
 from .data import shown, working_dtype
 from .properties import Property
-from .rules import (
-    FORM_BLOCK,
-    ArgmaxEdges,
-    AveragedRule,
-    BinningRule,
-    Edges,
-    EqualWidth,
-    FixedRule,
-    Halfspaces,
-    RankRule,
-    resolve_ties,
-)
+from .rules import BinningRule, resolve_ties
 from .sample import Sample
 from .table import BinTable, PointBlock, PointSums, Totals
 from .types import Array
@@ -70,13 +60,14 @@ def whole_tables(
     sample: Sample, rule: BinningRule, ties: str, cells: Iterable[Piece] | None = None, dispatch: Dispatch = DISPATCH
 ) -> Tables:
     """Tables of all views of a validated sample, one per bin count, in the unit of the weights as given."""
-    if isinstance(rule, (AveragedRule, Halfspaces)):
+    if rule.averages:
         raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
     rule = rule.at(sample.rows, sample.views)
     sample = measurable(sample, rule)
-    most = max(rule.counts or (1,)) if isinstance(rule, EqualWidth) else 1
-    if most * sample.views > _MOST_CELLS:
-        raise ValueError(f"a table of {sample.views:,} x {most:,} cells is too large to look at; use fewer bins")
+    if rule.most_cells * sample.views > _MOST_CELLS:
+        raise ValueError(
+            f"a table of {sample.views:,} x {rule.most_cells:,} cells is too large to look at; use fewer bins"
+        )
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
     if is_tensor(sample.reports):
         parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
@@ -151,7 +142,7 @@ def map_tables(
     Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views. Without `squares` the
     tables hold what an error needs, and no more. `cells` of the same rule, where they are made already, are read.
     """
-    refuse_misfit(sample, rule)
+    rule.refuse_misfit(sample.seen)
     build = _Builder(sample, rule, ties, squares, dispatch)
     if is_tensor(sample.reports):
         return [reduce(tables) for tables in device_backend().tables(build)]
@@ -165,24 +156,24 @@ def map_tables(
 
 def map_points(
     sample: Sample,
-    rule: AveragedRule | Halfspaces,
+    rule: BinningRule,
     reduce: Callable[[PointSums], Reduced],
     *,
     cells: Iterable[Piece] | None = None,
     dispatch: Dispatch = DISPATCH,
 ) -> list[Reduced]:
     """The same for averages over cuts: the sums of a few views at a time, read point by point."""
-    refuse_misfit(sample, rule)
+    rule.refuse_misfit(sample.seen)
     if is_tensor(sample.reports):
         return [reduce(sums) for sums in device_backend().point_sums(sample, rule, dispatch)]
     if cells is not None:
         return [reduce(sums) for piece in cells for sums in _kernel_points(sample, piece)]
-    if isinstance(rule, AveragedRule) and not needs_cells(sample, ""):
+    if not needs_cells(sample, ""):
         build = _Builder(sample, rule, "", False, dispatch)
         return _over_tiles(sample, dispatch, lambda tile: [reduce(sums) for sums in build.plain_points(tile)])
 
     def general(tile: slice) -> list[Reduced]:
-        return [reduce(s) for piece in pieces(sample, rule, "", tile) for s in _kernel_points(sample, piece)]
+        return [reduce(s) for piece in rule.pieces(sample.seen, "", tile) for s in _kernel_points(sample, piece)]
 
     return _over_tiles(sample, dispatch, general)
 
@@ -243,16 +234,11 @@ class _Builder:
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
 
     @property
-    def own_edges(self) -> bool:
-        """Whether each view has edges of its own."""
-        return isinstance(self.rule, Edges) and self.rule.per_view
-
-    @property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
-        if self.needs_cells or not isinstance(self.rule, FixedRule) or not self.few_edges:
+        if self.needs_cells or not self.rule.fixed or not self.few_edges:
             return False
-        if self.own_edges:
+        if self.rule.per_view:
             return False
         edges, views = sum(len(e) for e in self.edges()), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
@@ -270,12 +256,10 @@ class _Builder:
 
     def edges(self) -> tuple[Array, ...]:
         """For each bin count, all edges of fixed intervals."""
-        assert isinstance(self.rule, FixedRule)
-        return self.rule.edges(self.sample.bounds, working_dtype(self.sample.reports))
+        return self.rule.table_edges(self.sample.bounds, working_dtype(self.sample.reports)) or ()
 
     def _union(self) -> Array:
-        assert isinstance(self.rule, FixedRule)
-        refuse_outside_edges(self.sample, self.rule, self.sample.reports)
+        self.rule.refuse_outside(self.sample.seen, self.sample.reports)
         every = self.edges()
         return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
 
@@ -307,14 +291,14 @@ class _Builder:
     def plain_tables(self, columns: slice) -> Iterator[Tables]:
         """Tables from sorted values, or from values sorted as far as the cuts can see."""
         sample, rule = self.sample, self.rule
-        cuts = rule.shared_cuts(sample.rows) if isinstance(rule, RankRule) else None
+        cuts = rule.shared_cuts(sample.rows)
         if cuts is not None and self.compiled is not None:
             yield self._compiled_tables(columns, cuts)
             return
         if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
             yield self._bucketed_tables(cuts)
             return
-        if isinstance(rule, FixedRule) and (self.own_edges or not self.few_edges):
+        if rule.fixed and (rule.per_view or not self.few_edges):
             yield from self.general_tables(columns)
             return
         marked = self._marked_reports(columns)
@@ -323,26 +307,25 @@ class _Builder:
             yield self._shared_cut_tables(reports, marked, cuts)
             return
         reports.sort(axis=1)
-        if isinstance(rule, FixedRule):
+        if rule.fixed:
             yield self._sorted_interval_tables(reports, marked)
             return
         for row, own in zip(reports, marked, strict=True):
-            assert isinstance(rule, RankRule)
-            yield self._shared_cut_tables(row[None, :], [own], rule.cuts(row))
+            yield self._shared_cut_tables(row[None, :], [own], rule.cuts(row))  # type: ignore[attr-defined]  # a rule of ranks
 
     def plain_points(self, columns: slice) -> Iterator[PointSums]:
         """The sums of averages over cuts, view by view, from sorted values."""
-        assert isinstance(self.rule, AveragedRule)
+        rule: Any = self.rule
         marked = self._marked_reports(columns)
         reports = self._own_reports(columns)
         reports.sort(axis=1)
         for row, (own, complement) in zip(reports, marked, strict=True):
-            yield PointSums(self.rule, self.sample.bounds, partial(_point_blocks, row, own, complement, self._places))
+            yield PointSums(rule, self.sample.bounds, partial(_point_blocks, row, own, complement, self._places))
 
     def _places(self, values: Array) -> Array:
         """Where reports sit on the line."""
-        assert isinstance(self.rule, AveragedRule)
-        return self.rule.places(values, self.sample.bounds)
+        rule: Any = self.rule
+        return np.asarray(rule.places(values, self.sample.bounds))
 
     def _own_reports(self, columns: slice) -> Array:
         """The reports of some views, as rows of an array that may be overwritten."""
@@ -445,7 +428,7 @@ class _Builder:
 
     def general_tables(self, columns: slice) -> Iterator[Tables]:
         """Tables from the one generator of cells."""
-        for piece in pieces(self.sample, self.rule, self.ties, columns):
+        for piece in self.rule.pieces(self.sample.seen, self.ties, columns):
             yield from self.piece_tables(piece)
 
     def piece_tables(self, piece: Piece) -> Iterator[Tables]:
@@ -471,18 +454,18 @@ class _Builder:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges: tuple[Array | None, ...] = (None,) * len(cells.bins)
-        if isinstance(self.rule, FixedRule) and self.few_edges:
-            edges = self.edges()
-        elif isinstance(self.rule, ArgmaxEdges):
-            edges = (self.rule.edges(working_dtype(self.sample.reports)),)
+        edges = self.edges() if self.few_edges else ()
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
             of_weight = None
             if bins.split and self.sample.weights is not None:
                 of_weight = _spread_out(bins, bins.tie_variance(atoms[:, of(0)], atoms[:, of(4)], cells.sizes))
-            more = {"weight_sq": self._weight_sq(whole), "weight_variance": of_weight, "edges": edges[c]}
+            more = {
+                "weight_sq": self._weight_sq(whole),
+                "weight_variance": of_weight,
+                "edges": edges[c] if edges else None,
+            }
             tables.append(self.table(c, whole[:4], _spread_out(bins, variance), **more))
         return tuple(tables)
 

@@ -15,7 +15,7 @@ from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
 from ..core.result import html_text, plain, table_html
-from ..core.rules import ArgmaxQuantile, BinCounts
+from ..core.rules import BinCounts
 from ..core.types import Array, Groups
 from ..inference.mean_losses import Part
 from ..inference.options import check_groups
@@ -484,8 +484,8 @@ def _condition(gap: Part, first: ErrorValue, second: ErrorValue, about: Evaluati
     """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
     better, worse = (first, second) if gap.estimate <= 0 else (second, first)
     cells, n = first.n_bins, about.n_samples
-    if cells is not None and isinstance(COMPOSED[first.error].binning, ArgmaxQuantile):
-        cells *= about.n_classes or 1
+    if cells is not None:
+        cells *= COMPOSED[first.error].binning.width(about.n_classes or 1)
     share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
 
     def claim(of_better: float | None, of_worse: float | None) -> float:

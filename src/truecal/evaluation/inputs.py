@@ -11,10 +11,10 @@ import numpy as np
 
 from ..backends import on_cpu
 from ..baselines import BASELINES, ERRORS
-from ..core.data import as_array, both_classes, check_multiclass, check_weights, row_blocks, shown
+from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
 from ..core.losses import LOSSES, Loss
-from ..core.properties import Binary, Classwise, Confidence, Full, Property, TopLabel
+from ..core.properties import Binary, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 
@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from ..inference.mean_losses import Losses, Values
 
 Kind = Literal["multiclass", "binary", "top_label"]
+KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label")
 Progress = Callable[[float], None]
 """A function of the share done."""
-
-PROPERTIES: dict[Kind, tuple[type[Property], ...]] = {
-    "multiclass": (Classwise, Confidence, Full),
-    "binary": (Binary, Confidence),
-    "top_label": (TopLabel,),
-}
-"""What each kind of predictions can be checked for."""
 
 _MOST_COMPARED = 1 << 22  # predictions among which copies of rows are looked for
 
@@ -77,20 +71,18 @@ class Inputs:
     def error_names(self) -> tuple[str, ...]:
         """The composed members of ERRORS that these predictions can be measured by, in its order."""
         composed = ((name, e) for name, e in ERRORS.items() if name not in BASELINES)
-        return tuple(name for name, e in composed if isinstance(e.property, PROPERTIES[self.kind]))
+        return tuple(name for name, e in composed if self.kind in e.property.kinds)
 
     def possible_names(self) -> tuple[str, ...]:
         """The same with what is measured only where it is named: baselines, and for two classes those of columns."""
-        allowed = (*PROPERTIES[self.kind], *((Classwise, Full) if self.kind == "binary" else ()))
-        return tuple(name for name, e in ERRORS.items() if isinstance(e.property, allowed))
+        properties = ((name, error.property) for name, error in ERRORS.items())
+        return tuple(name for name, p in properties if self.kind in (*p.kinds, *p.kinds_if_named))
 
     def sample(self, error: str) -> Sample:
         """What the named error measures, made once for all errors of a property and never validated again."""
         property = ERRORS[error].property
         if property.kind not in self._samples:
-            y, reports = self.y, self.reports
-            if self.kind == "binary" and isinstance(property, (Classwise, Full)):
-                y, reports = y.astype(np.int64), both_classes(reports)
+            y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
         return self._samples[property.kind]
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..baselines import BASELINES, ERRORS
 from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
-from ..core.rules import DEFAULT_BINS, ArgmaxQuantile, bins_text
+from ..core.rules import DEFAULT_BINS, bins_text
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.types import Array, Groups
@@ -31,8 +31,6 @@ from .budget import Plan
 from .inputs import Inputs, Progress, several_bins
 from .ranking import ECE_NAMES
 
-NOTIONS = ("classwise", "binary", "confidence", "top_label")
-"""The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
 FEWEST_IN_FOLD = 20
 """With fewer rows per fold the tests of single folds say next to nothing."""
 DECISIONS = "every prediction is 0 or 1: these are decisions, not probabilities; pass predict_proba, not predict"
@@ -189,7 +187,7 @@ def measure(
     if inputs.decisions():
         found.note(DECISIONS)
     folds = work.folds
-    main = next((name for name in NOTIONS if name in inputs.error_names()), inputs.error_names()[0])
+    main = next((name for name in notions() if name in inputs.error_names()), inputs.error_names()[0])
     seen = inputs.sample("confidence" if inputs.kind == "multiclass" else main)
     found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
     for i, name in enumerate(settings.names):
@@ -219,6 +217,12 @@ def measure(
             found.test = calibration.omnibus_test(sample, draws, settings.seed)
     found.losses = tuple(work.losses())
     return found
+
+
+def notions() -> tuple[str, ...]:
+    """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
+    names = (name for name, error in COMPOSED.items() if error.has_gap)
+    return tuple(sorted(names, key=lambda name: COMPOSED[name].property.picks_outcome))
 
 
 def copies_text(copies: int, n: int) -> str:
@@ -254,9 +258,9 @@ class _Work:
         if metric.norm == "l1":
             found.errors += self._absolute(name, frozen, headline)
             return
-        by_count = self._spreads(name, frozen, headline) if name in NOTIONS else {}
+        by_count = self._spreads(name, frozen, headline) if name in notions() else {}
         found.errors += self._squared(name, frozen, headline, by_count)
-        if name in NOTIONS:
+        if name in notions():
             found.frozen[name], found.spreads[name] = frozen, by_count
             found.reliability[name] = self._reliability(name, frozen)
             if headline in by_count:
@@ -273,7 +277,7 @@ class _Work:
         if asked is None:
             headline = max(1, min(automatic, 2 * sample.rows // 5))
             counts = tuple(sorted({*counts, headline}))
-        if isinstance(metric.binning, ArgmaxQuantile):
+        if metric.binning.width(sample.views) > 1:
             counts = vector_bins(counts, sample.rows, sample.views)
             headline = min(counts, key=lambda m: abs(m - (headline or 1)))
             if asked is not None and counts != asked:
@@ -281,7 +285,7 @@ class _Work:
                     f"full errors use {bins_text(counts)} within each top class: with more there would be more cells "
                     "than rows, and the error would be the Brier loss alone"
                 )
-        extra = {min(self.settings.diagram_bins, sample.rows)} if name in NOTIONS else set()
+        extra = {min(self.settings.diagram_bins, sample.rows)} if name in notions() else set()
         return metric.with_bins(tuple(sorted({*counts, *extra}))), headline
 
     def _spreads(self, name: str, frozen: Frozen, headline: int | None) -> dict[int | None, Spread]:
@@ -313,7 +317,7 @@ class _Work:
         self, name: str, frozen: Frozen, headline: int | None, by_count: dict[int | None, Spread]
     ) -> list[ErrorValue]:
         """Rows of a squared error, one per bin count that people asked for; a diagram may have one of its own."""
-        asked = self.settings.n_bins if name in NOTIONS else None
+        asked = self.settings.n_bins if name in notions() else None
         inside = [None] * len(frozen.counts)
         if self.clusters is not None:
             inside = within_parts(frozen, self.clusters).sum(axis=1).tolist()
@@ -324,7 +328,7 @@ class _Work:
             spread, u = by_count.get(m), parts.U - (within or 0.0)
             gap_sq = parts.gap_sq if spread is None else spread.theta
             score = parts.score
-            if self.folds is not None and name in NOTIONS:  # pairs of one fold only, or none
+            if self.folds is not None and name in notions():  # pairs of one fold only, or none
                 gap_sq = np.nan if spread is None else gap_sq
                 score += np.nan_to_num(gap_sq) - np.nan_to_num(parts.gap_sq)
             gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None

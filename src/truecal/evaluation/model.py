@@ -21,7 +21,7 @@ from ..inference.gaps import Gap
 from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
-from .measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, Settings, measure
+from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
 from .words import gap_text, sum_text
 
@@ -91,7 +91,7 @@ class Evaluation(Measurement):
     def headline(self) -> str:
         """The truthful error that ranks models: classwise, binary, confidence or top_label."""
         names = self.error_names
-        chosen = next((name for name in NOTIONS if name in names), None)
+        chosen = next((name for name in notions() if name in names), None)
         return chosen or next((row.error for row in self.errors if row.ranks), names[0])
 
     @property

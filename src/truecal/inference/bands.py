@@ -11,7 +11,6 @@ import numpy as np
 from ..core.cells import SUMMED_ROWS, BinCells
 from ..core.data import check_positive_int, shown
 from ..core.errors import CalibrationError
-from ..core.properties import Linear, Outcomes
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.types import Array
@@ -89,7 +88,7 @@ def consistency_bands(
     metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.binning.several:
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
-    if isinstance(metric.property, (Linear, Outcomes)):
+    if not metric.property.of_classes:
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return bands_of(Frozen.of(metric, sample), 0, level, draws, seed, classes)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from ..core.cells import KernelCells
-from ..core.rules import AveragedRule, OnGrid
 from ..core.table import BinTable, has_pairs, pair_rates
 from ..core.tabulate import scaled
 from ..core.types import Array
@@ -29,7 +29,7 @@ def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) 
     exponent = math.frexp(table.totals.largest)[1]
     if abs(exponent) > _FAR:
         table, residual, weight = scaled(table, -exponent), np.ldexp(residual, -exponent), np.ldexp(weight, -exponent)
-    cells = _kernel_sums(table, residual) if isinstance(table.rule, AveragedRule) else _bin_sums(table, residual)
+    cells = _kernel_sums(table, residual) if table.rule.averages else _bin_sums(table, residual)
     used = weight > 0
     H = cells.H[np.ix_(used, used)].copy()
     np.fill_diagonal(H, 0.0)
@@ -98,9 +98,10 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
 
 def _kernel_sums(table: BinTable, residual: Array) -> _Sums:
     """The same through the kernel of an average over cuts between the cells of a grid."""
-    assert isinstance(table.rule, OnGrid) and table.residual_sq is not None
-    points = table.rule.midpoints(table.bounds)
-    cells = KernelCells(table.rule.rule, np.arange(len(points)), points, table.bounds)
+    assert table.residual_sq is not None
+    rule: Any = table.rule
+    points = rule.midpoints(table.bounds)
+    cells = KernelCells(rule.kernel(), np.arange(len(points)), points, table.bounds)
     largest, several = table.totals.largest, table.views > 1
     H = np.zeros((len(residual),) * 2)
     slope = norm = plain_norm = pairs = even_v = even_c = pair_weight = 0.0

@@ -284,8 +284,7 @@ def omnibus_test(
     rows = sample.rows
     if rows > MOST_ROWS:
         sample = sample.take(beside(np.sort(rng.choice(rows, MOST_ROWS, replace=False)), sample.reports))
-    nulls = {"binary": POSITIVE, "confidence": BERNOULLI} if sample.distributions is None else {}
-    null = nulls.get(sample.kind, CATEGORICAL)
+    null = CATEGORICAL if sample.distributions is not None else POSITIVE if sample.wrong is None else BERNOULLI
     forms, blocks = _forms_and_blocks(sample, draws, rng)
     found = []
     for block in blocks:

@@ -15,7 +15,6 @@ from ..backends.torch.quantiles import search_rows
 from ..backends.torch.rows import views_of
 from ..backends.torch.tensors import like
 from ..core.errors import CalibrationError
-from ..core.rules import Quantile
 from ..core.sample import Sample
 from ..core.types import Array
 
@@ -45,9 +44,9 @@ class QuantileDraws:
         """None for what has no such form: weights, vectors, other rules, ties in the order of rows."""
         reports: Any = sample.reports
         rule, ties = error.binning, error.ties
-        if not isinstance(rule, Quantile) or ties == "row" or sample.marks is None or sample.weights is not None:
+        if not rule.open or sample.joint or ties == "row" or sample.marks is None or sample.weights is not None:
             return None
-        every = [np.append(cuts, sample.rows) for cuts in rule.shared_cuts(sample.rows)]
+        every = [np.append(cuts, sample.rows) for cuts in rule.shared_cuts(sample.rows) or ()]
         union = np.unique(np.concatenate(every))
         ordered = views_of(sample, slice(0, sample.views)).contiguous().sort(dim=1).values
         end = like(union, reports)[None]

@@ -27,7 +27,7 @@ from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 from ..backends.numpy import dot
 from ..core.data import row_blocks
 from ..core.errors import CalibrationError
-from ..core.properties import Binary, Confidence, Outcomes, TopLabel
+from ..core.properties import Property
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.table import BinTable
@@ -150,8 +150,7 @@ def mean_gap(
     >>> tc.mean_gap([0, 0, 0, 1] * 20 + [0, 1, 1, 1] * 20, [.05] * 80 + [.95] * 80, error="binary").word
     'over-confident'
     """
-    property = read_error(error, None, y_proba, of_gap=True).property
-    property = property if isinstance(property, (Binary, Outcomes, TopLabel)) else Confidence()
+    property = read_error(error, None, y_proba, of_gap=True).property.directed()
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return gap_of(sample, check_groups(groups, sample.rows, 1, y_true))
 
@@ -190,7 +189,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     else:
         pvalue = _null_pvalue(sample, gap, se, units, groups, seen)
     spread, extreme = (np.nan, np.nan)
-    if sample.kind == Binary.kind and not few:
+    if sample.event and not few:
         spread, extreme = _spread(sample, groups, folds)
     about = (gap, se, report, came, sample.wrong is not None, sample.rows, pvalue)
     return MeanGap(*about, spread, extreme, clear)
@@ -202,7 +201,7 @@ def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
         yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
 
 
-def mean_gap_of_table(table: BinTable) -> MeanGap:
+def mean_gap_of_table(table: BinTable, property: Property) -> MeanGap:
     """The signed gap of a table of one view, whose rows are gone: a direction is named only where the squared residuals
     are those of a thousand rows' worth of surprises or more. The spread is read off the bins."""
     assert table.residual_sq is not None
@@ -213,9 +212,9 @@ def mean_gap_of_table(table: BinTable) -> MeanGap:
     many = own >= _MANY * totals.largest**2
     pvalue = _t_pvalue(gap, se, totals.rows) if many else float("nan")
     means = float(table.report.sum()) / totals.weight, float(table.outcome.sum()) / totals.weight
-    found = MeanGap(gap, se, *means, table.kind == Confidence.kind, totals.rows, pvalue)
+    found = MeanGap(gap, se, *means, property.picks_outcome, totals.rows, pvalue)
     used = table.count[0] > 0
-    if table.kind != Binary.kind or not many or np.count_nonzero(used) < 2:
+    if not property.event or not many or np.count_nonzero(used) < 2:
         return found
     count, residual, *squares = (
         sums[0][used] for sums in (table.count, table.residual, table.cell_weight_sq, table.residual_sq)

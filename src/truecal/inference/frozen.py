@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..backends.numpy import DISPATCH
-from ..core.cells import Piece, pieces
+from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
@@ -30,20 +30,20 @@ class FrozenCells:
 
     @cached_property
     def _kept(self) -> list[Piece]:
-        return list(pieces(self.sample, self.rule, self.ties))
+        return list(self.rule.pieces(self.sample.seen, self.ties))
 
     @property
     def made_anew(self) -> bool:
         return self.sample.views > 1 and self.sample.reports.size > MOST_KEPT
 
     def __iter__(self) -> Iterator[Piece]:
-        return pieces(self.sample, self.rule, self.ties) if self.made_anew else iter(self._kept)
+        return self.rule.pieces(self.sample.seen, self.ties) if self.made_anew else iter(self._kept)
 
     def at(self, counts: tuple[int, ...]) -> Iterator[Piece]:
         """The cells, where they are made anew with these bin counts alone."""
         if not self.made_anew or not counts or not self.rule.has_counts:
             return iter(self)
-        return pieces(self.sample, self.rule.with_bins(counts if self.rule.several else counts[0]), self.ties)
+        return self.rule.with_bins(counts if self.rule.several else counts[0]).pieces(self.sample.seen, self.ties)
 
     @property
     def _by_value(self) -> bool:

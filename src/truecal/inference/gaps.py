@@ -7,7 +7,6 @@ from typing import Any, Unpack, final, overload
 
 from ..core.errors import CalibrationError, signed_root
 from ..core.functions import Counts, OneCount
-from ..core.properties import Binary, Confidence, Outcomes, TopLabel
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
@@ -105,7 +104,8 @@ def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samp
 
 def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None) -> MeanGap | None:
     """Too high or too low: one prediction per row as it is, classes by their confidence, vectors not at all."""
-    if not isinstance(metric.property, (Binary, TopLabel, Confidence, Outcomes)):
+    property = metric.property.directed()
+    if property is not metric.property:
         assert sample.labels is not None and sample.distributions is not None
-        sample = Confidence().sample(sample.labels, sample.distributions, sample.weights)
+        sample = property.sample(sample.labels, sample.distributions, sample.weights)
     return None if sample.views > 1 else gap_of(sample, groups)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from ..core.properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .frozen import Frozen
@@ -20,25 +18,16 @@ def own_losses(frozen: Frozen, other: Frozen | None = None) -> Losses:
     """The associated losses of one model, or first minus second, with what any label would have given."""
     a, b = frozen.sample, None if other is None else other.sample
     property, corrected = frozen.error.property, bool(frozen.error.corrected)
-    if isinstance(property, (Binary, TopLabel)) or (isinstance(property, Confidence) and a.labels is None):
-        return _two_outcomes(a, b, float(corrected), isinstance(property, Binary))
+    if a.labels is None and a.marks is not None:
+        return _two_outcomes(a, b, float(corrected), same=not property.picks_outcome)
     if a.labels is None or a.distributions is None:
         return given_values(a.loss() if b is None else a.loss() - b.loss())
-    return loss_values(a.labels, a.distributions, None if b is None else b.distributions, _table(property, corrected))
-
-
-def _table(property: Any, corrected: bool) -> str | Callable[[Array], Array]:
-    if isinstance(property, Linear):
-        phi = property.phi.reshape(len(property.phi), -1)
-
-        def table(p: Array) -> Array:
-            u = p @ phi
-            return np.asarray(np.einsum("id,id->i", u, u)[:, None] - 2 * u @ phi.T + np.einsum("kd,kd->k", phi, phi))
-
-        return table
-    if isinstance(property, Confidence):
-        return "confidence_loss" if corrected else "uncorrected_confidence"
-    return {Classwise: "classwise", Full: "full"}[type(property)]
+    return loss_values(
+        a.labels,
+        a.distributions,
+        None if b is None else b.distributions,
+        partial(property.losses_by_label, corrected=corrected),
+    )
 
 
 def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Losses:

@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ..backends.numpy import dot
 from ..core.data import both_classes
-from ..core.properties import Full
+from ..core.losses import LOSSES
 from ..core.result import Result
 from ..core.sample import unit_weights
 from ..core.types import Array, Groups
@@ -36,43 +36,6 @@ UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothin
 FEW_ROWS = 10.0
 SCARCE = "fewer than ten rows carry the spread of a loss that has no bound of its own"
 NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in the sample"
-
-
-def _brier(p: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->i", p, p)[:, None] + 1 - 2 * p)
-
-
-def _cross_entropy(p: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(p))
-
-
-def _classification(p: Array) -> Array:
-    out = np.ones(p.shape)
-    out[np.arange(len(p)), p.argmax(axis=1)] = 0.0
-    return out
-
-
-def _confidence(p: Array, correction: float = 1.0) -> Array:
-    rows, top = np.arange(len(p)), p.argmax(axis=1)
-    c = p[rows, top]
-    out = np.repeat((correction + c * c)[:, None], p.shape[1], axis=1)
-    out[rows, top] = np.square(1 - c)
-    return out
-
-
-LOSS_TABLES: dict[str, Callable[[Array], Array]] = {
-    "classification_error": _classification,
-    "cross_entropy": _cross_entropy,
-    "brier": lambda p: _brier(p) * Full().score_unit(p.shape[1]),
-    "full": _brier,
-    "spherical": lambda p: 1 - p / np.sqrt(np.einsum("ij,ij->i", p, p))[:, None],
-    "confidence_loss": _confidence,
-    "uncorrected_confidence": lambda p: _confidence(p, 0.0),
-    "classwise": lambda p: _brier(p) / p.shape[1],
-    "binary": lambda p: _brier(p) / 2,
-}
-"""For each loss, (n, k): the loss of every row for every label that could come."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +91,7 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
 
     Labels to which both of two models give probability 0 are left out of the range.
     """
-    table = LOSS_TABLES[loss] if isinstance(loss, str) else loss
+    table = LOSSES[loss].by_label if isinstance(loss, str) else loss
 
     def of(rows: slice) -> Values:
         mean = a = _columns(first[rows])

@@ -14,7 +14,7 @@ from ..core.data import as_array, both_classes, row_blocks, shown
 from ..core.result import Result, plain
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
-from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
+from ..evaluation.inputs import KINDS, Inputs, Kind, read_inputs
 from ..io.state import check_array, damaged, read_state, reading_field, write_state
 from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
 from .reference_maps import Maps, fit_maps
@@ -405,7 +405,7 @@ _LOGS = ("wealth", "now", "largest", "history", "maps.log_weights")
 
 def _setup_of(kind: Any, classes: Any, edges: Any) -> _Setup:
     found = _Setup(kind, int(classes), tuple(float(edge) for edge in edges))
-    if kind not in PROPERTIES or found.n_classes < 2:
+    if kind not in KINDS or found.n_classes < 2:
         raise ValueError(f"no predictions of kind {shown(kind)} with {found.n_classes} classes")
     if found.edges[0] != 0 or found.edges[-1] != 1 or not (np.diff(found.edges) > 0).all():
         raise ValueError("the edges of the bins must rise from 0 to 1")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..core.cells import BinCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import CalibrationError
-from ..core.properties import Linear
+from ..core.properties import Property
 from ..core.sample import Sample
 from ..core.types import Array
 from .counting import LabelCounts, LabelKernels
@@ -71,11 +72,9 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
         if sample.values is None:
             raise ValueError("sampler cannot apply: labels are drawn from the reported probabilities themselves")
         return World(frozen, _from_sampler(sampler, sample), GIVEN, None)
-    if isinstance(error.property, Linear):
-        proba, phi = sample.distributions, error.property.phi
-        assert proba is not None
-        variance = _label_variance(proba, phi) if phi.ndim == 1 else None
-        return World(frozen, lambda rng, b: phi[draw_labels(rng, proba, b)], CATEGORICAL, variance)
+    proba, property = sample.distributions, error.property
+    if proba is not None and property.drawn(np.zeros(1, int), proba.shape[-1]) is not None:
+        return World(frozen, partial(_drawn_values, property, proba), CATEGORICAL, property.variance(proba))
     if sample.values is not None:
         raise ValueError(
             "outcomes and predictions alone do not say how outcomes vary under calibration: pass sampler=, a function "
@@ -88,12 +87,8 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     return World(frozen, lambda rng, b: rng.random((b, len(u))) < u, null, u * (1 - u))
 
 
-def _label_variance(proba: Array, phi: Array) -> Array:
-    """Σ_r p_r (φ_r − Σ p φ)² per row; φ is centred first, since p @ φ² − (p @ φ)² cancels for a large offset."""
-    whole = proba.astype(np.float64)
-    whole /= whole.sum(axis=1, keepdims=True)  # labels are drawn from normalised rows
-    centred = phi - (phi.min() / 2 + phi.max() / 2)
-    return np.asarray(np.maximum(whole @ np.square(centred) - np.square(whole @ centred), 0.0))
+def _drawn_values(property: Property, proba: Array, rng: np.random.Generator, size: int) -> Array:
+    return np.asarray(property.drawn(draw_labels(rng, proba, size), proba.shape[1]))
 
 
 def _from_sampler(sampler: Sampler, sample: Sample) -> Callable[[np.random.Generator, int], Array]:

@@ -11,7 +11,7 @@ from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, default_error, get_error
 from ..core.frames import refuse_reordered
 from ..core.functions import ScoreOptions
-from ..core.rules import ArgmaxEdges, BinCounts, BinningRule, Edges
+from ..core.rules import BinCounts, BinningRule
 from ..core.types import Array, Groups
 
 
@@ -112,9 +112,7 @@ def effective_number(weights: Array) -> float:
 
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
     """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
-    if isinstance(rule, (Edges, ArgmaxEdges)):
-        return (rule.n_cells,)
-    return (None,) if rule.counts is None else rule.counts
+    return (rule.n_cells,) if rule.counts is None else rule.counts
 
 
 def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:

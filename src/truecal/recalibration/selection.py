@@ -16,7 +16,6 @@ from sklearn.base import clone
 from truecal.core.data import as_array, check_labels, check_same_length, shown
 from truecal.core.errors import CalibrationError, get_error
 from truecal.core.extras import require
-from truecal.core.properties import Classwise, Confidence, Full, Linear
 from truecal.core.result import Result
 from truecal.recalibration.base import Recalibrator, blocks
 
@@ -151,7 +150,7 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
     metric = get_error(error, n_bins)
     if n_bins is None and metric.norm == "l2" and isinstance(error, str) and metric.binning.has_counts:
         metric = metric.with_bins("auto")
-    if not isinstance(metric.property, (Classwise, Confidence, Full, Linear)):
+    if not metric.property.of_distributions:
         raise ValueError(f"error {metric.symbol} does not take one probability per class; use 'classwise'")
     if metric.binning.several:
         raise ValueError(f"n_bins must be one count to choose by, got {metric.binning.n_bins}")

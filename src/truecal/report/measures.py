@@ -10,8 +10,6 @@ from typing import Any
 
 from truecal.baselines import ERRORS, Baseline
 from truecal.core.errors import CalibrationError
-from truecal.core.properties import Binary, Classwise, Confidence, Full
-from truecal.core.rules import Halfspaces, TwoBin
 from truecal.evaluation.ranking import ECE_NAMES
 
 
@@ -68,8 +66,8 @@ def _words() -> dict[str, Any]:
 
 def _label(name: str, error: CalibrationError, what: str, rule: str) -> str:
     if name in ECE_NAMES:
-        return f"ECE of the {what}" if isinstance(error.property, Binary) else "ECE"
-    uncorrected = isinstance(error.property, Confidence) and not error.corrected
+        return f"ECE of the {what}" if error.property.event else "ECE"
+    uncorrected = error.property.picks_outcome and not error.corrected
     how = "absolute" if error.norm == "l1" else "uncorrected" if uncorrected else ""
     return ", ".join(filter(None, (what, how, rule)))
 
@@ -91,7 +89,7 @@ def pretty(symbol: str) -> str:
 def _formula(error: CalibrationError, residual: str) -> str:
     members = "<munder><mo>∑</mo><mrow><mi>i</mi><mo>∈</mo><mi>B</mi></mrow></munder>"
     inner = f"{members}<mrow><mo>(</mo>{residual}<mo>)</mo></mrow>"
-    vector = isinstance(error.property, Full)
+    vector = error.property.vector
     if error.norm == "l1":
         size = f"<msub>{_fenced('‖', inner, '‖')}<mn>1</mn></msub>" if vector else _fenced("|", inner, "|")
         scale = _fraction("<mi>n</mi>")
@@ -99,11 +97,11 @@ def _formula(error: CalibrationError, residual: str) -> str:
         size = f"<msup>{_fenced('‖', inner, '‖') if vector else _fenced('(', inner, ')')}<mn>2</mn></msup>"
         scale = _fraction("<msup><mi>n</mi><mn>2</mn></msup>")
     body = f"<munder><mo>∑</mo><mi>B</mi></munder>{size}"
-    if isinstance(error.binning, (TwoBin, Halfspaces)):
+    if error.binning.averages:
         body = f"<msubsup><mo>∫</mo><mn>0</mn><mn>1</mn></msubsup>{body}<mi>d</mi><mi>q</mi>"
-    if isinstance(error.binning, Halfspaces):
+    if error.binning.shared_kernel:
         body = f"<munder><mi>mean</mi><mi>w</mi></munder>{body}"
-    if isinstance(error.property, Classwise):
+    if error.property.mean_text:
         body = f"{_fraction('<mi>k</mi>')}<munder><mo>∑</mo><mi>r</mi></munder>{scale}{body}"
     else:
         body = scale + body

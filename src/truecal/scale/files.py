@@ -18,7 +18,7 @@ from ..core.errors import COMPOSED
 from ..core.rules import BinCounts
 from ..core.types import Array
 from ..evaluation.comparison import Comparison
-from ..evaluation.inputs import PROPERTIES, Inputs, Kind
+from ..evaluation.inputs import Inputs, Kind
 from ..evaluation.model import Evaluation
 from ..io.agreement import check_same_samples, distinct_names
 from ..io.columns import choose_label
@@ -191,10 +191,10 @@ def new_stream(
         entries += read_plan(name, None if automatic else n_bins, edges)
     if n_rows is None:
         return Stream(tuple(entries), blocks, None, 1)
-    views = {p.kind: inputs.n_classes or 1 for p in PROPERTIES[inputs.kind]} | {"confidence": 1, "binary": 1}
-    widest = max(views[COMPOSED[entry.name].property.kind] for entry in entries)
+    classes = inputs.n_classes or 1
+    widest = max(COMPOSED[entry.name].property.views(classes) for entry in entries)
     accuracy = LARGEST if widest <= FEW_VIEWS else ACCURACY
-    return Stream(at_rows(entries, n_rows, views), blocks, None, 1).expect(n_rows, accuracy)
+    return Stream(at_rows(entries, n_rows, classes), blocks, None, 1).expect(n_rows, accuracy)
 
 
 def check_applies(names: Sequence[str], inputs: Inputs) -> None:

@@ -16,7 +16,7 @@ from ..evaluation.measuring import LossValue
 from ..inference.blocks import block_mean
 from .tally import by_block
 
-SUMMED = ("cross_entropy", "spherical")
+SUMMED = tuple(name for name, loss in LOSSES.items() if loss.streamed)
 _ROW_BYTES = 1 << 22  # rows of a block stay in cache while each loss is taken of them
 FEWEST = 10
 """With fewer rows predicted wrong (or right) the blocks show nothing of how far losses could have strayed."""

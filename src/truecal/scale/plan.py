@@ -6,27 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..baselines import BASELINES, Baseline
 from ..core.data import shown
 from ..core.errors import COMPOSED, CalibrationError, get_error
-from ..core.properties import Linear, Outcomes, Property
-from ..core.rules import (
-    ArgmaxEdges,
-    ArgmaxQuantile,
-    BinCounts,
-    BinningRule,
-    Edges,
-    EqualWidth,
-    FixedRule,
-    OnGrid,
-    Poisson,
-    Quantile,
-    TwoBin,
-)
+from ..core.properties import Property
+from ..core.rules import BinCounts, BinningRule, Edges, EqualWidth
 from ..core.table import BinTable
-from ..core.types import Array
+from ..core.vectors import ArgmaxEdges
 
 if TYPE_CHECKING:
     from .sketch import Sketch
@@ -49,29 +35,22 @@ class Entry:
     @property
     def open(self) -> bool:
         """Whether the cells are still to be frozen."""
-        return isinstance(self.rule, (Quantile, ArgmaxQuantile))
-
-    @property
-    def cells(self) -> BinningRule:
-        """The cells that rows are counted in: those of the rule, or the grid under an average over cuts."""
-        return EqualWidth(self.rule.cells) if isinstance(self.rule, OnGrid) else self.rule
+        return self.rule.open
 
     @property
     def key(self) -> tuple[str, BinningRule]:
         """Errors of one property over the same cells share a table."""
-        return COMPOSED[self.name].property.kind, self.cells
+        return COMPOSED[self.name].property.kind, self.rule.counted
 
     def freeze(self, sketch: Sketch) -> Entry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
         edges = sketch.edges(self.n_bins, (0.0, 1.0))
-        return replace(self, rule=ArgmaxEdges(edges) if isinstance(self.rule, ArgmaxQuantile) else Edges(edges))
+        return replace(self, rule=self.rule.frozen(edges))
 
     def read(self, table: BinTable) -> BinTable:
         """The counted cells as a table of the rule."""
-        if not isinstance(self.rule, OnGrid):
-            return table
-        return replace(table, rule=self.rule)
+        return table if table.rule == self.rule else replace(table, rule=self.rule)
 
 
 def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[Entry, ...]:
@@ -102,7 +81,7 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
     refuse_baseline(error)
     metric = get_error(error)
     name = error if isinstance(error, str) else _name_of(metric)
-    if isinstance(metric.property, (Linear, Outcomes)):
+    if not metric.property.of_classes:
         raise ValueError(f"{name!r} cannot be streamed: expected an error of class probabilities")
     own = _given(name, edges)
     if own is not None:
@@ -111,16 +90,16 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
         return [Entry(name, *_fixed(name, metric.property, own))]
     rule = metric.binning
     if isinstance(edges, str):
-        if metric.property.vector or not isinstance(rule, (Quantile, EqualWidth)):
+        if metric.property.vector or not rule.has_counts:
             raise ValueError(f"edges='uniform' cannot apply to {name!r}, whose cells are {shown(rule)}")
         rule = EqualWidth() if rule.n_bins == "auto" else EqualWidth(rule.n_bins)
-    if isinstance(rule, (TwoBin, Poisson)):
-        rule = OnGrid(rule)
-    if not isinstance(rule, (Quantile, ArgmaxQuantile, FixedRule, ArgmaxEdges, OnGrid)):
+    streamed = rule.streamed()
+    if streamed is None:
         raise ValueError(
-            f"{name!r} cannot be streamed: {shown(rule)} makes its cells from all predictions at once; "
+            f"{name!r} cannot be streamed: {shown(metric.binning)} makes its cells from all predictions at once; "
             "expected quantile or equal-width bins, edges, or an average over cuts"
         )
+    rule = streamed
     if n_bins is not None and rule.has_counts:
         rule = rule.with_bins(n_bins)
     if getattr(rule, "n_bins", None) == "auto" or not rule.has_counts:
@@ -168,28 +147,17 @@ def _fixed(name: str, property: Property, edges: Any) -> tuple[BinningRule, int]
         rule: BinningRule = edges
     else:
         rule = ArgmaxEdges(edges) if property.vector else Edges(edges)
-    if property.vector != isinstance(rule, ArgmaxEdges):
+    if property.vector != rule.of_vectors:
         raise ValueError(f"edges of {name!r}: expected {'ArgmaxEdges' if property.vector else 'Edges'}, got {rule!r}")
-    if isinstance(rule, EqualWidth):
-        if len(rule.counts or ()) != 1:
-            raise ValueError(f"edges of {name!r}: expected one number of bins, got {shown(rule)}")
-        return rule, (rule.counts or (1,))[0]
-    assert isinstance(rule, (Edges, ArgmaxEdges))
-    return rule, rule.n_cells
+    if rule.several:
+        raise ValueError(f"edges of {name!r}: expected one number of bins, got {shown(rule)}")
+    return rule, rule.counts[0] if rule.counts else rule.n_cells
 
 
-def at_rows(entries: Sequence[Entry], rows: int, views: Mapping[str, int]) -> tuple[Entry, ...]:
-    """ "auto" as the count for so many rows and the views of each property."""
+def at_rows(entries: Sequence[Entry], rows: int, classes: int) -> tuple[Entry, ...]:
+    """ "auto" as the count for so many rows and classes."""
     out = []
     for entry in entries:
-        rule = entry.rule.at(rows, views[COMPOSED[entry.name].property.kind])
+        rule = entry.rule.at(rows, COMPOSED[entry.name].property.views(classes))
         out.append(entry if rule is entry.rule else Entry(entry.name, rule, (rule.counts or (None,))[0]))
     return tuple(dict.fromkeys(out))
-
-
-def sketched(entry: Entry, reports: Array, top: Array) -> list[Array]:
-    """What a quantile rule sorts: each view, or for vectors the confidence within each argmax class."""
-    if not isinstance(entry.rule, ArgmaxQuantile):
-        return [reports] if reports.ndim == 1 else list(reports.T)
-    confidence = reports[np.arange(len(reports)), top]
-    return [confidence[top == j] for j in range(reports.shape[1])]

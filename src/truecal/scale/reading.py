@@ -11,7 +11,7 @@ from ..core.errors import COMPOSED, Parts, signed_root
 from ..core.losses import LOSSES
 from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
-from ..evaluation.measuring import NOTIONS, ErrorValue, LossValue, Measured, Reliability, infinite_text, spread_ends
+from ..evaluation.measuring import ErrorValue, LossValue, Measured, Reliability, infinite_text, notions, spread_ends
 from ..evaluation.model import Evaluation
 from ..inference.blocks import block_spread
 from ..inference.direction import MeanGap, mean_gap_of_table
@@ -48,7 +48,7 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
             parts = entry.error.parts_of_table(table)
             spread = _spread(stream, entry, table, parts)
         rows.append(_error_value(entry, table, parts, spread, headline, level))
-        if headline and entry.name in NOTIONS and parts is not None:
+        if headline and entry.name in notions() and parts is not None:
             gaps[entry.name] = _gap(entry, parts, spread, direction, level, table.rows, blocks)
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
@@ -123,7 +123,7 @@ def _gap(
 def _direction(stream: Stream) -> MeanGap:
     """Mean prediction minus mean outcome, of the confidence or of the one probability there is."""
     name = {"multiclass": "confidence", "binary": "binary", "top_label": "top_label"}[stream.kind]
-    return mean_gap_of_table(_any_tally(stream, name).whole())
+    return mean_gap_of_table(_any_tally(stream, name).whole(), COMPOSED[name].property)
 
 
 def _any_tally(stream: Stream, name: str) -> Tally:
@@ -175,7 +175,7 @@ def _measured(stream: Stream) -> Measured:
     note = SCARCE if is_scarce(_any_tally(stream, "top_label").table.totals) else ""
     for entry in stream.entries:
         tally = stream.tally_of(entry)
-        if entry.name not in NOTIONS or tally.blocks is None:
+        if entry.name not in notions() or tally.blocks is None:
             continue
         table = stream.table_of(entry)
         spread = _spread(stream, entry, table, entry.error.parts_of_table(table))

@@ -9,22 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.averages import OnGrid, Poisson, TwoBin
 from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.result import plain
-from ..core.rules import (
-    ArgmaxEdges,
-    ArgmaxQuantile,
-    BinningRule,
-    Edges,
-    EqualWidth,
-    OnGrid,
-    Poisson,
-    Quantile,
-    TwoBin,
-)
+from ..core.rules import BinningRule, Edges, EqualWidth, Quantile
 from ..core.table import BinTable, Totals
 from ..core.types import Array
+from ..core.vectors import ArgmaxEdges, ArgmaxQuantile
 from ..io.state import check_array, damaged, read_state, reading_field, write_state
 from .losses import SUMMED, LossSums
 from .plan import Entry
@@ -108,7 +100,7 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     for i, ((key, (name, rule)), totals) in enumerate(wanted):
         with reading_field(path, "stream", f"tallies.{i}"):
             tally = _tally(i, name, rule, _totals(totals), stream, arrays)
-            _check_tally(path, i, tally, stream)
+            _check_tally(path, i, tally, stream, COMPOSED[name].property.views(stream.n_classes or 1))
         if tally.table.rows != stream.rows:
             raise damaged(path, "stream", "rows", f"is {stream.rows}, the sums are of {tally.table.rows}")
         stream.tallies[key] = tally
@@ -154,14 +146,12 @@ def _tally(i: int, name: str, rule: BinningRule, totals: Totals, stream: Stream,
     return Tally(table, lost, blocks)
 
 
-def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Stream) -> None:
+def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Stream, views: int) -> None:
     """Refuse sums that do not have the shape that the cells and the predictions ask for, or are no numbers."""
     table, blocks = tally.table, stream.settings["blocks"]
     assert table.edges is not None
     width = table.edges.shape[-1] - 1
-    cells = width * len(table.edges) if isinstance(table.rule, ArgmaxEdges) else width
-    views = (stream.n_classes or 1) if table.kind in ("classwise", "full") else 1
-    shape = (views, cells)
+    shape = (views, width * table.rule.width(stream.n_classes or 1))
     arrays = {name: getattr(table, name) for name in SUMS if name != "weight_sq" or table.weight_sq is not None}
     for name, array in arrays.items():
         check_array(path, "stream", f"{i}.{name}", array, shape)

@@ -22,14 +22,14 @@ from ..core.data import (
 )
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.properties import TopLabel
-from ..core.rules import ArgmaxEdges, ArgmaxQuantile, BinCounts, EqualWidth
+from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
-from ..evaluation.inputs import PROPERTIES, Inputs, Kind, read_inputs
+from ..evaluation.inputs import Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
 from .losses import LossSums
-from .plan import Entry, at_rows, read_plan, refuse_other_edges, sketched
+from .plan import Entry, at_rows, read_plan, refuse_other_edges
 from .sketch import ACCURACY, Sketch
 from .tally import Tally, check_cells, tally
 
@@ -159,7 +159,7 @@ class Stream(Shared):
         inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         for key, entry in self._open().items():
-            columns = sketched(entry, inputs.sample(entry.name).reports, top)
+            columns = entry.rule.sketched(inputs.sample(entry.name).reports, top)
             if key not in self._sketches:
                 self._sketches[key] = Sketch.empty(len(columns), self.accuracy)
             self._sketches[key].add(columns)
@@ -178,9 +178,8 @@ class Stream(Shared):
         n = self._observed if rows is None else check_positive_int(rows, "rows")
         if not n or self._shape is None:
             raise ValueError("no predictions were observed: observe(y_proba) in a first pass, then freeze()")
-        views = {kind.kind: (self._shape[0] or 1) for kind in PROPERTIES[self._kind]} | {"confidence": 1}
         entries = []
-        counted = at_rows(self._entries, n, views)
+        counted = at_rows(self._entries, n, self._shape[0] or 1)
         refuse_size(counted, self._blocks, self._shape[0] or 1)
         for entry in counted:
             key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
@@ -282,7 +281,7 @@ class Stream(Shared):
 
     def counted(self) -> dict[Key, tuple[str, Any]]:
         """Every table that is counted: its key, an error of its property, and its cells."""
-        wanted = {entry.key: (entry.name, entry.cells) for entry in self._entries}
+        wanted = {entry.key: (entry.name, entry.rule.counted) for entry in self._entries}
         for name in BASICS[self._kind]:
             kind = COMPOSED[name].property.kind
             if not any(key[0] == kind for key in wanted):
@@ -471,9 +470,8 @@ def refuse_size(entries: Sequence[Entry], blocks: int, classes: int) -> None:
     """Refuse sums of more than `MOST_BYTES`, by what they would take."""
     for entry in {entry.key: entry for entry in entries}.values():
         each = 8 * blocks + _CELL_BYTES
-        views = classes if COMPOSED[entry.name].property.kind in ("classwise", "full") else 1
-        inside = classes if isinstance(entry.rule, (ArgmaxQuantile, ArgmaxEdges)) else 1
-        need = each * views * inside * (entry.n_bins or 1)
+        views = COMPOSED[entry.name].property.views(classes)
+        need = each * views * entry.rule.width(classes) * (entry.n_bins or 1)
         if need > MOST_BYTES:
             of = f" of {classes} classes" if classes > 1 else ""
             per = "per bin and class" if views > 1 else "per bin"
@@ -488,7 +486,7 @@ def _kind_of(entries: Sequence[Entry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
     properties = [COMPOSED[entry.name].property for entry in entries]
     for kind in ("top_label", "multiclass", "binary"):
-        if all(isinstance(p, PROPERTIES[kind]) for p in properties):
+        if all(kind in p.kinds for p in properties):
             return kind
     raise ValueError(
         f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "

@@ -17,9 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..backends import numpy as kernels
-from ..core.cells import covered, refuse_misfit, refuse_outside_edges
 from ..core.data import working_dtype
-from ..core.rules import ArgmaxEdges, BinningRule, Edges, FixedRule
+from ..core.rules import BinningRule, covered
 from ..core.sample import Bounds, Sample
 from ..core.table import BinTable, Totals
 from ..core.tabulate import in_unit, refuse_unit
@@ -140,17 +139,16 @@ def _two_sum_error(a: Array, b: Array, total: Array) -> Array:
 
 def check_cells(sample: Sample, rule: BinningRule) -> None:
     """Refuse cells that are not of these predictions or do not cover them, and weights whose squares are no numbers."""
-    refuse_misfit(sample, rule)
+    rule.refuse_misfit(sample.seen)
     refuse_unit(sample)
-    if isinstance(rule, ArgmaxEdges):
-        rule.index(sample.reports[:0])  # of other numbers of classes
-    if not isinstance(rule, Edges):
+    rule.joint_index(sample.reports[:0])  # edges of other numbers of classes are refused
+    if rule.has_counts or sample.joint:
         return
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
     low, high = covered(edges)
     if (sample.reports.min(axis=0) < low).any() or (sample.reports.max(axis=0) > high).any():
         for j in range(sample.views):
-            refuse_outside_edges(sample, rule.of_view(j), sample.view(j))
+            rule.of_view(j).refuse_outside(sample.seen, sample.view(j))  # type: ignore[attr-defined]  # edges
 
 
 def tally(
@@ -167,10 +165,10 @@ def tally(
     those `before`, whose blocks are overwritten. `compiled` is the module of compiled loops, where they are wanted,
     and `threads` the most that these take, by default all."""
     edges = edges_of(rule, sample.bounds, working_dtype(sample.reports))
-    cells = edges.shape[-1] - 1 if isinstance(rule, FixedRule) else edges.size - len(edges)
+    cells = edges.shape[-1] - 1 if rule.fixed else edges.size - len(edges)
     kept = before.blocks if before is not None else None
     kept = Blocks.empty(blocks or 1, sample.views, cells) if kept is None else kept
-    plain = compiled is None or sample.marks is None or sample.weights is not None or not isinstance(rule, FixedRule)
+    plain = compiled is None or sample.marks is None or sample.weights is not None or not rule.fixed
     fast = partial(_add_compiled, compiled, threads or kernels.THREADS)
     whole = (_add_plainly if plain or edges.dtype.itemsize > 8 else fast)(sample, rule, edges, kept, start)
     _add_block_sums(sample, kept, start)
@@ -218,7 +216,7 @@ def _add_plainly(sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, 
     for rows in (slice(a, min(a + _ROWS, sample.rows)) for a in range(0, sample.rows, _ROWS)):
         part = sample if rows == slice(0, sample.rows) else sample.take(rows)
         block = _blocks_of(rows, start, blocks)
-        joint = rule.index(part.reports) if isinstance(rule, ArgmaxEdges) else None
+        joint = rule.joint_index(part.reports)
         for j in range(sample.views):
             cell = _cell(part, rule, edges, j) if joint is None else joint
             x = part.residuals(slice(j, j + 1))[0]
@@ -273,10 +271,7 @@ def _add_block_sums(sample: Sample, kept: Blocks, start: int) -> None:
 
 def edges_of(rule: BinningRule, bounds: Bounds | None, dtype: np.dtype[Any]) -> Array:
     """The edges in the dtype of the reports: one row, or one for each view or argmax class."""
-    if isinstance(rule, ArgmaxEdges):
-        return _once(rule, (bounds, dtype), lambda: rule.edges(dtype))
-    assert isinstance(rule, FixedRule)
-    return _once(rule, (bounds, dtype), lambda: rule.edges(bounds, dtype)[0])
+    return _once(rule, (bounds, dtype), lambda: (rule.table_edges(bounds, dtype) or ())[0])
 
 
 def _cell(sample: Sample, rule: BinningRule, edges: Array, view: int) -> Array:

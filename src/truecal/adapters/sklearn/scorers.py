@@ -14,7 +14,7 @@ from ...core.data import as_array, check_labels, shown
 from ...core.errors import CalibrationError, Scale, default_error, get_error
 from ...core.extras import require
 from ...core.losses import LOSSES, Loss
-from ...core.properties import Binary, Outcomes, TopLabel
+from ...core.properties import Binary
 from ...core.rules import read_bins
 from ...core.types import Array
 from .predictions import columns_of, positive_column, predict
@@ -65,7 +65,7 @@ class Scorer:
         measure, options = self.measure, {} if self.scale == "raw" else {"scale": self.scale}
         if measure is None:
             measure = get_error(default_error(proba), self.n_bins)
-        if isinstance(measure, Loss) or not isinstance(measure.property, Binary):
+        if isinstance(measure, Loss) or not measure.property.event:
             call: Callable[..., float] = measure
             return float(call(y, proba, sample_weight=weight, labels=classes, **options))
         column = positive_column(classes, self.pos_label)
@@ -155,7 +155,7 @@ def _measure(measure: Any) -> Measure:
 
 def _of_classes(measure: Measure) -> bool:
     """Whether a measure takes labels and the probabilities of their classes."""
-    return isinstance(measure, Loss) or not isinstance(measure.property, (Outcomes, TopLabel))
+    return isinstance(measure, Loss) or measure.property.event or measure.property.of_distributions
 
 
 def _changed(measure: Measure, n_bins: Any, options: dict[str, Any]) -> Measure:

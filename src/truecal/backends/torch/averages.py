@@ -11,16 +11,16 @@ from typing import Any
 
 from torch import Tensor
 
-from ...core.rules import AveragedRule, Halfspaces, TwoBin
+from ...core.averages import AveragedRule, TwoBin
 from ...core.sample import Sample
 from ...core.table import PointBlock, PointSums
 from ..numpy import Dispatch
 from .rows import row_sums, tiles, views_of
 
 
-def point_sums(sample: Sample, rule: AveragedRule | Halfspaces, dispatch: Dispatch) -> Iterator[PointSums]:
+def point_sums(sample: Sample, rule: Any, dispatch: Dispatch) -> Iterator[PointSums]:
     """The sums of a few views at a time, in the order of their points."""
-    if isinstance(rule, Halfspaces):
+    if rule.shared_kernel:
         keys: Any = rule.keys(sample.reports)
         for key in keys:
             points, order = key.sort()

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.cells import covered, refuse_outside_edges
 from ...core.data import working_dtype
-from ...core.rules import Edges, FixedRule
+from ...core.rules import covered
 from ...core.sample import Sample
 from ...core.table import BinTable
 from .bins import weight_sq, zeros_like
@@ -58,16 +57,16 @@ def interval_tables(build: Any) -> Tables:
     return tuple(found)
 
 
-def refuse_outside(sample: Sample, rule: FixedRule) -> None:
+def refuse_outside(sample: Sample, rule: Any) -> None:
     """Given edges must cover every report."""
-    if not isinstance(rule, Edges):
+    if rule.has_counts:
         return
     reports: Any = sample.reports
     (edges,) = rule.edges(sample.bounds, working_dtype(reports))
     low, high = covered(edges)
     if not bool(within(reports, float(low), float(high))):
         host = sample.on_host()
-        refuse_outside_edges(host, rule, host.reports)
+        rule.refuse_outside(host.seen, host.reports)
 
 
 def _interval_sums(sample: Sample, edges: Any, budget: int) -> Tensor:

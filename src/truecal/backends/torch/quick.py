@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.properties import Classwise, Confidence
-from ...core.rules import BinningRule, Edges, EqualWidth, FixedRule, Quantile, quantile_cuts
+from ...core.rules import BinningRule, FixedRule, quantile_cuts
 from ...core.sample import Sample
 from ...core.table import Moments, Totals
 from ...core.types import Array
@@ -43,7 +42,7 @@ def measured(error: Any, y_true: Any, y_proba: Any, sample_weight: Any, labels: 
     """
     if sample_weight is not None or labels is not None or error.ties == "row":
         return None
-    if not isinstance(error.property, (Classwise, Confidence)) or not isinstance(error.binning, (Quantile, EqualWidth)):
+    if not (error.property.device_shortcut and error.binning.has_counts and error.binning.of_scalars):
         return None
     reports = tensor(y_proba)
     fused = kernels_for(reports)
@@ -55,11 +54,11 @@ def measured(error: Any, y_true: Any, y_proba: Any, sample_weight: Any, labels: 
 
 def _measured(error: Any, rows: PlainRows, fused: Any) -> Found | None:
     n, k = rows.reports.shape
-    confidence = isinstance(error.property, Confidence)
+    confidence = error.property.picks_outcome
     views = 1 if confidence else k
     rule = error.binning.at(n, views)
     work = _Work(fused, error.ties == "together", error.norm == "l1")
-    if isinstance(rule, Quantile):
+    if rule.open:
         found = work.quantiles(rows.reports, rows.labels, rule, rows, confidence=confidence)
     elif _cells(rule) * views > _MOST_CELLS:
         return None
@@ -86,9 +85,9 @@ def raw_moments(
     reports: Any = sample.reports
     marks = sample.marks.contiguous()  # type: ignore[attr-defined]  # a tensor, which the kernels read in one go
     device = reports.device
-    if isinstance(rule, Quantile):
+    if rule.open:
         return attempt(fused, device, lambda: work.moments(work.quantiles(reports, marks, rule)))
-    if isinstance(rule, FixedRule) and _cells(rule) * sample.views <= _MOST_CELLS:
+    if rule.fixed and _cells(rule) * sample.views <= _MOST_CELLS:
         refuse_outside(sample, rule)
         return attempt(fused, device, lambda: work.moments(work.intervals(reports, marks, rule, sample.bounds)))
     return None
@@ -143,9 +142,9 @@ def _intervals(rule: FixedRule, bounds: Any, dtype: torch.dtype, device: torch.d
     return _Intervals(upper, low, high, first, _starts(first))
 
 
-def _cells(rule: FixedRule) -> int:
+def _cells(rule: Any) -> int:
     """How many intervals a view has at all counts together."""
-    return rule.n_cells if isinstance(rule, Edges) else sum(rule.counts or (1,))
+    return sum(rule.counts or (rule.n_cells,))
 
 
 def _kept(make: Any, size: int, *about: Any) -> Any:
@@ -184,7 +183,7 @@ class _Work:
         return [Moments(absolute=x) if self.absolute else Moments(squared=x) for x in found.sums.tolist()]
 
     def quantiles(
-        self, reports: Any, marks: Any, rule: Quantile, rows: PlainRows | None = None, *, confidence: bool = False
+        self, reports: Any, marks: Any, rule: Any, rows: PlainRows | None = None, *, confidence: bool = False
     ) -> _Read | None:
         counts_asked = rule.counts or ()
         cuts = _kept(_cuts, sum(counts_asked), len(marks), counts_asked, reports.device)
@@ -225,7 +224,7 @@ class _Work:
         self,
         reports: Any,
         marks: Any,
-        rule: FixedRule,
+        rule: Any,
         bounds: Any,
         rows: PlainRows | None = None,
         *,

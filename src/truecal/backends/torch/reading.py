@@ -21,7 +21,7 @@ from ...core.data import (
     check_class_outcomes,
     check_weights,
 )
-from ...core.properties import Binary, Confidence, Linear, Outcomes, Property, TopLabel
+from ...core.properties import Binary, Linear, Outcomes, Property, TopLabel
 from ...core.sample import Sample
 from .kernels import kernels_for
 from .tensors import is_here, like, on_cpu, tensor
@@ -62,7 +62,7 @@ _Top = tuple[Tensor, Tensor, int] | None
 
 
 def made_sample(property: Property, y: Any, reports: Any, weights: Any, top: _Top) -> Sample:
-    if top is None or not isinstance(property, Confidence):
+    if top is None or not property.picks_outcome:
         return property.sample(y, reports, weights)
     right, confidence, hits = top
     known = TopLabel().sample(right, confidence, weights)  # type: ignore[arg-type]  # tensors in place of arrays

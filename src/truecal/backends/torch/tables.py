@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.rules import ArgmaxEdges, BinningRule, Edges, Exact, FixedRule, OnGrid, Quantile
+from ...core.rules import BinningRule
 from ...core.table import BinTable, Moments
 from .bins import Cut, summed, table_between, weight_sq, zeros_like
 from .intervals import interval_tables, intervals, listed
@@ -30,9 +30,9 @@ def tables(build: Any) -> Iterator[Tables]:
     sample, rule = build.sample, build.rule
     if sample.joint:
         yield from vector_tables(build)
-    elif isinstance(rule, FixedRule) and listed(build):
+    elif rule.fixed and listed(build):
         yield interval_tables(build)
-    elif isinstance(rule, Quantile) and not (build.squares or build.needs_cells):
+    elif rule.open and not (build.squares or build.needs_cells):
         for tile in tiles_of(max(sample.rows, _bins(build)), sample.views, build.dispatch.device_numbers):
             yield quantile_tables(build, tile)
     else:
@@ -43,14 +43,12 @@ def tables(build: Any) -> Iterator[Tables]:
 def _bins(build: Any) -> int:
     """How many quantile bins a view has at all counts together, which may be more than rows; 0 for other rules."""
     rule = build.rule
-    return sum(min(m, build.sample.rows) for m in rule.counts or ()) if isinstance(rule, Quantile) else 0
+    return sum(min(m, build.sample.rows) for m in rule.counts or ()) if rule.open else 0
 
 
 def has(rule: BinningRule) -> bool:
     """Whether the rule is measured here; frozen cells of single views and classes are left to numpy."""
-    if isinstance(rule, Edges):
-        return not rule.per_view
-    return not isinstance(rule, (OnGrid, ArgmaxEdges))
+    return rule.on_device
 
 
 def on_host(table: BinTable) -> BinTable:
@@ -71,12 +69,11 @@ def _sorted_tables(build: Any, columns: slice) -> Tables:
     sample, rule = build.sample, build.rule
     x, order = views_of(sample, columns).contiguous().sort(dim=1, stable=True)
     rows = row_sums(sample, columns)
-    if isinstance(rule, Quantile):
+    if rule.open:
         upto = summed(rows, order)
         cuts = [_rank_cut(x, end, build.ties) for end in _ends(build, x)]
         return tuple(table_between(build, c, upto, cut) for c, cut in enumerate(cuts))
-    assert isinstance(rule, (Exact, FixedRule))
-    cells = [x] if isinstance(rule, Exact) else [intervals(x, edges) for edges in build.edges()]
+    cells = [intervals(x, edges) for edges in build.edges()] or [x]
     return tuple(_cells_table(build, c, cell, order, rows) for c, cell in enumerate(cells))
 
 

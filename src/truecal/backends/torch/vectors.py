@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.rules import KMeans
 from ...core.table import BinTable
+from ...core.vectors import KMeans
 from .bins import Cut, summed, table_between
 from .rows import row_sums, tiles
 from .tensors import like

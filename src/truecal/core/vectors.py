@@ -1,0 +1,235 @@
+"""Rules that cut vector reports: `ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, `KMeans`, and `Halfspaces`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from ..backends import (
+    beside,
+    device_backend,
+    is_tensor,
+    median,
+    namespace,
+    on_cpu,
+    stable_order,
+    top_class_and_value,
+)
+from ..backends.numpy import interval_index
+from .averages import TwoBin
+from .cells import KernelCells, Partition, Piece
+from .data import check_positive_int, check_seed, shown, working_dtype
+from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, nested, quantile_cuts, read_edges
+from .sample import Bounds, Reports
+from .types import Array
+
+MOST_DIRECTIONS = 10**4  # each costs a pass over the rows, and the average has long settled
+
+
+@final
+@dataclass(frozen=True)
+class ArgmaxQuantile(CountedRule, VectorRule):
+    """Within each argmax class, n_bins quantile bins of the confidence."""
+
+    @property
+    def text(self) -> str:
+        return f"{super().text} within each predicted class"
+
+    ties: Ties = "auto"
+    open = True
+
+    def streamed(self) -> BinningRule:
+        return self
+
+    def frozen(self, edges: Array) -> BinningRule:
+        return ArgmaxEdges(edges)
+
+    def sketched(self, reports: Array, top: Array) -> list[Array]:
+        """The confidence within each argmax class."""
+        confidence = reports[np.arange(len(reports)), top]
+        return [confidence[top == j] for j in range(reports.shape[1])]
+
+    def width(self, classes: int) -> int:
+        return classes
+
+    def partition(self, reports: Array) -> Partition:
+        top, confidence = top_class_and_value(reports)
+        order = stable_order(confidence)
+        order = order[stable_order(top[order])]
+        sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        cuts = tuple(beside(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
+        value, group = confidence[order], top[order]
+        tied: Array = group != group
+        tied[1:] = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
+        return Partition(order, cuts, tied)
+
+    def auto(self, rows: int, views: int) -> int:
+        return max(1, round(auto_bins(rows, views) / views))
+
+
+def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
+    """The cuts of m quantile bins inside each of several runs, and between the runs; bins without rows are left out."""
+    runs = zip(starts.tolist(), sizes.tolist(), strict=True)
+    cuts = np.concatenate([start + np.append(quantile_cuts(size, m), size) for start, size in runs if size])
+    return np.unique(cuts)[:-1]
+
+
+@final
+@dataclass(frozen=True)
+class ArgmaxEdges(VectorRule):
+    """Within each argmax class j, bins of the confidence between the edges of row j: `ArgmaxQuantile`, frozen.
+
+    `values` is (k, m + 1) and does not decrease within a row; cell j·m + b is bin b of argmax class j.
+    """
+
+    values: tuple[tuple[float, ...], ...]
+    on_device = False
+
+    def __init__(self, values: Any) -> None:
+        array = read_edges(values, 2)
+        if array.ndim != 2:
+            raise ValueError(f"edges must have one row per class, got shape {array.shape}")
+        object.__setattr__(self, "values", nested(array))
+
+    @property
+    def n_cells(self) -> int:
+        """The number of bins within a class."""
+        return len(self.values[0]) - 1
+
+    def streamed(self) -> BinningRule:
+        return self
+
+    def width(self, classes: int) -> int:
+        return classes
+
+    def edges(self, dtype: np.dtype[Any]) -> Array:
+        """All edges in the dtype of the reports."""
+        return np.asarray(self.values, dtype=dtype)
+
+    def table_edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        return (self.edges(dtype),)
+
+    def joint_index(self, reports: Array) -> Array:
+        if reports.shape[1] != len(self.values):
+            raise ValueError(f"edges are of {len(self.values)} classes, reports have {reports.shape[1]}")
+        top, confidence = top_class_and_value(reports)
+        edges, cell = self.edges(working_dtype(reports)), np.empty(len(reports), dtype=np.intp)
+        confidence = confidence.astype(edges.dtype, copy=False)
+        for j, row in enumerate(edges):
+            mine = np.flatnonzero(top == j)
+            cell[mine] = j * self.n_cells + interval_index(confidence[mine], row)
+        return cell
+
+    def partition(self, reports: Array) -> Partition:
+        cell = self.joint_index(reports)
+        order = np.argsort(cell, kind="stable")
+        inner = np.arange(1, self.n_cells * len(self.values))
+        return Partition(order, (np.searchsorted(cell[order], inner, side="left"),))
+
+
+@final
+@dataclass(frozen=True)
+class KdTree(CountedRule, VectorRule):
+    """Median splits of the widest coordinate to depth ceil(log2 n_bins); at most the median goes left."""
+
+    def partition(self, reports: Array) -> Partition:
+        depths = [int(m - 1).bit_length() for m in self.counts or ()]
+        order, levels = _kd_levels(reports, max(depths))
+        return Partition(order, tuple(levels[min(depth, len(levels) - 1)] for depth in depths))
+
+
+def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
+    """Row order of the deepest tree, and the cuts at every depth: deeper trees refine shallower ones."""
+    xp = namespace(reports)
+    runs = [xp.arange(len(reports), device=reports.device)]
+    levels = [runs[0][:0]]
+    for _ in range(depth):
+        runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
+        levels.append(beside(np.cumsum([len(run) for run in runs])[:-1], reports))
+    return xp.concatenate(runs), levels
+
+
+def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
+    xp, here = namespace(reports), reports[rows]
+    column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
+    left = column <= median(column)
+    return rows[left], rows[~left]
+
+
+@final
+@dataclass(frozen=True)
+class KMeans(CountedRule, VectorRule):
+    """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.several:
+            raise ValueError(f"n_bins of KMeans must be one number of clusters, got {shown(self.n_bins)}")
+        check_seed(self.seed)
+
+    def partition(self, reports: Array) -> Partition:
+        if is_tensor(reports):  # scipy's iteration, which takes no tensors, is done again there
+            return Partition.from_cells(device_backend().k_means(self, reports))
+        from scipy.cluster.vq import kmeans, vq
+
+        points = np.asarray(reports, dtype=np.float64)
+        distinct = np.unique(points, axis=0)
+        clusters = min(int(self.n_bins), len(distinct))  # type: ignore[arg-type]  # one count, see __post_init__
+        rng = np.random.default_rng(self.seed)
+        start = distinct[rng.choice(len(distinct), clusters, replace=False)]
+        return Partition.from_cells(vq(points, kmeans(points, start)[0])[0])
+
+
+@final
+@dataclass(frozen=True)
+class Halfspaces(BinningRule):
+    """Random half-spaces: the two-bin average along seeded Gaussian directions w, of (w·p − min w)/(max w − min w).
+
+    Each direction gives a kernel with unit diagonal that depends on reports only, so their mean is exactly truthful
+    for any number of directions.
+    """
+
+    n_directions: int = 64
+    seed: int = 0
+    averages = True
+    of_vectors = True
+    of_scalars = False
+    shared_kernel = True
+
+    @property
+    def text(self) -> str:
+        cut = "the two sides of a cut along a direction"
+        return f"{cut}, averaged over all cuts and {self.n_directions} directions"
+
+    def refuse_misfit(self, seen: Reports) -> None:
+        if not seen.distributions:
+            raise ValueError(
+                "half-spaces need reports that are distributions over classes; use KdTree for other vectors"
+            )
+        super().refuse_misfit(seen)
+
+    def pieces(self, seen: Reports, ties: str, columns: slice | None = None) -> Iterator[Piece]:
+        self.refuse_misfit(seen)
+        columns = slice(0, seen.views) if columns is None else columns
+        for key in self.keys(seen.values):
+            order = np.argsort(key, kind="stable")
+            yield Piece(KernelCells(TwoBin(), order, key[order], (0.0, 1.0)), columns, 1 / self.n_directions)
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.n_directions, "n_directions", MOST_DIRECTIONS)
+        check_seed(self.seed)
+
+    def keys(self, reports: Array) -> Iterator[Array]:
+        """One scalar in [0, 1] per row, direction by direction."""
+        rng = np.random.default_rng(self.seed)
+        for _ in range(self.n_directions):
+            direction = rng.standard_normal((reports.shape[1],))
+            low, high = direction.min(), direction.max()
+            along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
+            yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)
