@@ -70,6 +70,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # make bench SIZE=--small: few rows, to see that everything runs.
 bench: $(VENV)/.dev

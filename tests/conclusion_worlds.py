@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 import truecal as tc
-from truecal.evaluation.inputs import read_inputs
+from truecal.inference.inputs import read_inputs
 from truecal.inference.mean_losses import mean_interval
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -57,9 +57,6 @@ from .evaluation.comparison import (
     Comparison,
     compare,
 )
-from .evaluation.inputs import (
-    TopPredictions,
-)
 from .evaluation.model import (
     Evaluation,
     evaluate,
@@ -83,6 +80,9 @@ from .inference.direction import (
 from .inference.gaps import (
     Gap,
     gap,
+)
+from .inference.inputs import (
+    TopPredictions,
 )
 from .inference.intervals import (
     Interval,

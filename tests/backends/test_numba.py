@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truecal as tc
-from truecal.backends import compiled_backend
 from truecal.backends import numpy as kernels
+from truecal.backends.arrays import compiled_backend
 from truecal.backends.numpy import Dispatch
 from truecal.core.tabulate import whole_tables
 

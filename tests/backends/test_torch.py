@@ -13,8 +13,8 @@ import torch
 import truecal
 from closeness import assert_close
 from on_device import OnDevice
-from truecal.backends import on_device
 from truecal.backends import torch as backend
+from truecal.backends.arrays import on_device
 from truecal.backends.numpy import Dispatch
 from truecal.core.averages import OnGrid
 from truecal.core.vectors import ArgmaxEdges
@@ -156,7 +156,7 @@ class Elsewhere:
 
 @pytest.mark.parametrize("turned", [np.s_[:], np.s_[::-1], np.s_[::2], np.s_[:, ::-1]], ids=str)
 def test_arrays_of_other_libraries(turned, monkeypatch):
-    monkeypatch.setattr("truecal.backends._CUDA", (1,))  # the CPU counts as a GPU
+    monkeypatch.setattr("truecal.backends.arrays._CUDA", (1,))  # the CPU counts as a GPU
     y, p = predictions(tc.ERRORS["classwise"], 60, ties=False)
     p = np.asfortranarray(p)[turned]
     for labels in (y[: len(p)], y[: len(p)].astype(np.uint16)):

@@ -13,9 +13,9 @@ from closeness import assert_close
 from inference_cases import softmax, world
 from truecal import paired_difference
 from truecal.evaluation.comparison import _condition, compare
-from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.measuring import ErrorValue
 from truecal.evaluation.model import HEAVY, evaluate
+from truecal.inference.inputs import TopPredictions
 from truecal.inference.mean_losses import Part
 
 

@@ -17,9 +17,9 @@ from truecal import calibration_test, consistency_bands, gap, mean_gap, null_ban
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import auto_bins
 from truecal.evaluation.budget import FEWEST_DRAWS, MOST_DRAWS, Plan
-from truecal.evaluation.inputs import TopPredictions, read_inputs, several_bins
 from truecal.evaluation.measuring import vector_bins
 from truecal.evaluation.model import HEAVY, evaluate
+from truecal.inference.inputs import TopPredictions, read_inputs, several_bins
 
 confidence_interval: Any = tc.confidence_interval
 

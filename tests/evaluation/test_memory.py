@@ -11,8 +11,8 @@ import pytest
 
 import truecal as tc
 from closeness import assert_close
-from truecal.evaluation.inputs import read_inputs
 from truecal.inference.frozen import Frozen
+from truecal.inference.inputs import read_inputs
 from truecal.inference.spread import paired_spread, spreads
 
 FEW, MANY = 110_000, 250_000

@@ -11,7 +11,7 @@ import pytest
 import truecal
 from truecal.baselines import BASELINES
 from truecal.core.errors import COMPOSED
-from truecal.evaluation.inputs import TopPredictions
+from truecal.inference.inputs import TopPredictions
 from truecal.report import render_report
 from truecal.report.measures import measure
 

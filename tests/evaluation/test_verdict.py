@@ -13,9 +13,9 @@ import truecal as tc
 from inference_cases import draw_labels, softmax, world
 from truecal import paired_difference
 from truecal.evaluation.comparison import compare
-from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.verdict import CalibrationClaim, Standing, _favours, _size, give_verdict, standings
 from truecal.inference.direction import Direction
+from truecal.inference.inputs import TopPredictions
 
 pytestmark = pytest.mark.slow
 

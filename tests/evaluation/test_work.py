@@ -14,10 +14,10 @@ from inference_cases import softmax, world
 from truecal.core import data, properties
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import BinningRule
-from truecal.evaluation import inputs
 from truecal.evaluation.comparison import compare
-from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.model import evaluate
+from truecal.inference import inputs
+from truecal.inference.inputs import TopPredictions
 
 
 class Work:

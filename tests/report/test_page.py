@@ -17,8 +17,8 @@ import report_cases as cases
 import truecal as tc
 from truecal.core.errors import COMPOSED
 from truecal.core.result import clean
-from truecal.evaluation.inputs import TopPredictions
 from truecal.evaluation.words import gap_interval, points_text
+from truecal.inference.inputs import TopPredictions
 from truecal.io import FileError
 from truecal.report import render_report, write_report
 from truecal.report.content import MOST_POINTS, SCALE

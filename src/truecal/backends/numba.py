@@ -7,6 +7,7 @@ exact, and buckets are fine near both ends.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,11 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core.extras import require
-from ..core.types import Array
+from .arrays import Array
 from .numpy import IntervalLookup, Segments
 
-numba = require("numba", "fast")
+numba: Any = importlib.import_module("numba")  # a library without types
 
 _NEAREST_0, _NEAREST_1 = 2.0**-100, 2.0**-54  # reports nearer than this share a bucket
 _BLOCK = 1 << 10  # reports looked at together

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
+from .arrays import Array
 
 _OWN_THREADS = os.environ.get("OMP_NUM_THREADS", "")  # how other libraries are told; a Dask worker is told 1
 THREADS = min(8, int(_OWN_THREADS) if _OWN_THREADS.isdecimal() and int(_OWN_THREADS) else os.cpu_count() or 1)

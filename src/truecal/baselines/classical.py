@@ -156,7 +156,7 @@ def _local_value(x: Array, mass: Array, rate: Array, point: float, reach: float)
 
 def corp(sample: Sample) -> float:
     """The squared error less that of the isotonic regression of outcomes on predictions, averaged over classes."""
-    from ..inference.refinement import squared_errors
+    from ..core.isotonic import squared_errors
 
     sample = sample.on_host()
     errors = [squared_errors(sample, j) for j in range(sample.views)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truecal.core.data import row_blocks
-from truecal.evaluation.inputs import Progress, TopPredictions, check_errors, read_inputs
+from truecal.inference.inputs import Progress, TopPredictions, check_errors, read_inputs
 from truecal.io import (
     FileError,
     FileKind,

@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from truecal.core.extras import require
-from truecal.evaluation.inputs import Inputs, read_inputs
+from truecal.inference.inputs import Inputs, read_inputs
 from truecal.io import FileError, atomic_path
 from truecal.io.dataset import can_stream
 from truecal.io.failures import NoRowsError, failure, path_text

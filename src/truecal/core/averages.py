@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import namespace, row_products
+from ..backends.arrays import namespace, row_products
 from ..backends.numpy import interval_index
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype

@@ -21,7 +21,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from ..backends import stable_order, where_true
+from ..backends.arrays import stable_order, where_true
 from .data import row_blocks
 from .sample import Bounds
 from .types import Array

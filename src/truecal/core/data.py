@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import is_tensor
+from ..backends.arrays import is_tensor
 from ..backends.numpy import DISPATCH, over_rows
 from .types import Array
 

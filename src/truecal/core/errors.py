@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..backends import device_backend, is_tensor, on_device
+from ..backends.arrays import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
 from .cells import Piece

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends import on_device
+from ..backends.arrays import on_device
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel

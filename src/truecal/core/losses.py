@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..backends import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
+from ..backends.arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
 from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .data import check_multiclass, check_pair, check_weights, wide_blocks
 from .frames import refuse_reordered

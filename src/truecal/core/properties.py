@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import at_columns, device_backend, is_tensor, on_device, top_class_and_value
+from ..backends.arrays import at_columns, device_backend, is_tensor, on_device, top_class_and_value
 from .by_label import confidence_losses, squares
 from .data import (
     as_array,

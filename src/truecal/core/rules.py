@@ -21,7 +21,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..backends import is_tensor, namespace
+from ..backends.arrays import is_tensor, namespace
 from .cells import (
     Cells,
     Partition,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import doubled, is_tensor, namespace, row_products
+from ..backends.arrays import doubled, is_tensor, namespace, row_products
 from .data import wide_blocks
 from .types import Array
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends import is_tensor, namespace
+from ..backends.arrays import is_tensor, namespace
 from .averages import AveragedRule
 from .data import as_array, shown
 from .properties import Property

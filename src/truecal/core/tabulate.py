@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backends import compiled_backend, device_backend, is_tensor
 from ..backends import numpy as kernels
+from ..backends.arrays import compiled_backend, device_backend, is_tensor
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import FORM_BLOCK
 from .cells import BinCells, Bins, KernelCells, Piece

@@ -1,9 +1,6 @@
-"""The types that every room speaks of."""
+"""The types that every package uses."""
 
-from typing import Any
+from ..backends.arrays import Array as Array
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
 Groups = tuple[Array, int]
 """Clusters of rows: the number 0..G−1 of each row's cluster, and G."""

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import (
+from ..backends.arrays import (
     beside,
     device_backend,
     is_tensor,

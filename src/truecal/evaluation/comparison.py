@@ -17,10 +17,10 @@ from ..core.frames import refuse_reordered
 from ..core.result import html_text, plain, table_html
 from ..core.rules import BinCounts
 from ..core.types import Array, Groups
+from ..inference.inputs import Inputs, Progress, read_inputs
 from ..inference.mean_losses import Part
 from ..inference.options import check_groups
 from ..inference.paired import spread_part
-from .inputs import Inputs, Progress, read_inputs
 from .measuring import ErrorValue, Measured, copies_text
 from .model import (
     DIAGRAM_BINS,

@@ -21,14 +21,14 @@ from ..inference.calibration import CalibrationTest
 from ..inference.direction import CLEAR, MeanGap, gap_of
 from ..inference.frozen import Frozen, FrozenCells
 from ..inference.gaps import Gap, gap_from
+from ..inference.inputs import Inputs, Progress, several_bins
 from ..inference.intervals import within_parts
 from ..inference.mean_losses import INFINITE, Part, mean_interval
 from ..inference.null_band import null_band_of
-from ..inference.options import fewest_draws
+from ..inference.options import draws_for_band
 from ..inference.paired import block_loss_part, loss_part
 from ..inference.spread import Spread, spreads
 from .budget import Plan
-from .inputs import Inputs, Progress, several_bins
 from .ranking import ECE_NAMES
 
 FEWEST_IN_FOLD = 20
@@ -344,7 +344,7 @@ class _Work:
         if name in ECE_NAMES and not self._dependent(frozen):
             draws = settings.plan.null_band(frozen.sample)
             if draws:
-                band = null_band_of(frozen, settings.level, max(draws, fewest_draws(settings.level)), settings.seed)
+                band = null_band_of(frozen, settings.level, max(draws, draws_for_band(settings.level)), settings.seed)
                 nulls = [{"null_low": b.low, "null_high": b.high, "null_pvalue": b.pvalue} for b in band.each()]
             else:
                 self.found.note(f"{name} has no null band: it needs more draws")
@@ -360,7 +360,7 @@ class _Work:
         if not self._dependent(frozen):
             draws = settings.plan.bands(sample)
             if draws:
-                draws = max(draws, fewest_draws(settings.level))
+                draws = max(draws, draws_for_band(settings.level))
                 bands = bands_of(frozen, place, settings.level, draws, settings.seed)
             else:
                 self.found.note(

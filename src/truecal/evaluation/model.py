@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..backends import on_cpu
+from ..backends.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.frames import refuse_reordered
@@ -18,9 +19,9 @@ from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
+from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
-from .inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
 from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
 from .words import gap_text, sum_text
@@ -52,9 +53,8 @@ class Measurement(Result):
         Numbers are called `prefix`/score, `prefix`/gap and so on; those of each model of a comparison, and of each
         subgroup, `prefix`/name/score.
         """
-        from ..adapters.tracking import log_result
-
-        log_result(self, run, prefix=prefix, step=step)  # type: ignore[arg-type]  # one of its two kinds
+        # By name: results are below the adapters that know the frameworks.
+        importlib.import_module("truecal.adapters.tracking").log_result(self, run, prefix=prefix, step=step)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

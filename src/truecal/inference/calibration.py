@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import beside, doubled, is_tensor, namespace, on_cpu
+from ..backends.arrays import beside, doubled, is_tensor, namespace, on_cpu
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.result import Result

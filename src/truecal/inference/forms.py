@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc
 
-from ..backends import (
+from ..backends.arrays import (
     device_backend,
     doubled,
     is_tensor,

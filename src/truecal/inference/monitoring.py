@@ -14,9 +14,9 @@ from ..core.data import as_array, both_classes, row_blocks, shown
 from ..core.result import Result, plain
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
-from ..evaluation.inputs import KINDS, Inputs, Kind, read_inputs
 from ..io.state import check_array, damaged, read_state, reading_field, write_state
 from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
+from .inputs import KINDS, Inputs, Kind, read_inputs
 from .reference_maps import Maps, fit_maps
 
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)

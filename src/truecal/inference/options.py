@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import on_cpu
+from ..backends.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.errors import CalibrationError, default_error, get_error
 from ..core.frames import refuse_reordered
@@ -65,11 +65,11 @@ def check_band_draws(n_resamples: int, level: float) -> int:
     """
     rank = int(np.floor((1 - level) / 2 * (n_resamples + 1) + 1e-9))
     if rank < 1:
-        raise ValueError(f"a {level:.4g} band needs at least n_resamples={fewest_draws(level)}, got {n_resamples}")
+        raise ValueError(f"a {level:.4g} band needs at least n_resamples={draws_for_band(level)}, got {n_resamples}")
     return rank
 
 
-def fewest_draws(level: float) -> int:
+def draws_for_band(level: float) -> int:
     """The fewest draws whose smallest and largest bound a band at this level: 39 for 95%."""
     return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
 

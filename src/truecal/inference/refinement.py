@@ -9,11 +9,10 @@ import numpy as np
 
 from ..core.data import as_array
 from ..core.errors import CalibrationError
-from ..core.losses import weighted_mean
+from ..core.isotonic import squared_errors
 from ..core.properties import Binary, Classwise
 from ..core.result import Result
 from ..core.rules import Quantile
-from ..core.sample import Sample
 from .gaps import Gap, gaps_of
 from .options import check_level
 
@@ -61,20 +60,3 @@ def refinement(
     loss, calibrated, base = np.mean([squared_errors(sample, j) for j in range(sample.views)], axis=0).tolist()
     (about,) = gaps_of(CalibrationError(property, Quantile("auto")), sample, check_level(level), None)
     return Refinement(loss, loss - calibrated, base - calibrated, base, about, sample.rows)
-
-
-def squared_errors(sample: Sample, j: int) -> list[float]:
-    """Mean squared errors of the predictions of one view, of their isotonic regression, and of the base rate."""
-    from scipy.optimize import isotonic_regression
-
-    u = sample.view(j).astype(np.float64)
-    outcome = sample.outcome(slice(j, j + 1))[0]
-    w = sample.row_weights
-    counted = w > 0
-    u, outcome, w = u[counted], outcome[counted], w[counted]
-    _, block = np.unique(u, return_inverse=True)
-    mass = np.bincount(block, weights=w)
-    rate = np.bincount(block, weights=w * outcome) / mass
-    fitted = isotonic_regression(rate, weights=mass).x[block]
-    base = np.full(len(u), w @ outcome / w.sum())
-    return [weighted_mean(np.square(x - outcome), w) for x in (u, fitted, base)]

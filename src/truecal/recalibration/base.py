@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from truecal.backends import is_tensor, namespace, on_cpu, on_device
+from truecal.backends.arrays import is_tensor, namespace, on_cpu, on_device
 from truecal.backends.numpy import softmax
 from truecal.core.data import (
     as_array,

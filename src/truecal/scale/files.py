@@ -18,8 +18,8 @@ from ..core.errors import COMPOSED
 from ..core.rules import BinCounts
 from ..core.types import Array
 from ..evaluation.comparison import Comparison
-from ..evaluation.inputs import Inputs, Kind
 from ..evaluation.model import Evaluation
+from ..inference.inputs import Inputs, Kind
 from ..io.agreement import check_same_samples, distinct_names
 from ..io.columns import choose_label
 from ..io.dataset import Dataset, left_out_files

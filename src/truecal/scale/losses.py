@@ -11,9 +11,9 @@ from ..core.data import both_classes, row_blocks
 from ..core.losses import LOSSES
 from ..core.table import Totals
 from ..core.types import Array
-from ..evaluation.inputs import Inputs
 from ..evaluation.measuring import LossValue
 from ..inference.blocks import block_mean
+from ..inference.inputs import Inputs
 from .tally import by_block
 
 SUMMED = tuple(name for name, loss in LOSSES.items() if loss.streamed)

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.data import shown
 from ..core.extras import require
 from ..core.types import Array
-from ..evaluation.inputs import Inputs
+from ..inference.inputs import Inputs
 from ..io.agreement import distinct_names
 from ..io.dataset import Dataset, left_out_files, open_dataset, table_of
 from ..io.failures import FileError, NoRowsError, failure, one_line, parsing, path_text

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import compiled_backend
+from ..backends.arrays import compiled_backend
 from ..backends.numpy import DISPATCH, top_class
 from ..core.data import (
     as_array,
@@ -26,8 +26,8 @@ from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
-from ..evaluation.inputs import Inputs, Kind, read_inputs
 from ..evaluation.model import Evaluation
+from ..inference.inputs import Inputs, Kind, read_inputs
 from .losses import LossSums
 from .plan import Entry, at_rows, read_plan, refuse_other_edges
 from .sketch import ACCURACY, Sketch

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import on_device
+from ..arrays import on_device
 
 
 def tensor(x: Any) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..backends import on_cpu
+from ..backends.arrays import on_cpu
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
@@ -19,7 +19,7 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 
 if TYPE_CHECKING:
-    from ..inference.mean_losses import Losses, Values
+    from .mean_losses import Losses, Values
 
 Kind = Literal["multiclass", "binary", "top_label"]
 KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label")
@@ -96,7 +96,7 @@ class Inputs:
 
     def loss_values(self) -> Iterator[tuple[str, Losses]]:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
-        from ..inference.mean_losses import loss_values, top_label_table
+        from .mean_losses import loss_values, top_label_table
 
         tables: dict[str, Any] = {name: name for name in LOSSES}
         if self.kind == "top_label":  # the columns are of a wrong and of a right top class
@@ -223,7 +223,7 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
 def several_bins(n_samples: int) -> tuple[int, ...]:
     """The bin counts at which orders of models are compared: the paper's 5, 20 and 2000, at most 2n/5.
 
-    >>> from truecal.evaluation.inputs import several_bins
+    >>> from truecal.inference.inputs import several_bins
     >>> several_bins(5000), several_bins(100), several_bins(10)
     ((5, 20, 2000), (5, 20, 40), (4,))
     """

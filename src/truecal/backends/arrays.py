@@ -1,0 +1,110 @@
+"""One word for what numpy and torch call differently, and the backends that are loaded when they are needed."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+_CUDA = (2, 10, 13)  # how DLPack numbers CUDA, ROCm and managed memory
+
+
+def on_device(x: Any) -> bool:
+    """Whether an array lies in the memory of a GPU, where `truecal.backends.torch` measures it: torch, CuPy, JAX."""
+    if isinstance(x, np.ndarray):
+        return False
+    if hasattr(x, "detach") and hasattr(x, "device"):
+        return bool(x.device.type == "cuda")
+    if not hasattr(x, "__dlpack_device__"):
+        return False
+    try:
+        return int(x.__dlpack_device__()[0]) in _CUDA
+    except Exception:  # what a stranger's object does when it is asked is not known; reading it will say
+        return False
+
+
+def on_cpu(x: Any) -> Any:
+    """An array where numpy can read it: one in the memory of a GPU is copied, anything else stays as it is."""
+    return device_backend().on_cpu(x) if on_device(x) else x
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether an array of a sample or a table is a torch tensor, not one of numpy."""
+    return not isinstance(x, (np.ndarray, np.generic, float, int))
+
+
+def namespace(x: Any) -> Any:
+    """The library whose functions take the array: torch for a tensor, else numpy."""
+    return importlib.import_module("torch") if is_tensor(x) else np
+
+
+def doubled(x: Any, *, copy: bool = False) -> Any:
+    """Numbers as float64, in memory of their own where asked for."""
+    return x.to(namespace(x).float64, copy=copy) if is_tensor(x) else x.astype(np.float64, copy=copy)
+
+
+def row_products(a: Any, b: Any) -> Any:
+    """Σ_j a_ij b_ij of each row, in float64."""
+    if is_tensor(a):
+        return namespace(a).linalg.vecdot(doubled(a), doubled(b))
+    return np.einsum("ij,ij->i", a, b, dtype=np.float64)
+
+
+def top_class_and_value(x: Any) -> tuple[Any, Any]:
+    """Index (the lowest on ties) and value of the largest entry of each row."""
+    if is_tensor(x):
+        value, index = x.max(1)
+        return index, value
+    found: tuple[Any, Any] = importlib.import_module("truecal.backends.numpy").top_class_and_value(x)
+    return found
+
+
+def median(x: Any) -> Any:
+    """The median of a vector, half-way between the two in the middle."""
+    if not is_tensor(x):
+        return np.median(x)
+    ordered = x.sort().values
+    return (ordered[(len(x) - 1) // 2] + ordered[len(x) // 2]) / 2
+
+
+def at_columns(x: Any, columns: Any) -> Any:
+    """The entry of each row in its column."""
+    return x[namespace(x).arange(len(x), device=columns.device), columns]
+
+
+def stable_order(keys: Any) -> Any:
+    """The order that sorts a vector; equal keys keep theirs."""
+    return namespace(keys).argsort(keys, stable=True)
+
+
+def where_true(marks: Any) -> Any:
+    """The places of a vector that are true."""
+    return namespace(marks).arange(len(marks), device=marks.device)[marks]
+
+
+def run_sums(x: Any, starts: Any) -> Any:
+    """Sums over runs of the last axis, each from its start to the next one's."""
+    return device_backend().run_sums(x, starts) if is_tensor(x) else np.add.reduceat(x, starts, axis=-1)
+
+
+def beside(array: Any, other: Any) -> Any:
+    """An array of numpy as one of the library of another, where that lies."""
+    return device_backend().like(array, other) if is_tensor(other) else array
+
+
+def device_backend() -> Any:
+    """`truecal.backends.torch`, which is loaded when the first tensor is measured."""
+    return importlib.import_module("truecal.backends.torch")
+
+
+@cache
+def compiled_backend() -> Any:
+    """`truecal.backends.numba`, which is loaded when the first large sample is measured; None without numba."""
+    try:
+        return importlib.import_module("truecal.backends.numba")
+    except (ImportError, OSError):  # its library may not fit into the memory that is left
+        return None
