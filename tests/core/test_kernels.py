@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import truecal as tc
 from truecal.backends import numpy as cpu
 from truecal.backends.numpy import Dispatch
-from truecal.core.rules import quantile_cuts
 
 
 def agree(metric, y, p, forced):
@@ -36,8 +35,8 @@ def agree(metric, y, p, forced):
     st.sampled_from(["average", "together"]),
     st.sampled_from([np.float32, np.float64]),
 )
-def test_bucketing_a_long_view_is_sorting_it(seed, n, kind, counts, ties, dtype):
-    """Small n with the long path forced: ties across cuts, values on bucket borders, everything in one bucket."""
+def test_sorted_values_give_what_cells_give(seed, n, kind, counts, ties, dtype):
+    """Ties across cuts, values at both ends, everything nearly equal."""
     rng = np.random.default_rng(seed)
     u = {
         "tied": rng.integers(0, 9, n) / 8,
@@ -47,32 +46,7 @@ def test_bucketing_a_long_view_is_sorting_it(seed, n, kind, counts, ties, dtype)
     }[kind].astype(dtype)
     y = rng.random(n) < rng.choice([0.1, 0.5, 0.95])
     metric = tc.CalibrationError(tc.Binary(), tc.Quantile(tuple(counts), ties=ties))
-    agree(metric, y, u, Dispatch(bucket_rows=1))
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(
-    st.integers(0, 2**20),
-    st.integers(1, 120),
-    st.sampled_from(["tied", "generic", "vertex", "crowded", "zeros"]),
-    st.lists(st.integers(1, 130), min_size=1, max_size=3),
-    st.sampled_from(["average", "together"]),
-    st.sampled_from([np.float32, np.float64]),
-)
-def test_ordering_at_the_cuts_is_as_good_as_sorting(seed, n, kind, counts, ties, dtype):
-    rng = np.random.default_rng(seed)
-    u = {
-        "tied": rng.integers(0, 9, n) / 8,
-        "generic": rng.random(n),
-        "vertex": rng.choice([0.0, 1e-9, 0.5, 1 - 1e-9, 1.0], n),
-        "crowded": 0.5 + 1e-7 * rng.standard_normal(n),
-        "zeros": rng.random(n) * (rng.random(n) < 0.3),
-    }[kind].astype(dtype)
-    p = np.column_stack([u, 1 - u])
-    y = rng.integers(0, 2, n)
-    metric = tc.CalibrationError(tc.Classwise(), tc.Quantile(tuple(counts), ties=ties))
-    agree(metric, y, p, Dispatch(radix_rows=1))
+    agree(metric, y, u, Dispatch())
 
 
 @given(st.integers(0, 2**20), st.integers(1, 60), st.integers(2, 60), st.booleans())
@@ -100,18 +74,6 @@ def test_fixed_cells_without_a_sort(seed, n, k, m):
     fast = metric.tables(y, p)[0]
     for field in ("count", "outcome", "residual", "residual_sq"):
         np.testing.assert_allclose(getattr(fast, field), getattr(plain, field), rtol=1e-12, atol=1e-14)
-
-
-@settings(max_examples=150)
-@given(st.integers(0, 2**20), st.integers(1, 200), st.integers(1, 40), st.sampled_from([np.float32, np.float64]))
-def test_bucketing_for_fixed_intervals_is_looking_up_every_value(seed, n, m, dtype):
-    rng = np.random.default_rng(seed)
-    u = (rng.integers(0, 2 * m + 1, n) / (2 * m) if seed % 2 else rng.random(n)).astype(dtype)
-    y = rng.random(n) < 0.6
-    edges = tc.EqualWidth(m).edges((0.0, 1.0), np.dtype(dtype))[0]
-    plain = cpu._interval_sums(u, y, edges)
-    for a, b in zip(cpu._bucketed_interval_sums(u, y, edges), plain, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
 def test_runs_of_a_sum_may_be_empty_and_end_at_the_end():
@@ -188,33 +150,6 @@ def test_more_bins_than_rows_cost_no_more_than_rows(rng):
     for call in (tc.classwise_error, tc.confidence_error, tc.full_error):
         assert call(y, p, n_bins=10**8) == pytest.approx(call(y, p, n_bins=20), rel=1e-12)
     assert tc.full_error(y, p, strategy="kd", n_bins=10**6) == pytest.approx(tc.brier(y, p) / 20, rel=1e-12)
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(
-    st.integers(0, 2**20),
-    st.integers(2, 60),
-    st.integers(2, 40),
-    st.lists(st.integers(1, 70), min_size=1, max_size=3),
-    st.sampled_from([0.05, 1.0]),
-    st.sampled_from([np.float32, np.float64]),
-)
-def test_many_short_views_at_once_are_those_views_one_by_one(seed, n, k, counts, sharp, dtype):
-    """Nearly certain predictions among them, whose digits must stay; equal ones at a cut are left to the other way."""
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(k, sharp), n).astype(dtype)
-    y = np.where(rng.random(n) < 0.8, p.argmax(axis=1), rng.integers(0, k, n))
-    cuts = np.unique(np.concatenate([quantile_cuts(n, m) for m in counts]))
-    marked = [np.sort(p[y == j, j]) for j in range(k)]
-    found = cpu.many_segments(p.T, marked, cuts, squares=True)
-    if found is None:
-        ordered = np.sort(p.T, axis=1)
-        assert any((row[cuts] == row[cuts - 1]).any() for row in ordered)
-        return
-    each = [cpu.indicator_segments(np.sort(p[:, j]), marked[j], cuts, ties="average", squares=True) for j in range(k)]
-    np.testing.assert_allclose(found.sums, cpu.stack_segments(each).sums, rtol=1e-12, atol=1e-300)
-    agree(tc.CalibrationError(tc.Classwise(), tc.Quantile(tuple(dict.fromkeys(counts)))), y, p, Dispatch())
 
 
 def test_runs_of_a_formula_in_blocks_are_those_of_its_values(monkeypatch, rng):

@@ -19,10 +19,8 @@ from .arrays import Array
 _OWN_THREADS = os.environ.get("OMP_NUM_THREADS", "")  # how other libraries are told; a Dask worker is told 1
 THREADS = min(8, int(_OWN_THREADS) if _OWN_THREADS.isdecimal() and int(_OWN_THREADS) else os.cpu_count() or 1)
 GRID = 1 << 16
-_SHARED_BLOCK = 1 << 22  # comparisons of marked rows with cuts at a time
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache
 _COLUMN_ROWS = 16384
-_HISTOGRAM_ROWS = 1 << 15
 _SOFTMAX_ROWS = 4096
 _RUN_ROWS = 1 << 16
 _SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
@@ -42,13 +40,7 @@ class Dispatch:
     """With more bins than this, and than classes, most reports exceed 1/m and must be looked up."""
     unsorted_cells: int = 1 << 18
     """With more cells than this, clearing them for each block of rows costs more than sorting."""
-    radix_rows: int = 1 << 13
-    """From here on, grouping by leading bits beats a full sort."""
-    bucket_rows: int = 1 << 15
-    """From here on, one view is cheaper to bucket than to sort."""
-    bucket_edges_rows: int = 1 << 17
-    """From here on, looking up buckets beats looking up the interval of every value."""
-    compiled_reports: int = 1 << 25
+    compiled_reports: int = 1 << 23
     """From here on, loops compiled by numba, where that is installed, save more than the half second of loading it."""
     compiled_stream: int = 1 << 23
     """The same for a stream: from so many reports on, those that came and those known to come."""
@@ -131,37 +123,12 @@ def transposed_tile(matrix: Array, columns: slice, dtype: np.dtype[Any]) -> Arra
     return tile
 
 
-def order_at(values: Array, cuts: Array) -> Array:
-    """The values in an order that is sorted as far as cuts can see: a new array, about twice as fast as a full sort.
-
-    Non-negative floats order like their bits, so a radix sort by the leading 16 of those groups the values, and only
-    the groups that hold a cut, or 1/2, are sorted inside. At a cut every value before is <= every value after, the
-    value itself is the right one, and a search for it finds its block of equal values.
-    """
-    bits = values.view(np.dtype(f"i{values.itemsize}"))
-    low, high = bits.min(), bits.max()
-    if low < 0:  # a negative zero, or a rounding below zero, orders as zero
-        bits, low = np.maximum(bits, 0), bits.dtype.type(0)
-    shift = bits.dtype.type(max(0, int(high - low).bit_length() - 16))
-    group = ((bits - low) >> shift).astype(np.uint16)
-    order = np.argsort(group, kind="stable")
-    group, values = group[order], values[order]
-    exact = np.zeros(1 << 16, dtype=np.bool_)
-    exact[group[cuts]] = True
-    half = values.dtype.type(0.5).view(bits.dtype)
-    if low <= half <= high:
-        exact[(half - low) >> shift] = True
-    places = np.flatnonzero(exact[group])
-    values[places] = np.sort(values[places])
-    return np.asarray(values)
-
-
 def indicator_segments(
     ordered: Array, marked: Array, cuts: Array, *, ties: str, complement: bool = False, squares: bool = False
 ) -> tuple[Array, ...]:
     """One view of reports in [0, 1] with 0/1 outcomes: segment sums from sorted values alone.
 
-    `ordered` holds all reports, sorted or by `order_at` (it is overwritten), `marked` those of marked rows. Returns
+    `ordered` holds all reports, sorted (it is overwritten), `marked` those of marked rows. Returns
     (cuts, first, last, block_marked, count, outcome, residual and, with squares, residual²); the blocks are empty when
     no cut needs them. The residual is summed as distances to the nearest of 0 and 1, so that nearly perfect reports
     keep their digits.
@@ -202,45 +169,6 @@ def indicator_segments(
         surprise = _surprises(ordered, high, starts, marked, whole, part, value, complement)
         sums = (*sums, run_sums_of(lambda x: np.square(x, dtype=np.float64), ordered, starts) + surprise)
     return cuts, first, last, block, *sums
-
-
-def many_segments(reports: Array, marked: Sequence[Array], cuts: Array, *, squares: bool) -> Segments | None:
-    """`indicator_segments` of many short views at once, or None where equal reports meet at a cut of any of them.
-
-    A marked row lies in the segment after the last cut whose value is at most its own.
-    """
-    ordered = np.sort(reports, axis=1)
-    views, n = ordered.shape
-    value = ordered[:, np.minimum(cuts, n - 1)]
-    if not ((cuts > 0) & (cuts < n)).all() or (ordered[:, cuts - 1] == value).any():
-        return None
-    view = np.repeat(np.arange(views), [len(own) for own in marked])
-    own = np.concatenate(marked)
-    segment = np.zeros(len(own), dtype=np.intp)
-    for rows in row_shares(len(own), 1 + len(own) * len(cuts) // _SHARED_BLOCK):
-        segment[rows] = (value[view[rows]] <= own[rows, None]).sum(axis=1)
-    place, width, starts = view * (len(cuts) + 1) + segment, len(cuts) + 1, np.concatenate([[0], cuts])
-
-    def of_marked(weights: Array | None = None, chosen: Array | slice = slice(None)) -> Array:
-        return np.bincount(place[chosen], weights, views * width).reshape(views, width).astype(np.float64)
-
-    above = ordered > 0.5
-    near_one = run_sums(above, starts)
-    count = np.broadcast_to(np.diff(np.append(starts, n)).astype(np.float64), near_one.shape)
-    outcome = of_marked()
-    far = np.where(above, ordered - 1, ordered)  # exact, as in `indicator_segments`
-    sums = [count, outcome, run_sums(far, starts) + (near_one - outcome)]
-    if squares:
-        grid, rest = (run_sums(x, starts) for x in grid_part(np.where(above, 2 * far.astype(np.float64) + 1, 0.0)))
-        high = own > 0.5
-        excess = np.abs(2 * own.astype(np.float64) - 1)
-        (near_grid, near_rest), (far_grid, far_rest) = (
-            [of_marked(x, chosen) for x in grid_part(excess[chosen])] for chosen in (high, ~high)
-        )
-        left = (grid - near_grid) / GRID + (rest - near_rest)
-        surprise = far_grid / GRID + far_rest + np.where(near_one == of_marked(None, high), 0.0, left)
-        sums.append(run_sums(np.square(far, dtype=np.float64), starts) + surprise)
-    return Segments(np.broadcast_to(cuts, value.shape), np.stack(sums))
 
 
 def _surprises(
@@ -320,73 +248,6 @@ def cell_sums(cell: Array, values: Array, marks: Array, cells: int, squares: boo
     if not squares:
         return sums
     return *sums, np.bincount(cell, weights=np.square(values.astype(np.float64) - marks), minlength=cells)
-
-
-def _histogram(values: Array, marks: Array, marks_wanted: int, squares: bool) -> tuple[Array, ...]:
-    """Bucket floor(u·2^b) of each value, and per bucket: count, outcome and residual (with squares, residual² too);
-    more buckets for more marks on the line (cuts or edges) that will have to be found among them.
-
-    Multiplying by a power of two is exact, so the bucket never decreases with the value. Each bucket has a base with
-    few digits, its lower end below 1/2 and its upper end above: count·base is exact, and only the small differences
-    from the base are summed. Blocks of rows stay in cache.
-    """
-    size = 1 << (13 if marks_wanted <= 64 else 15)
-    base = np.arange(size + 1) / size
-    base[size // 2 : -1] += 1 / size
-    bucket = np.empty(len(values), dtype=np.uint16)
-    both, rest, own = np.zeros(2 * size + 2, dtype=np.int64), np.zeros(size + 1), np.zeros(size + 1)
-    for start in range(0, len(values), _HISTOGRAM_ROWS):
-        rows = slice(start, start + _HISTOGRAM_ROWS)
-        here = (values[rows] * values.dtype.type(size)).astype(np.intp)
-        bucket[rows] = here
-        rest += np.bincount(here, weights=values[rows] - base[here], minlength=size + 1)
-        if squares:
-            residual = values[rows].astype(np.float64) - marks[rows]
-            own += np.bincount(here, weights=residual * residual, minlength=size + 1)
-        here *= 2
-        here += marks[rows]
-        both += np.bincount(here, minlength=2 * size + 2)
-    count, outcome = both.reshape(-1, 2).sum(axis=1), both[1::2].astype(np.float64)
-    sums = (bucket, count, outcome, (count * base - outcome) + rest)
-    return (*sums, own) if squares else sums
-
-
-def bucketed_segments(
-    values: Array, marks: Array, cuts: Array, *, ties: str, squares: bool = False
-) -> tuple[Array, ...]:
-    """`indicator_segments` for one long view without sorting it: only the buckets that hold a cut are sorted.
-
-    Whole buckets between cuts enter as sums, and the cuts become cuts of the sorted remainder, shifted by the rows of
-    the buckets left out before them.
-    """
-    bucket, *buckets = _histogram(values, marks, len(cuts), squares)
-    count = buckets[0]
-    before = np.concatenate([[0], np.cumsum(count)])
-    home = np.minimum(np.searchsorted(before, cuts, side="right") - 1, len(count) - 1)
-    split = np.zeros(len(count), dtype=np.bool_)
-    split[home] = True
-    shift = np.concatenate([[0], np.cumsum(np.where(split, 0, count))])[home]
-    rows: Array = np.empty(len(bucket), dtype=np.bool_)
-    for start in range(0, len(bucket), _HISTOGRAM_ROWS):  # an index is widened to eight bytes: in cache, block by block
-        rows[start : start + _HISTOGRAM_ROWS] = split[bucket[start : start + _HISTOGRAM_ROWS]]
-    del bucket
-    if 8 * np.count_nonzero(rows) < len(rows):  # their places take no more memory, and less time
-        rows = np.flatnonzero(rows)
-    chosen, chosen_marks = values[rows], marks[rows]
-    complement = bool(2 * np.count_nonzero(chosen_marks) > len(chosen))
-    marked = chosen[~chosen_marks if complement else chosen_marks]
-    for x in (chosen, marked):
-        x.sort()
-    moved, first, last, block, *sums = indicator_segments(
-        chosen, marked, cuts - shift, ties=ties, complement=complement, squares=squares
-    )
-    whole = np.flatnonzero(~split & (count > 0))
-    segment = np.searchsorted(cuts, before[whole], side="right")
-    for x, total in zip(buckets, sums, strict=True):
-        total += np.bincount(segment, weights=x[whole], minlength=len(cuts) + 1)
-    if first.size:
-        first, last = first + shift, last + shift
-    return moved + shift, first, last, block, *sums
 
 
 def stack_segments(rows: Sequence[tuple[Array, ...]]) -> Segments:
@@ -520,32 +381,10 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = Fals
     return (*sums, own) if squares else sums
 
 
-def fixed_view(
-    values: Array, marks: Array, edges: Array, squares: bool = False, bucket_rows: int = DISPATCH.bucket_edges_rows
-) -> tuple[Array, ...]:
+def view_cells(values: Array, marks: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
     """Count, outcome and residual (with squares, residual²) sums of one view over fixed intervals: arrays (1, m)."""
-    kernel = _interval_sums if len(values) < bucket_rows else _bucketed_interval_sums
-    return tuple(x[None] for x in kernel(values.astype(edges.dtype, copy=False), marks, edges, squares))
-
-
-def _interval_sums(values: Array, marks: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
-    return cell_sums(interval_index(values, edges), values, marks, len(edges) - 1, squares)
-
-
-def _bucketed_interval_sums(values: Array, marks: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
-    """The same for a long view in [0, 1]: only values in a bucket that holds an edge are looked up."""
-    bucket, *sums = _histogram(values, marks, len(edges), squares)
-    size = len(sums[0]) - 1
-    lowest = (np.arange(size + 2) / size).astype(edges.dtype)
-    cell = interval_index(lowest[:-1], edges)
-    mixed = cell != interval_index(np.nextafter(lowest[1:], edges.dtype.type(0)), edges)
-    whole = np.flatnonzero(~mixed)
-    found = tuple(np.bincount(cell[whole], weights=x[whole], minlength=len(edges) - 1) for x in sums)
-    for start in range(0, len(values), _RUN_ROWS):
-        rows = start + np.flatnonzero(mixed[bucket[start : start + _RUN_ROWS]])
-        for total, part in zip(found, _interval_sums(values[rows], marks[rows], edges, squares), strict=True):
-            total += part
-    return found
+    sums = cell_sums(interval_index(values, edges), values, marks, len(edges) - 1, squares)
+    return tuple(x[None] for x in sums)
 
 
 def top_class(matrix: Array) -> Array:

@@ -15,7 +15,7 @@ from ..backends.arrays import compiled_backend, device_backend, is_tensor
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import FORM_BLOCK
 from .cells import BinCells, Bins, KernelCells, Piece
-from .data import shown, working_dtype
+from .data import row_blocks, shown, working_dtype
 from .properties import Property
 from .rules import BinningRule, resolve_ties
 from .sample import Sample
@@ -269,7 +269,10 @@ class _Builder:
         reports, marks = sample.reports, sample.marks
         assert marks is not None
         if reports.ndim == 1:
-            parts = [kernels.fixed_view(reports, marks, union, self.squares, self.dispatch.bucket_edges_rows)]
+            parts = [
+                kernels.view_cells(reports[rows].astype(union.dtype, copy=False), marks[rows], union, self.squares)
+                for rows in row_blocks(sample.rows, 32)
+            ]
         elif reports.size < self.dispatch.parallel_views:
             parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
         else:
@@ -289,14 +292,11 @@ class _Builder:
         return tuple(tables)
 
     def plain_tables(self, columns: slice) -> Iterator[Tables]:
-        """Tables from sorted values, or from values sorted as far as the cuts can see."""
+        """Tables from sorted values."""
         sample, rule = self.sample, self.rule
         cuts = rule.shared_cuts(sample.rows)
         if cuts is not None and self.compiled is not None:
             yield self._compiled_tables(columns, cuts)
-            return
-        if cuts is not None and sample.reports.ndim == 1 and sample.rows >= self.dispatch.bucket_rows:
-            yield self._bucketed_tables(cuts)
             return
         if rule.fixed and (rule.per_view or not self.few_edges):
             yield from self.general_tables(columns)
@@ -357,33 +357,15 @@ class _Builder:
     ) -> Tables:
         """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
         union = _union_of(cuts)
-        if len(reports) > 1 and self.sample.rows < self.dispatch.radix_rows:
-            found = kernels.many_segments(reports, [own for own, _ in marked], union, squares=self.squares)
-            if found is not None:
-                return tuple(self._coarsen(i, found, union, c) for i, c in enumerate(cuts))
-        radix = self.sample.rows >= self.dispatch.radix_rows
+        reports.sort(axis=1)
         segments = kernels.stack_segments(
             [
                 kernels.indicator_segments(
-                    kernels.order_at(row, union) if radix else np.sort(row),
-                    marks,
-                    union,
-                    ties=self.ties,
-                    complement=complement,
-                    squares=self.squares,
+                    row, marks, union, ties=self.ties, complement=complement, squares=self.squares
                 )
                 for row, (marks, complement) in zip(reports, marked, strict=True)
             ]
         )
-        return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
-
-    def _bucketed_tables(self, cuts: tuple[Array, ...]) -> Tables:
-        """One long view: as above, without sorting what lies between the cuts."""
-        sample, union = self.sample, _union_of(cuts)
-        assert sample.marks is not None
-        reports = sample.reports.astype(working_dtype(sample.reports), copy=False)
-        found = kernels.bucketed_segments(reports, sample.marks, union, ties=self.ties, squares=self.squares)
-        segments = kernels.stack_segments([found])
         return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
 
     def _compiled_tables(self, columns: slice, cuts: tuple[Array, ...]) -> Tables:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..backends.numpy import DISPATCH
 from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
@@ -16,6 +15,7 @@ from ..core.tabulate import needs_cells, whole_tables
 from ..core.types import Array
 from .options import counts_of
 
+_LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
 MOST_KEPT = 1 << 23
 """Cells hold an order of the rows per view; with more reports than this they are made anew for each use."""
 
@@ -48,7 +48,7 @@ class FrozenCells:
     @property
     def _by_value(self) -> bool:
         """One long view, which tables read faster, and in less memory, than its cells."""
-        return self.sample.views == 1 and self.sample.rows >= DISPATCH.bucket_rows
+        return self.sample.views == 1 and self.sample.rows >= _LONG
 
     @property
     def for_tables(self) -> list[Piece] | None:
