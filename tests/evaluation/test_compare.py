@@ -279,9 +279,9 @@ def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
 
 def test_costly_errors_count_all_models(data, monkeypatch):
     y, models = data
-    monkeypatch.setitem(HEAVY, "full_halfspace", 3 * 1600 - 1)
+    monkeypatch.setitem(HEAVY, "full_l1", 3 * 1600 - 1)
     result = compare(y, models, n_bins=5, n_resamples=9)
-    assert "full_halfspace" not in result.error_names and "full" in result.error_names
+    assert "full_l1" not in result.error_names and "full" in result.error_names
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------

@@ -333,11 +333,11 @@ def test_plans_give_between_fewest_and_most_draws(data):
 
 def test_costly_errors_of_large_inputs_wait_to_be_named(data, monkeypatch):
     y, models = data
-    monkeypatch.setitem(HEAVY, "full_halfspace", 1600 - 1)
+    monkeypatch.setitem(HEAVY, "full_l1", 1600 - 1)
     found = evaluate(y, models["true"], n_bins=5, n_resamples=9)
-    assert "full_halfspace" not in found.error_names and "full" in found.error_names
-    assert any("unless named in errors" in note and "full_halfspace" in note for note in found.notes)
-    assert evaluate(y, models["true"], n_resamples=9, errors=["full_halfspace"]).error_names == ("full_halfspace",)
+    assert "full_l1" not in found.error_names and "full" in found.error_names
+    assert any("unless named in errors" in note and "full_l1" in note for note in found.notes)
+    assert evaluate(y, models["true"], n_resamples=9, errors=["full_l1"]).error_names == ("full_l1",)
 
 
 def test_very_many_predictions_leave_classes_without_an_interval(data, monkeypatch):

@@ -137,6 +137,17 @@ def test_automatic_bins_unknown_sizes_and_empty_partitions():
     assert not any("sketched" in note for note in uniform.notes)
 
 
+def test_two_runs_have_the_same_edges(rng):
+    """Sketches keep as many rows as a stream's do: of fewer rows than that nothing is left to chance."""
+    p = rng.dirichlet(np.ones(3), 30_000)
+    y = (p.cumsum(axis=1) > rng.random((30_000, 1))).argmax(axis=1)
+    data = da.from_array(y, chunks=7000), da.from_array(p, chunks=(7000, 3))
+    first, second = (module.evaluate(*data, errors=["classwise", "confidence"]) for _ in range(2))
+    for one, two in zip(first.errors, second.errors, strict=True):
+        assert_close(one.value, two.value)
+    assert_close(first.score, tc.score(y, p), tolerance=1e-3)
+
+
 def test_models_are_compared(tmp_path):
     y, p = world()
     _, q = world(factor=2.5)

@@ -186,8 +186,8 @@ def measure(
         found.note(copies_text(copies, inputs.n_samples))
     if inputs.decisions():
         found.note(DECISIONS)
-    folds = work.folds
-    main = next((name for name in notions() if name in inputs.error_names()), inputs.error_names()[0])
+    folds, possible = work.folds, inputs.error_names()
+    main = next((name for name in work.notions if name in possible), possible[0])
     seen = inputs.sample("confidence" if inputs.kind == "multiclass" else main)
     found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
     for i, name in enumerate(settings.names):
@@ -243,6 +243,7 @@ class _Work:
     found: Measured
     shared: dict[Any, FrozenCells] = field(default_factory=dict)
     """Cells of the sample of one property, by rule."""
+    notions: tuple[str, ...] = field(default_factory=lambda: notions())
 
     def error(self, name: str) -> None:
         """Measure the named error at every bin count."""
@@ -258,9 +259,9 @@ class _Work:
         if metric.norm == "l1":
             found.errors += self._absolute(name, frozen, headline)
             return
-        by_count = self._spreads(name, frozen, headline) if name in notions() else {}
+        by_count = self._spreads(name, frozen, headline) if name in self.notions else {}
         found.errors += self._squared(name, frozen, headline, by_count)
-        if name in notions():
+        if name in self.notions:
             found.frozen[name], found.spreads[name] = frozen, by_count
             found.reliability[name] = self._reliability(name, frozen)
             if headline in by_count:
@@ -285,7 +286,7 @@ class _Work:
                     f"full errors use {bins_text(counts)} within each top class: with more there would be more cells "
                     "than rows, and the error would be the Brier loss alone"
                 )
-        extra = {min(self.settings.diagram_bins, sample.rows)} if name in notions() else set()
+        extra = {min(self.settings.diagram_bins, sample.rows)} if name in self.notions else set()
         return metric.with_bins(tuple(sorted({*counts, *extra}))), headline
 
     def _spreads(self, name: str, frozen: Frozen, headline: int | None) -> dict[int | None, Spread]:
@@ -317,7 +318,7 @@ class _Work:
         self, name: str, frozen: Frozen, headline: int | None, by_count: dict[int | None, Spread]
     ) -> list[ErrorValue]:
         """Rows of a squared error, one per bin count that people asked for; a diagram may have one of its own."""
-        asked = self.settings.n_bins if name in notions() else None
+        asked = self.settings.n_bins if name in self.notions else None
         inside = [None] * len(frozen.counts)
         if self.clusters is not None:
             inside = within_parts(frozen, self.clusters).sum(axis=1).tolist()
@@ -328,7 +329,7 @@ class _Work:
             spread, u = by_count.get(m), parts.U - (within or 0.0)
             gap_sq = parts.gap_sq if spread is None else spread.theta
             score = parts.score
-            if self.folds is not None and name in notions():  # pairs of one fold only, or none
+            if self.folds is not None and name in self.notions:  # pairs of one fold only, or none
                 gap_sq = np.nan if spread is None else gap_sq
                 score += np.nan_to_num(gap_sq) - np.nan_to_num(parts.gap_sq)
             gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None

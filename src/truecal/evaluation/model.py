@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DIAGRAM_BINS = 15
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
-HEAVY = {"full_halfspace": 1 << 18, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
+HEAVY = {"full_halfspace": 0, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
 
 
 class Measurement(Result):
@@ -311,8 +311,8 @@ def read_settings(
         size = inputs.reports.size * models
         heavy = [name for name in names if size > HEAVY.get(name, size)]
         names = tuple(name for name in names if name not in heavy)
-        if heavy:
-            notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(heavy)}",)
+        if large := [name for name in heavy if HEAVY[name]]:
+            notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(large)}",)
     bins: Any = "auto" if n_bins is None else read_bins(n_bins)
     check_draws(1 if n_resamples is None else n_resamples, seed)
     level = check_level(level)

@@ -63,7 +63,7 @@ def gap(
 ) -> Gap | tuple[Gap, ...]:
     """The calibration gap in points: √ of Σ_B n_B ĝ_B/Σ n_B, ĝ_B the mean product of two residuals of a bin.
 
-    The same quantity at every number of rows and bins, so it may be compared between models and samples. With `groups`
+    The same quantity at every number of rows, so it may be compared between models and samples. With `groups`
     only pairs of rows from different clusters count. Described by Kumar et al., arXiv 1909.10155.
 
     >>> import numpy as np, truecal as tc

@@ -31,6 +31,7 @@ from .files import check_applies, left_out_rows, new_stream, sketch_step, sketch
 from .local import local_client
 from .partitions import PartitionError, Work, array_work, file_work, frame_work, title
 from .reading import compare_streams
+from .sketch import ACCURACY
 from .stream import BLOCKS, Stream, empty_stream
 
 __all__ = ["PartitionError", "compare", "evaluate", "local_client"]
@@ -198,6 +199,7 @@ def _is_frame(data: Any) -> bool:
 def _blank(head: Any, i: int, models: int, work: Work, settings: Settings) -> Stream:
     """A stream without rows for one of the models; its edges may still be open."""
     edges, errors, n_bins = settings.edges, settings.errors, settings.n_bins
+    expected: tuple[int, int] = (work.n_rows or 0, ACCURACY)
     if isinstance(edges, (str, os.PathLike)) and edges != "uniform":
         path = Path(edges) if models == 1 else _model_states(edges, models)[i]
         edges = Stream.load(path)
@@ -212,8 +214,9 @@ def _blank(head: Any, i: int, models: int, work: Work, settings: Settings) -> St
         if fixed and errors is None and isinstance(known, Mapping):
             errors = tuple(known)
         bins: Any = None if fixed and n_bins == "auto" else n_bins
-        entries = new_stream(head, work.n_rows, errors, bins, edges, settings.blocks).entries
-    return empty_stream(entries, settings.blocks, settings.labels, settings.pos_label)
+        made = new_stream(head, work.n_rows, errors, bins, edges, settings.blocks)
+        entries, expected = made.entries, made.expected
+    return empty_stream(entries, settings.blocks, settings.labels, settings.pos_label).expect(*expected)
 
 
 def _save(streams: Sequence[Stream], states: Sequence[Path] | None) -> None:

@@ -201,6 +201,11 @@ class Stream(Shared):
         self._expected, self.accuracy = rows, accuracy
         return self
 
+    @property
+    def expected(self) -> tuple[int, int]:
+        """The arguments of `expect`."""
+        return self._expected, self.accuracy
+
     # -- the pass over labels and predictions -----------------------------------------------------------------------
 
     @property
