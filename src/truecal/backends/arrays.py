@@ -108,3 +108,9 @@ def compiled_backend() -> Any:
         return importlib.import_module("truecal.backends.numba")
     except (ImportError, OSError):  # its library may not fit into the memory that is left
         return None
+
+
+@cache
+def compiled_draws() -> Any:
+    """`truecal.backends.draws`, loaded when the first large sample is tested; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.backends.draws")

@@ -32,12 +32,12 @@ _HALVES = float((1 << 29) + 1)  # parts 53 digits into the leading 24 and the re
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _inner(function: Function) -> Function:
+def inner(function: Function) -> Function:
     """A function that only compiled ones call: it becomes part of them."""
     return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]  # numba has no types
 
 
-def _entry(function: Function) -> Function:
+def entry(function: Function) -> Function:
     """A function that is compiled once and kept on disk, or compiled in each process where nothing can be kept."""
     plain = numba.njit(nogil=True)(function)
     try:
@@ -106,7 +106,7 @@ def column_segments(
     return Segments(moved, sums, *blocks[1:]) if blocks[3].any() else Segments(moved, sums)
 
 
-@_entry
+@entry
 def _column_segments(
     columns: Array,
     bits: Array,
@@ -135,7 +135,7 @@ def _column_segments(
         _assemble(count, totals, marks, half, starts, ordered, packed, cuts, together, sums[:, v], blocks[:, v])
 
 
-@_inner
+@inner
 def _rows_by_label(labels: Array, first: int, views: int) -> Any:
     """The rows of the labels first, first + 1, ..., one label after the other, and where each ends."""
     place = np.zeros(views + 1, dtype=np.int64)
@@ -153,7 +153,7 @@ def _rows_by_label(labels: Array, first: int, views: int) -> Any:
     return rows, place
 
 
-@_inner
+@inner
 def _fold(reports: Array, folded: Array) -> None:
     """The distance to the nearest of 0 and 1, exactly; 1/2 counts from 1."""
     one = folded.dtype.type(1)
@@ -162,7 +162,7 @@ def _fold(reports: Array, folded: Array) -> None:
         folded[i] = u if u < 0.5 else one - u
 
 
-@_inner
+@inner
 def _frame(column: Array, bits: Array, buckets: int) -> Any:
     """How reports fall into buckets: the first one, how many bits are shifted out, and the bits of 1/2.
 
@@ -191,7 +191,7 @@ def _frame(column: Array, bits: Array, buckets: int) -> Any:
     return low >> shift, shift, middle
 
 
-@_inner
+@inner
 def _place(column: Array, folded: Array, bits: Array, frame: Any, most: int, bucket: Array) -> None:
     """The bucket of each report, from the bits of its distance to the nearest of 0 and 1."""
     kind = bits.dtype.type
@@ -202,7 +202,7 @@ def _place(column: Array, folded: Array, bits: Array, frame: Any, most: int, buc
         bucket[i] = min(max((key >> shift) - low, kind(0)), last)
 
 
-@_inner
+@inner
 def _buckets(
     column: Array, bits: Array, labels: Array, label: int, frame: Any, squares: bool, bucket: Array, buckets: int
 ) -> Any:
@@ -233,7 +233,7 @@ def _buckets(
     return count, totals
 
 
-@_inner
+@inner
 def _add_digits(sums: Array, place: int, value: float) -> None:
     """Add the leading 24 digits of a number to one sum, where nothing is rounded, and the others to another."""
     scaled = value * _HALVES
@@ -242,7 +242,7 @@ def _add_digits(sums: Array, place: int, value: float) -> None:
     sums[1, place] += value - leading
 
 
-@_inner
+@inner
 def _split_buckets(
     column: Array, bits: Array, labels: Array, label: int, bucket: Array, count: Array, cuts: Array
 ) -> Any:
@@ -277,7 +277,7 @@ def _split_buckets(
     return starts, ordered, packed
 
 
-@_inner
+@inner
 def _chosen(split: Array, bucket: Array, size: int) -> Array:
     """The rows in buckets that are split: every row is written down, and only those stay (no branch to guess)."""
     rows = np.empty(size + 1, dtype=np.int32)
@@ -288,7 +288,7 @@ def _chosen(split: Array, bucket: Array, size: int) -> Array:
     return rows[:size]
 
 
-@_inner
+@inner
 def _sort(values: Array) -> None:
     """Shell's sort, whose last round is insertion: buckets are short, and this one compiles soon."""
     gap = 1
@@ -304,7 +304,7 @@ def _sort(values: Array) -> None:
         gap //= 3
 
 
-@_inner
+@inner
 def _assemble(
     count: Array,
     totals: Array,
@@ -352,7 +352,7 @@ def _assemble(
             sums[3, e] = parts[2, e] + parts[4, e]
 
 
-@_inner
+@inner
 def _spread(
     ordered: Array,
     packed: Array,
@@ -408,13 +408,13 @@ def _spread(
     return e
 
 
-@_inner
+@inner
 def _add(parts: Array, which: int, e: int, value: float, rest: float) -> None:
     """Add value + rest to a sum, and what rounding takes from it to the one two rows below."""
     parts[which, e], parts[which + 2, e] = _two_sum(parts[which, e], parts[which + 2, e] + rest, value)
 
 
-@_inner
+@inner
 def _two_sum(total: float, lost: float, value: float) -> Any:
     """total + value, and `lost` with what rounding takes from it (Knuth)."""
     new = total + value
@@ -442,7 +442,7 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = Fals
     return (count, outcome, residual + rest, own) if squares else (count, outcome, residual + rest)
 
 
-@_entry
+@entry
 def _fixed_cells(block: Array, labels: Array, inner: Array, squares: bool, sums: Array, low: Array) -> None:
     for i in range(len(block)):
         own = labels[i]
@@ -456,7 +456,7 @@ def _fixed_cells(block: Array, labels: Array, inner: Array, squares: bool, sums:
         sums[4, own, cell] += residual * residual
 
 
-@_inner
+@inner
 def _add_entries(row: Array, begin: int, end: int, inner: Array, squares: bool, sums: Array, low: Array) -> None:
     """Entries of classes that did not come."""
     first = inner[0]
@@ -482,7 +482,7 @@ def _add_entries(row: Array, begin: int, end: int, inner: Array, squares: bool, 
             sums[4, j, cell] += np.float64(row[j]) ** 2
 
 
-@_inner
+@inner
 def _search(report: float, upper: Array, low: Any, high: Any) -> Any:
     """The interval of a report, from `low` to `high`, among those that end at `upper`."""
     while low < high:
@@ -544,7 +544,7 @@ def interval_tables(edges: Array) -> IntervalTables:
     return IntervalTables(starts, upper, lookup.base, lookup.shift)
 
 
-@_entry
+@entry
 def _add_blocks(
     columns: Array,
     bits: Array,
@@ -583,7 +583,7 @@ def _add_blocks(
                 count[cell], sums[cell, 0], sums[cell, 1] = 0, 0.0, 0.0
 
 
-@_inner
+@inner
 def _find_intervals(
     reports: Array, bits: Array, starts: Array, upper: Array, base: int, shift: int, codes: Array
 ) -> None:
@@ -606,7 +606,7 @@ def _find_intervals(
             found[i] = cell
 
 
-@_inner
+@inner
 def _mark(labels: Array, label: int, codes: Array) -> None:
     """From intervals to codes: twice the interval, plus the outcome."""
     own = np.int32(label)
@@ -614,7 +614,7 @@ def _mark(labels: Array, label: int, codes: Array) -> None:
         codes[i] = np.uint32(2) * codes[i] + np.uint32(labels[i] == own)
 
 
-@_inner
+@inner
 def _add_block(
     reports: Array, codes: Array, first: int, step: int, count: Array, sums: Array, residual: Array
 ) -> float:

@@ -44,6 +44,8 @@ class Dispatch:
     """From here on, loops compiled by numba, where that is installed, save more than the half second of loading it."""
     compiled_stream: int = 1 << 23
     """The same for a stream: from so many reports on, those that came and those known to come."""
+    compiled_draws: int = 1 << 23
+    """From so many labels on, draws of the calibration test are made and counted in compiled loops."""
     device_numbers: int = 1 << 26
     """On a GPU, so many reports are sorted at one time, and a quarter as many rows written out in float64."""
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import beside, doubled, is_tensor, namespace, on_cpu
+from ..backends.arrays import beside, compiled_draws, doubled, is_tensor, on_cpu
+from ..backends.numpy import DISPATCH
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
-from .forms import ClassForms, ScalarForms, combined, farthest, words
+from .forms import ClassForms, Form, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .gaps import gaps_of
 from .null import (
@@ -36,6 +38,9 @@ from .options import check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
+FIRST_DRAWS, SETTLED = 99, 0.2
+"""The test stops after so many draws where the p-value is larger than this. Its level stays exact at every α: below .2
+only the p-value of all draws counts, and P(p ≤ α) is at most that of the first draws above."""
 _BLOCK = 1 << 21
 
 
@@ -285,22 +290,25 @@ def omnibus_test(
     if rows > MOST_ROWS:
         sample = sample.take(beside(np.sort(rng.choice(rows, MOST_ROWS, replace=False)), sample.reports))
     null = CATEGORICAL if sample.distributions is not None else POSITIVE if sample.wrong is None else BERNOULLI
-    forms, blocks = _forms_and_blocks(sample, draws, rng)
-    found = []
-    for block in blocks:
-        found.append(tuple(np.asarray(on_cpu(x)) for x in forms.values(block)))
-        if progress is not None:
-            progress(sum(len(values) for values, _ in found) / (draws + 1))
-    values, signs = np.concatenate([v for v, _ in found]), found[0][1][0]
+    made = _Made.of(sample, seed, rng)
+    first = min(draws, FIRST_DRAWS)
+    values, signs = made.observed()
+    values = np.concatenate([values, *made.drawn(first, draws, progress)])
+    if first < draws and _pvalue(values, made.forms.forms) > SETTLED:
+        draws = first
+    else:
+        values = np.concatenate([values, *made.drawn(draws - first, draws, progress)])
+    if progress is not None:
+        progress(1.0)
+    forms = made.forms
     loud = combined(values, forms.forms)
-    largest = loud.max(axis=1)
     best = forms.forms[farthest(loud[0], forms.forms)]
     sign = float(signs[[form for form in forms.forms if form.signed].index(best)]) if best.signed else 0.0
     details = tuple(
         FormDetail(form.name, draws_pvalue(column[0], column[1:]))
         for form, column in zip(forms.forms, values.T, strict=True)
     )
-    pvalue = draws_pvalue(float(largest[0]), largest[1:])
+    pvalue = _pvalue(values, forms.forms)
     spoke = words(best.name, sign)
     return CalibrationTest(pvalue, spoke, null, None, draws, details, rows, sample.rows, "several forms")
 
@@ -327,35 +335,67 @@ def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> Calibrati
     )
 
 
-def _forms_and_blocks(
-    sample: Sample, draws: int, rng: np.random.Generator
-) -> tuple[ScalarForms | ClassForms, Iterator[Array]]:
-    """The forms of a sample, and blocks of outcomes: the observed ones first, then draws, all by one code path."""
-    n = sample.rows
-    size = max(2, min(1 + draws // 10, _BLOCK // n))  # ten blocks or more, so that progress can be shown
-    proba = sample.distributions
-    there = is_tensor(sample.reports)
-    if proba is not None and proba.ndim == 2 and proba.shape[1] > 2:
-        assert sample.labels is not None
-        classes = ClassForms.of(proba, sample.weights)
-        draw = _device().drawer(proba, rng) if there else lambda b: draw_labels(rng, proba, b)
-        return classes, _blocks(sample.labels, draws, size, draw)
-    assert sample.marks is not None
-    if proba is not None:
-        assert sample.labels is not None
-        u, outcome = proba if proba.ndim == 1 else proba[:, 1], sample.labels == 1
-    else:
-        u, outcome = sample.reports, sample.marks
-    scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")
-    chances, first = doubled(u[scalar.order]), doubled(outcome[scalar.order])
-    came = _device().drawer(chances, rng) if there else lambda b: rng.random((b, n)) < chances
-    return scalar, _blocks(first, draws, size, lambda b: doubled(came(b)))
+def _pvalue(values: Array, forms: tuple[Form, ...]) -> float:
+    """The p-value of the first row of (1 + draws, forms) values among all."""
+    largest = combined(values, forms).max(axis=1)
+    return draws_pvalue(float(largest[0]), largest[1:])
 
 
-def _blocks(first: Array, draws: int, size: int, draw: Any) -> Iterator[Array]:
-    block = draw(min(size - 1, draws))
-    if not is_tensor(block):
-        first = first.astype(block.dtype)
-    yield namespace(block).concatenate([first[None], block])
-    for start in range(size, draws + 1, size):
-        yield draw(min(size, draws + 1 - start))
+@dataclass(eq=False)
+class _Made:
+    """The forms of a sample, and how its outcomes are drawn: in compiled loops, as arrays, or on a GPU."""
+
+    forms: ScalarForms | ClassForms
+    first: Array
+    """The observed outcomes."""
+    rows: int
+    draw: Callable[[int], Array]
+    """So many draws of outcomes, as an array."""
+    compiled: Callable[[int, int], tuple[Array, Array]]
+    """Values of draws from a number on, in compiled loops."""
+    done: int = 0
+
+    @staticmethod
+    def of(sample: Sample, seed: int, rng: np.random.Generator) -> _Made:
+        proba, there, n = sample.distributions, is_tensor(sample.reports), sample.rows
+        if proba is not None and proba.ndim == 2 and proba.shape[1] > 2:
+            assert sample.labels is not None
+            classes = ClassForms.of(proba, sample.weights)
+            draw = _device().drawer(proba, rng) if there else partial(draw_labels, rng, proba)
+            return _Made(classes, sample.labels, n, draw, partial(classes.drawn, seed))
+        assert sample.marks is not None
+        if proba is not None:
+            assert sample.labels is not None
+            u, outcome = proba if proba.ndim == 1 else proba[:, 1], sample.labels == 1
+        else:
+            u, outcome = sample.reports, sample.marks
+        scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")
+        chances, first = doubled(u[scalar.order]), doubled(outcome[scalar.order])
+        came = _device().drawer(chances, rng) if there else lambda b: rng.random((b, n)) < chances
+        return _Made(scalar, first, n, lambda b: doubled(came(b)), partial(scalar.drawn, chances, seed))
+
+    def observed(self) -> tuple[Array, Array]:
+        """The statistics of the observed outcomes, (1, forms), and the signs of the signed ones."""
+        values, signs = self._read(self.first[None])
+        return values, signs[0]
+
+    def drawn(self, draws: int, planned: int, progress: Callable[[float], None] | None) -> list[Array]:
+        """The statistics of further draws, block by block; `progress` gets the share of the planned ones."""
+        there = is_tensor(self.first)
+        large = not there and self.rows * planned >= DISPATCH.compiled_draws and compiled_draws() is not None
+        size = max(1, min(1 + planned // 10, _BLOCK // self.rows))  # ten blocks or more, so that progress can be shown
+        if large:
+            size = max(size, 1 + planned // 10)
+        found = []
+        for start in range(0, draws, size):
+            number = min(size, draws - start)
+            values = self.compiled(self.done, number)[0] if large else self._read(self.draw(number))[0]
+            found.append(values)
+            self.done += number
+            if progress is not None:
+                progress(self.done / (planned + 1))
+        return found
+
+    def _read(self, outcomes: Array) -> tuple[Array, Array]:
+        values, signs = self.forms.values(outcomes)
+        return np.asarray(on_cpu(values)), np.asarray(on_cpu(signs))

@@ -14,12 +14,14 @@ each other on a GPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaincc
 
 from ..backends.arrays import (
+    compiled_draws,
     device_backend,
     doubled,
     is_tensor,
@@ -116,9 +118,23 @@ class ScalarForms:
 
     def values(self, outcomes: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics, and the signed sums behind the first two."""
-        linear = outcomes @ self.linear
         weighted = outcomes if self.weights is None else outcomes * self.weights
-        sums = self.base - run_sums(weighted, self.starts)
+        return self.read(run_sums(weighted, self.starts), outcomes @ self.linear)
+
+    def drawn(self, chances: Array, seed: int, first: int, draws: int) -> tuple[Array, Array]:
+        """The same of draws number `first` and on of outcomes with these chances, in compiled loops."""
+        weights = np.ones(len(chances)) if self.weights is None else self.weights
+        about = (self.linear, len(self.starts), seed, first, draws)
+        return self.read(*compiled_draws().event_draws(chances, weights, self.atom, *about))
+
+    @cached_property
+    def atom(self) -> Array:
+        """The atom of each sorted row."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.order))))
+
+    def read(self, atoms: Array, linear: Array) -> tuple[Array, Array]:
+        """Statistics of sums over outcomes of 1: of their weights by atom, and of their linear forms."""
+        sums = self.base - atoms
         own = self.constant[2] + linear[:, 2]
         signed = self.constant[:2] - linear[:, :2]
         columns = [signed[:, 0] ** 2, signed[:, 1] ** 2]
@@ -172,6 +188,28 @@ class ClassForms:
             rates = rates + one[rows] @ block
         own = float(one**2 @ (squares + 1))
         return ClassForms(tuple(forms), p, weights, top, scalar, one * entropy, code, base, rates, own)
+
+    def drawn(self, seed: int, first: int, draws: int) -> tuple[Array, Array]:
+        """The statistics of draws number `first` and on of labels, in compiled loops."""
+        about = (self.top, *self._by_row, len(self.scalar.starts))
+        found = compiled_draws().class_draws(
+            self.proba, self.weights, about, self.code, self.base, _CLIP, seed, first, draws
+        )
+        scalar, signed = self.scalar.read(found.atoms, found.linear)
+        score = self.entropy.sum() - found.logs
+        own = self.own - 2 * found.squares
+        rates = self.rates - found.rates
+        columns = [score**2, row_products(rates, rates) - own]
+        if self.code is not None:
+            columns.append(found.cells - own)
+        return np.column_stack([scalar, *columns]), np.column_stack([signed, score])
+
+    @cached_property
+    def _by_row(self) -> tuple[Array, Array]:
+        """The atom and the linear forms of each row."""
+        atom, linear = np.empty(len(self.top), np.int64), np.empty((len(self.top), 3))
+        atom[self.scalar.order], linear[self.scalar.order] = self.scalar.atom, self.scalar.linear
+        return atom, linear
 
     def values(self, labels: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics of (draws, n) labels, and the signed sums of overall, slope and temperature."""
