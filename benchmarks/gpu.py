@@ -439,7 +439,7 @@ def other_numbers(y: torch.Tensor, p: torch.Tensor) -> None:
 
     def forms() -> None:
         ours, theirs = tc.calibration_test(y, p), tc.calibration_test(*host)
-        said = f"p {ours.pvalue:.3f} and {theirs.pvalue:.3f}, {ours.spoke!r} and {theirs.spoke!r}"
+        said = f"p {ours.pvalue:.3f} and {theirs.pvalue:.3f}, {ours.strongest!r} and {theirs.strongest!r}"
         print(f"test of several forms: {said}", flush=True)
 
     def temperature() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,13 @@ def test_the_pages_show_the_stored_run(stored):
     for path, tables in page.PAGES.items():
         text = path.read_text("utf-8")
         assert page.with_tables(text, tables(stored)) == text, f"python -m benchmarks.peers --page writes {path.name}"
+
+
+def test_readme_names_two_of_the_stored_ratios(stored):
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    for peer in ("torchmetrics", "netcal"):
+        (ratio,) = re.findall(rf"([\d.]+) times as fast as {peer}'", text)
+        assert f"| {peer} | {ratio}x |" in page.summary(stored)
 
 
 def test_nobody_failed_and_values_agree(stored):

@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers              every size; results and picture go to bench-out/
     python -m benchmarks.peers --small      few rows: does everything run?
-    python -m benchmarks.peers --write      every size; also the tables of README.md and benchmarks/README.md and the
+    python -m benchmarks.peers --write      every size; also the tables of benchmarks/README.md and the
                                             picture of docs/, from this run
     python -m benchmarks.peers --page       tables and picture once more, from the stored run
 
@@ -64,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--small", action="store_true", help="few rows")
-    size.add_argument("--write", action="store_true", help="keep the results: README, benchmarks/README and picture")
+    size.add_argument("--write", action="store_true", help="keep the results: benchmarks/README and picture")
     size.add_argument("--page", action="store_true", help="tables and picture from the stored results, measure nothing")
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds after which a first call is cut off")
     options = parser.parse_args()

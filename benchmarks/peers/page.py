@@ -1,4 +1,4 @@
-"""From the results of a run to words: a line for each cell, and the tables of README.md and benchmarks/README.md."""
+"""From the results of a run to words: a line for each cell, and the tables of benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUMMARY = {
     "classwise_ece": Size(50_000, 1000, 20),
     "smooth": Size(10**6, 10, 20),
 }
-"""The size at which README.md shows each task."""
+"""The size at which the first table shows each task."""
 LEAST_MB = 1.0
 """Less memory counts as so much: pages that a process already has are not seen."""
 
@@ -105,7 +105,7 @@ def markdown(head: list[str], rows: list[list[str]], left: int) -> str:
 
 
 def summary(results: Mapping[str, Any]) -> str:
-    """The table of README.md, every task at one size."""
+    """Every task at one size."""
     cells, rows = by_key(results["cells"]), []
     for name, task in TASKS.items():
         size = SUMMARY[name]
@@ -218,7 +218,14 @@ def _size_text(size: Size) -> str:
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 BEGIN, END = "<!-- made by python -m benchmarks.peers --write -->", "<!-- end -->"
-PAGES = {ROOT / "README.md": summary, ROOT / "benchmarks" / "README.md": details}
+
+
+def whole(results: Mapping[str, Any]) -> str:
+    """One table in short, then every task in full."""
+    return f"{summary(results)}\n\n{details(results)}"
+
+
+PAGES = {ROOT / "benchmarks" / "README.md": whole}
 
 
 def with_tables(text: str, tables: str) -> str:

@@ -382,7 +382,7 @@ def test_the_test_of_several_forms_draws_where_the_predictions_lie():
         assert there.pvalue == pytest.approx(here.pvalue, abs=0.15)  # other draws of the same law
         assert (there.pvalue <= 0.05) == (sharp == 2.0)
         if sharp == 2.0:
-            assert there.spoke == here.spoke
+            assert there.strongest == here.strongest
     assert tc.calibration_test(OnDevice((y == 0).astype(int)), OnDevice(p[:, 0]), n_resamples=99).pvalue > 0.01
 
 

@@ -263,8 +263,8 @@ def test_top_label_predictions_get_confidence_errors_only_and_say_so(data):
 def test_sharp_models_get_a_note_instead_of_false_certainty():
     u = np.random.default_rng(0).uniform(0.985, 0.999, 100)
     found = evaluate(np.ones(100, int), u, n_bins=(5, 15), errors=["binary"])
-    assert any("the interval of the binary gap is not to be trusted" in note for note in found.notes)
-    assert found.direction.word == "no clear direction" and "no interval to be trusted" in repr(found)
+    assert any("the interval of the binary gap is unreliable" in note for note in found.notes)
+    assert found.direction.word == "no clear direction" and "interval unreliable" in repr(found)
     right = found.loss("classification_error")
     assert right.low == 0.0 and right.high is not None and right.high > 0.02  # no error seen is no certainty of none
 

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.slow
 def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():
     z, y = world(n=2000)
     verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, n_resamples=99, errors=["classwise"]).verdict
-    assert verdict.predictive.startswith("Best predictions: true (Brier 0.") and "next sharp" in verdict.predictive
+    assert verdict.predictive.startswith("true predicts best (Brier 0.") and "next sharp" in verdict.predictive
     assert "calibrat" not in verdict.predictive
-    assert verdict.calibration.startswith("Not calibrated: over-confident by 1")
-    assert "No sign against: true." in verdict.calibration
+    assert verdict.calibration.startswith("sharp is over-confident by 1")
+    assert "No miscalibration detected for true." in verdict.calibration
     assert verdict.rejected == ("sharp",) and verdict.best == ("true",)
     assert [(c.better, c.worse, c.notion) for c in verdict.better_calibrated] == [("true", "sharp", "classwise")]
     (claim,) = verdict.better_calibrated
@@ -42,16 +42,16 @@ def test_a_better_predictor_is_not_called_better_calibrated():
     result = compare(y, models, n_bins=(5, 20, 800), errors=["binary"], n_resamples=199)
     table, _ = result.values("binary")
     assert (table[:, 1] < table[:, 0])[1:].all()
-    assert result.verdict.predictive.startswith("Best predictions: sharp") and result.verdict.best == ("sharp",)
+    assert result.verdict.predictive.startswith("sharp predicts best") and result.verdict.best == ("sharp",)
     assert result.verdict.better_calibrated == () and result.verdict.rejected == ()
-    assert result.verdict.calibration == "No sign against: flat and sharp."
+    assert result.verdict.calibration == "No miscalibration detected for flat and sharp."
 
 
 def test_equal_models_cannot_be_told_apart():
     z, y = world()
     p = softmax(z)
     verdict = compare(y, {"one": p, "two": p}, n_resamples=99, errors=["classwise", "confidence_l1"]).verdict
-    assert verdict.predictive.startswith("Best predictions: the data cannot tell apart one and two (Brier 0.")
+    assert verdict.predictive.startswith("one and two predict best, with no significant difference (Brier 0.")
     assert verdict.best == ("one", "two")
     gap = verdict.behind["two"]
     assert (gap.difference, gap.low, gap.high, gap.note) == (0.0, 0.0, 0.0, "")
@@ -60,7 +60,7 @@ def test_equal_models_cannot_be_told_apart():
 def test_rows_that_differ_alike_tell_no_models_apart():
     """Three equal rows that came true: what was seen does not vary, which is no evidence."""
     result = compare(np.ones(3, int), {"a": [0.4] * 3, "b": [0.9] * 3}, n_bins=1, errors=["binary"])
-    assert "cannot tell apart b and a" in result.verdict.predictive
+    assert "b and a predict best, with no significant difference" in result.verdict.predictive
     assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "undecided"
 
 
@@ -155,7 +155,7 @@ def models_with(n_resamples: int = 999, **pvalues: float) -> Any:
 
     def test(p):
         floor = 1 / (1 + n_resamples)
-        return SimpleNamespace(pvalue=p, floor=floor, at_floor=p <= floor, spoke="words")
+        return SimpleNamespace(pvalue=p, floor=floor, at_floor=p <= floor, strongest="words")
 
     return {name: SimpleNamespace(test=None if p != p else test(p), standing=None) for name, p in pvalues.items()}
 
@@ -197,15 +197,15 @@ def test_the_same_run_shows_the_same_p_everywhere(data):
         assert row["pvalue"] == standing.pvalue and row["calibrated"] == standing.words
         assert standing.words in repr(result) and result.to_dict()["verdict"]["standings"][row["model"]]
     assert result.verdict.standings["sharp"].words == "no (p ≤ 0.015)"  # three models, the floor of 199 draws
-    assert result.verdict.standings["sharp"].spoke
+    assert result.verdict.standings["sharp"].strongest
 
 
 def test_too_few_draws_and_clusters_are_no_test(data):
     y, models = data
     few = compare(y, models, n_bins=(5, 20), errors=["classwise"], n_resamples=9).verdict
-    assert few.calibration == "Calibration is untested here." and few.rejected == few.better_calibrated == ()
+    assert few.calibration == "Calibration was not tested." and few.rejected == few.better_calibrated == ()
     clustered = compare(y, models, errors=["classwise"], groups=np.arange(len(y)) // 2).verdict
-    assert clustered.calibration == "Calibration is untested here."
+    assert clustered.calibration == "Calibration was not tested."
     assert all(s.state == "untested" for s in clustered.standings.values())
 
 
@@ -261,8 +261,8 @@ def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
     result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, n_resamples=199)
     assert result.verdict.rejected == ("model", "other")
     words = "some classes are predicted too often, others too seldom (other, model)."
-    both = "The test rejects, but the gap may be 0: model and other."
-    assert result.verdict.calibration == f"Nobody is calibrated: {words} {both}"
+    both = "Rejected by the test, but the gap may be 0: model and other."
+    assert result.verdict.calibration == f"No model is calibrated: {words} {both}"
 
 
 def with_test_and_gap(pvalue: float, low: float, note: str = "", name: str = "model") -> Any:
@@ -280,13 +280,13 @@ def test_a_test_and_a_gap_that_disagree_are_both_said():
     assert quiet.calibration == f"The test does not reject calibration (p = 0.2), {exceeds}"
     assert off.calibration.startswith("Not calibrated: ")
     assert off.calibration.endswith("The test rejects, but the gap of 3.0 points may be 0: [0.0, 5.0].")
-    assert with_test_and_gap(0.2, -0.5).verdict.calibration == "Calibrated, as far as the data can tell."
+    assert with_test_and_gap(0.2, -0.5).verdict.calibration == "No miscalibration detected."
     agree = with_test_and_gap(0.001, 0.5).verdict.calibration
     assert agree.startswith("Not calibrated: ") and "but" not in agree
-    unreliable = with_test_and_gap(0.2, 0.5, "not to be trusted").verdict
-    assert unreliable.calibration == "Calibrated, as far as the data can tell."
+    unreliable = with_test_and_gap(0.2, 0.5, "unreliable").verdict
+    assert unreliable.calibration == "No miscalibration detected."
     several = {name: with_test_and_gap(p, low, name=name) for name, p, low in (("a", 0.4, 0.5), ("b", 0.4, -0.5))}
-    words = "No sign against: b. The test does not reject, but the gap exceeds 0: a (3.0 points)."
+    words = "No miscalibration detected for b. Not rejected by the test, but the gap exceeds 0: a (3.0 points)."
     assert _calibration_of(several) == words
 
 
@@ -305,7 +305,7 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
     assert verdict.ece == (
-        "ECE would have put steady first at 10 bins, cancels at 1 bin; "
+        "ECE ranks steady first at 10 bins, cancels at 1 bin; "
         "1 of 1 pairs change places with its bins, 0 under the score."
     )
     models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
@@ -316,7 +316,7 @@ def test_what_ece_would_have_said_depends_on_the_bins():
 def test_models_that_ece_cannot_tell_apart_are_first_together():
     confidence, correct = np.repeat([0.55, 0.95], 50), np.arange(100) % 4 > 0
     models = {name: TopPredictions(correct, confidence) for name in ("one", "other")}
-    words = "ECE would have put {} first together (15 bins)."
+    words = "ECE ranks {} first together (15 bins)."
     assert compare(None, models, n_resamples=19).verdict.ece == words.format("one and other")
     models |= {"third": models["one"], "off": TopPredictions(correct, np.full(100, 0.3))}
     assert compare(None, models, n_resamples=19).verdict.ece == words.format("3 models")
@@ -328,21 +328,21 @@ def test_many_models_are_named_in_part_and_counted(data):
     many = {f"model-{i}": softmax(z * (1 + 0.5 * i)) for i in range(12)}
     verdict = compare(y, many, errors=["classwise", "confidence"], n_resamples=999).verdict
     assert len(verdict.calibration) <= 400 and " more" in verdict.calibration
-    assert verdict.calibration.startswith("Not calibrated: over-confident by ")
-    assert "No sign against: model-0" in verdict.calibration
+    assert " is over-confident by " in verdict.calibration
+    assert "No miscalibration detected for model-0" in verdict.calibration
     close = compare(y, {f"m{i}": models["true"] for i in range(9)}, errors=["classwise"], n_resamples=199).verdict
-    assert "the data cannot tell apart m0, m1, m2, m3 and 5 more" in close.predictive
+    assert "m0, m1, m2, m3 and 5 more predict best, with no significant difference" in close.predictive
 
 
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     y, models = data
     one = compare(y, {"true": models["true"]}, n_resamples=99, errors=["classwise"]).verdict
     assert one.predictive.startswith("Says 60.5%, right 62.5%. Score 0.")
-    assert one.calibration == "Calibrated, as far as the data can tell." and one.ece == ""
+    assert one.calibration == "No miscalibration detected." and one.ece == ""
     off = compare(y, {"sharp model": models["sharp"]}, n_resamples=99, errors=["classwise", "confidence"]).verdict
     sure, right = (getattr(tc.mean_gap(y, models["sharp"]), name) for name in ("mean_report", "mean_outcome"))
     points = f"{100 * (sure - right):.0f}"  # mean confidence − accuracy, and nothing else
-    words = f"Not calibrated: over-confident by {points} points. Most clearly: over-confident"
+    words = f"Not calibrated: over-confident by {points} points. Strongest violation: over-confident"
     assert off.calibration.startswith(words)
     l1 = compare(y, models, n_resamples=19, errors=["confidence_l1"])
     assert l1.verdict.predictive == "No truthful error with a score was measured."

@@ -146,7 +146,7 @@ def test_where_folds_are_too_small_test_and_gap_are_left_out_and_the_notes_say_s
     left_out = np.array([np.delete(y, i).mean() for i in range(60)])
     found = tc.evaluate(y, left_out, folds=np.arange(60), errors=["binary"], n_resamples=99)
     assert found.test is None and found.gap is None and found.row("binary").gap is None
-    assert found.verdict.calibration == "Calibration is untested here."
+    assert found.verdict.calibration == "Calibration was not tested."
     notes = " ".join(found.notes)
     assert "folds have fewer than 20 rows" in notes and "too few rows share a fold and a bin" in notes
     pooled: Any = tc.evaluate(y, left_out, errors=["binary"], n_resamples=99)

@@ -190,7 +190,7 @@ def test_an_offset_of_phi_changes_nothing():
     assert moved == pytest.approx(plain, rel=1e-6)
 
 
-# -- what is not to be trusted ----------------------------------------------------------------------------------------
+# -- what is unreliable ----------------------------------------------------------------------------------------
 
 
 def test_too_few_surprises_are_said():
@@ -198,12 +198,12 @@ def test_too_few_surprises_are_said():
     rng = np.random.default_rng(0)
     y = np.r_[np.zeros(3), np.ones(97)].astype(int)
     found = confidence_interval(y, rng.uniform(0.985, 0.999, 100), error="binary", n_bins=15)
-    assert "not to be trusted" in found.note and "surprising" in repr(found)
+    assert "unreliable" in found.note and "surprising" in repr(found)
     assert found.high is not None and found.high >= 0.02  # 3 in 100 may well be 7, for which E[U] = 100/15 · .062²
     good = confidence_interval(rng.integers(0, 2, 100), rng.uniform(0.4, 0.6, 100), error="binary", n_bins=15)
     assert good.note == ""
     none = confidence_interval(np.ones(50, int), rng.uniform(0.985, 0.999, 50), error="top_label", n_bins=5)
-    assert "not to be trusted" in none.note and none.high is not None and none.high > 0
+    assert "unreliable" in none.note and none.high is not None and none.high > 0
 
 
 def test_real_outcomes_have_parts_with_intervals():

@@ -210,7 +210,7 @@ def test_class_rates_are_seen(rng):
     p = rng.dirichlet(np.full(6, 5.0), 3000)
     tilted = p * np.linspace(0.7, 1.3, 6)
     found = tc.monitor().update(labels(rng, tilted / tilted.sum(axis=1, keepdims=True)), p)
-    assert found.alarm and found.spoke == "class rates"
+    assert found.alarm and found.strongest == "class rates"
 
 
 def test_a_reference_makes_its_miscalibration_usual(rng):

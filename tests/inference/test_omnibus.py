@@ -121,7 +121,7 @@ def test_equal_predictions_go_whole_to_one_cell():
     assert not (set(forms.starts.tolist()) & set(range(4, 23)))  # no cut inside the block of .5
 
 
-# -- which one spoke --------------------------------------------------------------------------------------------------
+# -- the strongest violation -
 
 
 def sampled(distort, n=3000, k=None, seed=0):
@@ -148,7 +148,7 @@ def sampled(distort, n=3000, k=None, seed=0):
 )
 def test_the_result_says_what_is_wrong(distort, k, said):
     found = calibration_test(*sampled(distort, k=k), n_resamples=199)
-    assert found.at_floor and found.spoke.startswith(said)
+    assert found.at_floor and found.strongest.startswith(said)
     assert said in repr(found) and found.n_bins is None and found.name == "several forms"
 
 
@@ -168,7 +168,7 @@ def test_every_form_has_words_of_its_own():
 def test_two_columns_are_one_probability():
     y, p = rows_of(2, 200, 3, tied=False)
     both, one = calibration_test(y, p, n_resamples=99), calibration_test(y, p[:, 1], n_resamples=99)
-    assert both.pvalue == one.pvalue and both.spoke == one.spoke
+    assert both.pvalue == one.pvalue and both.strongest == one.strongest
 
 
 def test_confidences_alone_are_tested_by_their_own_forms():

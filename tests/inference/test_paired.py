@@ -115,7 +115,7 @@ def test_conclusions_withhold_what_is_not_to_be_trusted():
     y = np.r_[np.zeros(2), np.ones(98)].astype(int)
     a, b = rng.uniform(0.985, 0.999, 100), rng.uniform(0.95, 0.97, 100)
     found = paired_difference(y, a, b, error="binary", n_bins=15)
-    assert found.conclusions[1].startswith("no conclusion about calibration: not to be trusted: too few surprising")
+    assert found.conclusions[1].startswith("no conclusion about calibration: unreliable: too few surprising")
     few = paired_difference(y, a, b, error="binary", n_bins=2, groups=np.arange(100) % 5)
     assert "too few rows or clusters" in few.conclusions[1]
     outcomes = rng.normal(size=60)

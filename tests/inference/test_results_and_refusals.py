@@ -97,5 +97,5 @@ def test_bad_input_gets_one_clear_error(call, words):
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_or_two_rows_have_an_answer_and_a_note(n):
     y, p = rows_of(3, n, 0)
-    assert "not to be trusted" in confidence_interval(y, p, n_bins=5).note
-    assert "not to be trusted" in gap(y, p).note
+    assert "unreliable" in confidence_interval(y, p, n_bins=5).note
+    assert "unreliable" in gap(y, p).note

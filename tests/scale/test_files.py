@@ -203,7 +203,7 @@ def test_models_are_compared_in_step(tmp_path):
         assert one.loss.se == pytest.approx(other.loss.se, rel=0.35) and one.loss.beyond_noise
         assert one.gap_sq.estimate == pytest.approx(other.gap_sq.estimate, rel=0.1)
         assert one.gap_sq.se == pytest.approx(other.gap_sq.se, rel=0.35)
-    assert found.verdict.sentences[0].startswith("Best predictions: calm")
+    assert found.verdict.sentences[0].startswith("calm predicts best")
     assert found.to_dict()["pairs"]
 
 

@@ -1,1 +1,1 @@
-"""One thin file for each framework: its objects in, public names called, its conventions kept."""
+"""One thin file per framework."""

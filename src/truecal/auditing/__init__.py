@@ -1,4 +1,4 @@
-"""Does a metric reward lying: small worlds, ways to lie in them, exact expectations, and a verdict with its proof."""
+"""Does a metric reward lying: small worlds, ways to lie, exact expectations, and verdicts with proofs."""
 
 from truecal.auditing.outcome import AuditReport
 from truecal.auditing.procedure import audit

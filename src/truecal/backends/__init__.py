@@ -1,1 +1,1 @@
-"""Ways to sum the cells of a table: numpy (plain), numba (fast) and torch with Triton (GPU)."""
+"""Ways to sum a cell: numpy (plain), numba (fast), and torch with Triton, which is above `core`."""

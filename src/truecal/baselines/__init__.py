@@ -1,4 +1,4 @@
-"""The measures people ask for by name, each with its definition, its source and whether it can be gamed."""
+"""Measures people know by name, with definition, source and whether each can be gamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: files in, results out; it measures nothing by itself."""
+"""The command line: options in, public functions called."""
 
 from __future__ import annotations
 

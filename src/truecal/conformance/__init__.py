@@ -1,4 +1,4 @@
-"""Data sets with the value of every measure, and a runner for implementations of others.
+"""Data sets with the value of every measure, and a runner for other implementations.
 
 Each set is a JSON file of labels, predictions, perhaps weights, and values; `sets()` reads them and `check` runs a
 callable over them. `python -m truecal.conformance module:callable --measure ece` does so from the command line.

@@ -1,1 +1,1 @@
-"""The measuring core: properties, rules, cells, tables, losses and errors."""
+"""Data, properties, rules, cells, tables, losses and errors."""

@@ -1,1 +1,1 @@
-"""evaluate and compare, from arrays to words."""
+"""evaluate and compare: from arrays to findings and sentences."""

@@ -1,4 +1,4 @@
-"""The verdict in words: who predicts better, who is miscalibrated by how much, and what ECE would have said."""
+"""The verdict in words: who predicts better, who is miscalibrated by how much, and how ECE ranks the models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Standing:
     state: Literal["rejected", "not rejected", "untested", "too few draws"]
     pvalue: float | None = None
     at_floor: bool = False
-    spoke: str = ""
+    strongest: str = ""
 
     @property
     def said(self) -> str:
@@ -129,7 +129,7 @@ def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name
             found[name] = Standing("too few draws", largest, test.at_floor)
             continue
         state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
-        found[name] = Standing(state, largest, test.at_floor, test.spoke)
+        found[name] = Standing(state, largest, test.at_floor, test.strongest)
     return found
 
 
@@ -225,13 +225,12 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
         if part is None or not part.beyond_noise:
             close.append(name)
     clear = next((name for name in order[1:] if name not in close), None)
-    beyond = "" if clear is None else f"next {clear} {facts.loss(clear):.3g}, beyond noise"
+    beyond = "" if clear is None else f"; next {clear} {facts.loss(clear):.3g}, beyond noise"
     if not close:
-        text = f"Best predictions: {best} ({loss} {facts.loss(best):.3g}; {beyond})."
+        text = f"{best} predicts best ({loss} {facts.loss(best):.3g}{beyond})."
     else:
-        end = f"; {beyond}" if clear is not None else ""
         several = some_of([best, *close])
-        text = f"Best predictions: the data cannot tell apart {several} ({loss} {facts.loss(best):.3g}{end})."
+        text = f"{several} predict best, with no significant difference ({loss} {facts.loss(best):.3g}{beyond})."
     return text + _score_opinion(facts, best) + _other_opinion(facts, best), (best, *close), behind
 
 
@@ -294,35 +293,35 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     fine = [name for name in facts.names if found[name].state == "not rejected"]
     unknown = [name for name in facts.names if name not in off and name not in fine]
     parts = []
+    single = len(facts.names) == 1
     if off:
-        head = "Nobody is calibrated" if 1 < len(off) == len(facts.names) else "Not calibrated"
-        parts.append(f"{head}: {_sizes(facts, found, off)}.")
-        if len(facts.names) == 1:
-            parts.append(f"Most clearly: {found[off[0]].spoke}.")
+        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
+        parts.append(f"{head}{_sizes(facts, found, off)}.")
+        if single:
+            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
     no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
     open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
     if open_gaps:
-        parts.append(_may_be_zero(open_gaps, len(facts.names) == 1))
+        parts.append(_may_be_zero(open_gaps, single))
     seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
     quiet = [name for name in fine if name not in seen]
     if quiet:
-        single = len(facts.names) == 1
-        parts.append("Calibrated, as far as the data can tell." if single else f"No sign against: {some_of(quiet)}.")
+        parts.append("No miscalibration detected." if single else f"No miscalibration detected for {some_of(quiet)}.")
     if seen:
         parts.append(_not_rejected_but(seen, found))
     if unknown and not off and not fine:
-        parts.append("Calibration is untested here.")
+        parts.append("Calibration was not tested.")
     elif unknown:
-        parts.append(f"Untested: {some_of(unknown)}.")
+        parts.append(f"Not tested: {some_of(unknown)}.")
     return " ".join([*parts, *_favours(claims)])
 
 
 def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
-    """ "over-confident by 14 points a, 5 b; off per class by 3 points c", largest first, words in common said once."""
+    """ "a is over-confident by 14 points, b by 5; c is off per class by 3 points", largest first."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for name in names:
-        word, points = _size(facts.evaluations[name], found[name].spoke)
+        word, points = _size(facts.evaluations[name], found[name].strongest)
         groups.setdefault(word, []).append((points, name))
     words = []
     left = 2 * SHOWN
@@ -330,21 +329,22 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         items.sort(reverse=True)
         shown = items[: max(1, left)]
         left -= len(shown)
-        more = [f"{len(items) - len(shown)} more"] if len(items) > len(shown) else []
+        more = f" and {len(items) - len(shown)} more" if len(items) > len(shown) else ""
         sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
+        listed = ", ".join(name for _, name in shown) + more
         if not shown[0][0]:
-            said = word if len(facts.names) == 1 else f"{word} ({', '.join([name for _, name in shown] + more)})"
+            said = word if len(facts.names) == 1 else f"{listed}: {word}"
         elif len(facts.names) == 1:
             said = f"{word} {sizes[0]} points"
         else:
-            others = [f"{size} {name}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
-            said = f"{word} " + ", ".join([f"{sizes[0]} points {shown[0][1]}", *others, *more])
+            others = [f"{name} by {size}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
+            said = ", ".join([f"{shown[0][1]} is {word} {sizes[0]} points", *others]) + more
         words.append(said)
     return "; ".join(words)
 
 
-def _size(found: Evaluation, spoke: str) -> tuple[str, float]:
-    """In which way a rejected model is off and by how many points; what the test said, and 0, where no gap shows it.
+def _size(found: Evaluation, strongest: str) -> tuple[str, float]:
+    """How a rejected model is off and by how many points; the strongest violation, and 0, where no gap shows it.
 
     "over-confident by" is mean confidence − accuracy, "too high by" mean prediction − observed frequency, and nothing
     else; every other size is the gap.
@@ -361,7 +361,7 @@ def _size(found: Evaluation, spoke: str) -> tuple[str, float]:
     if gap is not None and gap.low > 0:
         return "off by", gap.points
     seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
-    return ("off per class by", seen) if seen else (spoke, 0.0)
+    return ("off per class by", seen) if seen else (strongest, 0.0)
 
 
 def _trusted_gap(found: Evaluation) -> Gap | None:
@@ -375,7 +375,7 @@ def _may_be_zero(gaps: Mapping[str, Gap], single: bool) -> str:
     if single:
         (gap,) = gaps.values()
         return f"The test rejects, but the gap of {points_text(gap.points)} points may be 0: {gap_interval(gap)}."
-    return f"The test rejects, but the gap may be 0: {some_of(list(gaps))}."
+    return f"Rejected by the test, but the gap may be 0: {some_of(list(gaps))}."
 
 
 def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
@@ -385,7 +385,7 @@ def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) ->
         size = f"the gap of {points_text(gap.points)} points exceeds 0: {gap_interval(gap)}"
         return f"The test does not reject calibration (p {found[name].p}), but {size}."
     sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
-    return f"The test does not reject, but the gap exceeds 0: {some_of(sizes)}."
+    return f"Not rejected by the test, but the gap exceeds 0: {some_of(sizes)}."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
@@ -414,17 +414,17 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
         return ""
     if len(evaluations) == 1:
         row = first.row(name)
-        band = "" if row.null_low is None else f"; of a calibrated model, {row.null_low:.2g} to {row.null_high:.2g}"
-        return f"ECE would have said {row.value:.3g} ({bins_text(row.n_bins)}{band})."
+        band = "" if row.null_low is None else f"; {row.null_low:.2g} to {row.null_high:.2g} if calibrated"
+        return f"ECE {row.value:.3g} ({bins_text(row.n_bins)}{band})."
     rows = [ranking for ranking in rankings if ranking.error == name]
     usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
     winner = usual.order[0]
     tied = round(2 * min(usual.ranks) - 1)  # the mean of their places
     if tied > 1:
         names = " and ".join(usual.order[:tied]) if tied == 2 else f"{tied} models"
-        return f"ECE would have put {names} first together ({bins_text(usual.n_bins)})."
+        return f"ECE ranks {names} first together ({bins_text(usual.n_bins)})."
     others = {ranking.n_bins: ranking.order[0] for ranking in rows if ranking.order[0] != winner}
-    text = f"ECE would have put {winner} first"
+    text = f"ECE ranks {winner} first"
     if others:
         told = ", ".join(f"{name} at {bins_text(m)}" for m, name in list(others.items())[:2])
         text += f" at {bins_text(usual.n_bins)}, {told}"
@@ -435,7 +435,7 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
     if turned:
-        text += f"; {turned} of {pairs} pairs change places with its bins, {steady} under the score"
+        text += f"; with the bins {turned} of {pairs} pairs swap places under ECE, {steady} under the score"
     return text + "."
 
 
@@ -448,4 +448,4 @@ def _place(winner: str, by_score: Sequence[Ranking]) -> str:
     where = "last" if places == [last] else f"{places[0]} of {last}"
     if len(places) > 1:
         where = f"{places[0]} to {places[-1]} of {last}"
-    return f", the score puts it {where}" + (" at every one" if len(by_score) > 1 and len(places) == 1 else "")
+    return f"; the score ranks it {where}" + (" at every number" if len(by_score) > 1 and len(places) == 1 else "")

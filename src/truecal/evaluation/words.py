@@ -1,4 +1,4 @@
-"""Numbers and notes as people read them: points, gaps, names in one breath."""
+"""Numbers and notes as people read them: points, gaps, lists of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..inference.gaps import Gap
 
 SHOWN = 4
-"""Models named in one breath; the rest are counted."""
+"""Models named in a list; the rest are counted."""
 
 
 def points_text(value: float | None) -> str:
@@ -44,14 +44,14 @@ def digits_of(loss: float) -> int:
 
 
 def gap_interval(gap: Gap) -> str:
-    """ "[4.5, 6.5]", or nothing where no interval is to be trusted."""
+    """ "[4.5, 6.5]", or nothing where no interval is reliable."""
     return "" if gap.note else f"[{points_text(gap.low)}, {points_text(gap.high)}]"
 
 
 def gap_text(gap: Gap) -> str:
     """ "5.4 points [4.5, 6.5], over-confident"."""
     word = "" if gap.direction in ("no clear direction", "no direction") else f", {gap.direction}"
-    return f"{points_text(gap.points)} points {gap_interval(gap) or '(no interval to be trusted)'}{word}"
+    return f"{points_text(gap.points)} points {gap_interval(gap) or '(interval unreliable)'}{word}"
 
 
 def merged_notes(notes: Iterable[str]) -> list[str]:

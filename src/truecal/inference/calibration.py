@@ -73,13 +73,13 @@ class FormDetail(Result):
 class CalibrationTest(Result):
     """The outcome of a calibration test; `pvalue` has exact level at every n under `null`.
 
-    `spoke` is what was farthest from its null, in words; `details` holds every form that was looked at. With `max_gap`,
-    in points, `gap`, `low` and `high` are the gap and its interval, and the test is `passed` unless `low` exceeds
-    `max_gap`; `sentence` says so.
+    `strongest` is the strongest violation in words; `details` holds every form that was tested. With `max_gap`, in
+    points, `gap`, `low` and `high` are the gap and its interval, and the test is `passed` unless `low` exceeds
+    `max_gap`; `sentence` is the result in words.
     """
 
     pvalue: float
-    spoke: str
+    strongest: str
     null: str
     n_bins: int | tuple[int, ...] | None
     n_resamples: int
@@ -95,7 +95,7 @@ class CalibrationTest(Result):
     low: float | None = None
     high: float | None = None
     note: str = ""
-    """Why the interval of the gap is not to be trusted."""
+    """Why the interval of the gap is unreliable."""
 
     @property
     def floor(self) -> float:
@@ -123,7 +123,7 @@ class CalibrationTest(Result):
     def sentence(self) -> str:
         """The result in words."""
         if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
-            return f"{self.pvalue_text}; farthest from calibrated: {self.spoke}"
+            return f"{self.pvalue_text}; strongest violation: {self.strongest}"
         gap = f"The gap of {self.gap:.1f} points [{self.low:.1f}, {self.high:.1f}]"
         if self.note:
             return f"{gap} cannot be compared with {self.max_gap:g} points: its interval is {self.note}."
@@ -137,7 +137,7 @@ class CalibrationTest(Result):
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"
         lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.n_resamples} resamples"]
         lines += [] if self.max_gap is None else [f"  {self.sentence}"]
-        lines.append(f"  {self.pvalue_text}; farthest from calibrated: {self.spoke}")
+        lines.append(f"  {self.pvalue_text}; strongest violation: {self.strongest}")
         lines += [f"  {detail.text}; {p_text(detail.pvalue, self.n_resamples)}" for detail in self.details]
         lines.append(f"  null: {self.null}")
         return "\n".join(lines)
@@ -158,13 +158,15 @@ def calibration_test(
 ) -> CalibrationTest:
     """Test of calibration with exact level at every sample size: outcomes are drawn from the predictions.
 
-    By default several forms are looked at in the same draws (overall sums, slopes, bins, neighbourhoods; for several
-    classes the temperature, class rates and single classes), and the result says which one spoke. With `error` or
-    `n_bins` the test is on U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩ of that error (classwise, or binary for one probability per
-    row; at the automatic count unless told), p = (1 + #{U* ≥ U})/(1 + resamples); several bin counts at once through
-    the largest U over its null rms. The null is stated in the result: labels drawn from the whole of p_i are calibrated
-    in full. Rows must be independent; bare (outcomes, reports) need `sampler`, a function of a numpy Generator that
-    returns outcomes.
+    By default several forms are tested in the same draws: overall sums, slopes, bins and neighbourhoods; for several
+    classes also the temperature, class rates and single classes. The result names the strongest violation. Draws stop
+    after 99 where p > .2, which keeps the level exactly.
+
+    With `error` or `n_bins` the test is on U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩ of that error (classwise, or binary for one
+    probability per row; at the automatic count by default), p = (1 + #{U* ≥ U})/(1 + n_resamples). Several bin counts
+    are tested together through the largest U over its null rms. Labels drawn from the whole of p_i are calibrated in
+    full; the result states its null. Rows must be independent. Bare (outcomes, reports) need `sampler`, a function of a
+    numpy Generator that returns outcomes.
 
     With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: the result is
     `passed` unless the lower end of the 95% interval of the gap (of the confidence, or of the one probability there is;
@@ -172,7 +174,7 @@ def calibration_test(
 
     >>> import truecal as tc
     >>> test = tc.calibration_test([1, 1, 0, 1, 1, 1] * 2, [.1, .2, .2, .1, .3, .2] * 2)
-    >>> test.pvalue < .01, test.spoke
+    >>> test.pvalue < .01, test.strongest
     (True, 'probabilities are too low overall')
     >>> rng = np.random.default_rng(0)
     >>> chances = rng.uniform(.2, .8, 20_000)
@@ -224,9 +226,9 @@ def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None
     standard = _standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
-    spoke = details[int(np.argmax(standard.observed))].name
+    strongest = details[int(np.argmax(standard.observed))].name
     bins, rows = shown_bins(frozen.error), frozen.sample.rows
-    return CalibrationTest(pvalue, spoke, null, bins, draws, details, rows, rows, frozen.error.symbol)
+    return CalibrationTest(pvalue, strongest, null, bins, draws, details, rows, rows, frozen.error.symbol)
 
 
 def _simulated(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str, Array | None]:
@@ -309,8 +311,8 @@ def omnibus_test(
         for form, column in zip(forms.forms, values.T, strict=True)
     )
     pvalue = _pvalue(values, forms.forms)
-    spoke = words(best.name, sign)
-    return CalibrationTest(pvalue, spoke, null, None, draws, details, rows, sample.rows, "several forms")
+    strongest = words(best.name, sign)
+    return CalibrationTest(pvalue, strongest, null, None, draws, details, rows, sample.rows, "several forms")
 
 
 def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> CalibrationTest:

@@ -261,13 +261,13 @@ def combined(values: Array, forms: tuple[Form, ...]) -> Array:
 
 
 def farthest(loud: Array, forms: tuple[Form, ...]) -> int:
-    """Which form spoke: the loudest; of those beyond all doubt the one with the largest share, the simplest to say."""
+    """The form with the strongest violation; of those beyond all doubt, the one with the largest share."""
     share = np.log([form.share for form in forms])
     return int(np.lexsort((loud, np.minimum(loud - share, _CERTAIN) + share))[-1])
 
 
 def words(name: str, sign: float) -> str:
-    """What it means that this form spoke, in plain words; sign is that of the sum behind it."""
+    """What a violation of this form means, in plain words; sign is that of the sum behind it."""
     high = "high" if sign > 0 else "low"
     over = "over-confident" if sign > 0 else "under-confident"
     if name == "overall":

@@ -24,7 +24,7 @@ class Gap(Result):
 
     `points` is debiased: near 0 for a calibrated model at every number of rows and bins, and negative where chance made
     outcomes agree better than they would for true probabilities. A description, never a score: a constant base rate has
-    gap 0, so rank by the score. `note` says why an interval is not to be trusted, and is empty otherwise.
+    gap 0, so rank by the score. `note` says why an interval is unreliable, and is empty otherwise.
     """
 
     points: float

@@ -93,7 +93,7 @@ def confidence_interval(
     Bins are frozen. U and gap² solve (θ − μ)² ≤ t²(v + cμ), since their variance grows with their mean, in O(n). Losses
     get pseudo-rows as Agresti and Coull's, which keep the level where few outcomes surprise. `groups` takes whole
     clusters as units: U then takes pairs of rows from different clusters, n·error = loss + U + within, and "within",
-    pairs inside clusters, mixes dependence with calibration. `note` says where an interval is not to be trusted. l1
+    pairs inside clusters, mixes dependence with calibration. `note` says where an interval is unreliable. l1
     errors get a null band (from `n_resamples` draws).
 
     >>> import truecal as tc

@@ -80,7 +80,7 @@ class MonitorUpdate(Result):
         return float(min(1.0, 1 / self.largest))
 
     @property
-    def spoke(self) -> str:
+    def strongest(self) -> str:
         """The process that has grown most."""
         return max(self.processes, key=lambda process: process.largest).name
 
@@ -95,7 +95,7 @@ class MonitorUpdate(Result):
 
     @property
     def _what(self) -> str:
-        return self.spoke if self.direction == "no clear direction" else self.direction
+        return self.strongest if self.direction == "no clear direction" else self.direction
 
 
 @final
@@ -519,7 +519,7 @@ def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
     test = omnibus_test(mapped.sample("classwise" if inputs.kind == "multiclass" else inputs.kind), 199, 0)
     if test.pvalue <= UNSURE:
         notes.append(
-            f"the reference is off in another way than temperature and shift ({test.spoke}, {test.pvalue_text}): "
+            f"the reference is off in another way than temperature and shift ({test.strongest}, {test.pvalue_text}): "
             "an alarm may come without a change"
         )
     return tuple(notes)

@@ -146,7 +146,7 @@ def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None
 def block_loss_part(difference: Array, weight: Array, level: float, comparisons: int = 1, note: str = "") -> Part:
     """The same where the rows are gone, from the sums of blocks of rows; joint over so many comparisons.
 
-    `note` says why the blocks are not to be trusted.
+    `note` says why the blocks are unreliable.
     """
     estimate, se, freedom = block_se(difference, weight)
     if not se > 0:

@@ -45,12 +45,12 @@ BLOCKS = 64
 _UNIT_BYTES = 32  # of the few numbers that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
 SCARCE_PAIRS = 15.0
-"""With fewer effective pairs of surprising outcomes in one cell, no interval is to be trusted."""
+"""With fewer effective pairs of surprising outcomes in one cell, no interval is reliable."""
 FEW_UNITS = 10.0
 """With fewer effective units (Kish's (Σ size)²/Σ size²), neither."""
 MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
-SCARCE_NOTE = "not to be trusted: too few surprising outcomes share a bin; take more rows or fewer bins"
-FEW_NOTE = "not to be trusted: too few rows or clusters carry the weight"
+SCARCE_NOTE = "unreliable: too few surprising outcomes share a bin; take more rows or fewer bins"
+FEW_NOTE = "unreliable: too few rows or clusters carry the weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class Spread:
 def paired_spread(a: Spread, b: Spread, level: float) -> tuple[float, float, float, str]:
     """Low, high and se of θ_a − θ_b on the same rows and blocks, and why no claim rests on it.
 
-    Where one of the two is not to be trusted the interval also holds every difference of the two wide ones.
+    Where one of the two is unreliable the interval also holds every difference of the two wide ones.
     """
     d = a - b
     v, whole = d.variances()

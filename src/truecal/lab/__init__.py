@@ -1,1 +1,1 @@
-"""The paper's experiment, end to end: train traces, score every checkpoint, draw every figure and table."""
+"""The paper's experiments: train traces, score every checkpoint, draw every figure and table."""

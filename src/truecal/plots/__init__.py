@@ -1,4 +1,4 @@
-"""Pictures of results: they draw what evaluate and compare found and compute nothing."""
+"""Pictures of results: they draw and compute nothing."""
 
 from .draw import classwise_grid, dominance_chain, error_against_bins, evidence, ranking_bump, reliability, trend
 from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth

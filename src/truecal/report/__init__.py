@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a comparison or an evaluation: it opens offline and loads nothing."""
+"""One HTML page about a comparison or an evaluation: it opens offline and loads nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The table built from streams and clusters: predictions past what memory holds."""
+"""Streams and clusters: other builders of the table."""
