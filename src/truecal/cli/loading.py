@@ -29,6 +29,7 @@ from truecal.io.agreement import names_classes
 from truecal.io.columns import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, path_text
+from truecal.io.matching import IdColumn
 from truecal.io.predictions import Floats
 from truecal.io.reading import is_known
 
@@ -57,6 +58,7 @@ class Loaded:
     notes: tuple[str, ...]
     classes: tuple[str, ...] | None
     first: Predictions
+    id_column: IdColumn = None
 
     def arguments(self, measuring: Measuring) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that come from files, and the errors to measure."""
@@ -80,7 +82,8 @@ class Loaded:
         if file is None and is_dataset(self.first.path):
             values = read_table_column(self.first.path, spec, numbers=numbers)
         else:
-            values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
+            place = file or self.first.path
+            values = read_column(place, column, rows=n, numbers=numbers, of=self.first, id_column=self.id_column)
         return values if self.first.rows is None else values[self.first.rows]
 
     def test(
@@ -172,7 +175,7 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
         if progress is not None and i:
             progress(i / len(files))
         found.append(_read_one(path, reading, reading.labels))
-    read = list(check_same_samples(found))
+    read = list(check_same_samples(found, id_column=reading.id_column))
     names = distinct_names(read)
     notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
     models: dict[str, Any] = {}
@@ -189,7 +192,7 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
     classes = None if top_only else _class_names(read)
-    return Loaded(_labels(read), models, errors, tuple(notes), classes, read[0])
+    return Loaded(_labels(read), models, errors, tuple(notes), classes, read[0], reading.id_column)
 
 
 def _summary(predictions: Predictions) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from typer import Option
@@ -20,6 +20,10 @@ class Reading:
     labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in a file of their own.")] = None
     label_column: Annotated[str | None, Option("--label-column", help="The column or key of the labels.")] = None
     columns: Annotated[str | None, Option("--columns", help="Columns or keys of predictions, comma-separated.")] = None
+    id: Annotated[
+        str | None, Option("--id", help="The column that rows of several files are matched by.", show_default=False)
+    ] = None
+    no_id: Annotated[bool, Option("--no-id", help="Rows of all files are in the same order.")] = False
     logits: Annotated[bool, Option("--logits", help="The numbers are logits; softmax is applied.")] = False
     label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
     normalize: Annotated[bool, Option("--normalize", help="Divide rounded rows by their sums.")] = False
@@ -52,7 +56,14 @@ class Reading:
         """The options of `read_predictions`, but for the labels."""
         same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header")
         options = {name: getattr(self, name) for name in (*same, "length_normalized")}
-        return {**options, "proba_columns": split(self.columns)}
+        return {**options, "proba_columns": split(self.columns), "id_column": self.id_column}
+
+    @property
+    def id_column(self) -> str | Literal[False] | None:
+        """What rows are matched by, as `read_predictions` takes it."""
+        if self.id is not None and self.no_id:
+            raise typer.BadParameter("cannot apply beside --id", param_hint="--no-id")
+        return False if self.no_id else self.id
 
 
 @dataclass(frozen=True)

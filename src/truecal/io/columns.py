@@ -68,6 +68,7 @@ class Request:
     header: bool | None = None
     length_normalized: bool = False
     rows: int | None = None
+    id_column: str | Literal[False] | None = None
 
     def __post_init__(self) -> None:
         if self.label_base not in (0, 1):
@@ -127,6 +128,7 @@ def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = F
     if found:
         return found[0], "by its name"
     whole = [name for name, form in forms.items() if form == WHOLE and name.lower() not in CLASSES_NAMES]
+    whole = [name for name in whole if not is_identifier(name)]
     if len(whole) == 1 and not elsewhere:
         return whole[0], "the only array with one whole number per row"
     return None, ""
@@ -143,7 +145,8 @@ def label_family(forms: Forms, classes: Sequence[str] | None) -> tuple[str, ...]
 
 def find_layout(request: Request, forms: Forms, label: str | None, what: str) -> Layout:
     """Find the predictions among the columns or keys."""
-    search = _Search(request, {name: form for name, form in forms.items() if name != label}, what)
+    others = {name: form for name, form in forms.items() if name not in (label, request.id_column)}
+    search = _Search(request, others, what)
     if request.kind == "top_label":
         return search.top_label() or search.nothing()
     if request.proba_columns is not None:
@@ -363,11 +366,24 @@ def _present(request: Request, wanted: str, names: Collection[str], what: str) -
 def _plain(names: Iterable[str]) -> tuple[str, ...]:
     """The names that no other rule speaks of."""
     reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES}
-    return tuple(n for n in names if n.lower() not in reserved and not is_pandas_index(n))
+    return tuple(n for n in names if n.lower() not in reserved and not is_identifier(n))
 
 
 def is_pandas_index(name: str) -> bool:
     return name == "" or name.startswith(("__index_level_", "Unnamed: "))
+
+
+_ID_NAME = re.compile(r"(.*[_\W])?(ids?|idx|index|uuid|guid|row|rowid)|.*[a-z](Id|ID)")
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column identifies rows by its name.
+
+    >>> from truecal.io.columns import is_identifier
+    >>> [name for name in ("id", "PassengerId", "image_id", "Unnamed: 0", "paid", "weight") if is_identifier(name)]
+    ['id', 'PassengerId', 'image_id', 'Unnamed: 0']
+    """
+    return is_pandas_index(name) or any(_ID_NAME.fullmatch(text) for text in (name, name.lower()))
 
 
 def _called(names: Iterable[str], wanted: Collection[str]) -> list[str]:

@@ -18,6 +18,7 @@ from truecal.io.failures import FileError, failure, listing, numbered, path_text
 from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
+from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.predictions import FileKind, Labels, Predictions
 from truecal.io.source import FileParts, Source, check_confidence, check_numbers, extract, normalized, only_column
 from truecal.io.streams import split_suffix
@@ -73,6 +74,7 @@ def read_predictions(
     drop_incomplete: bool = False,
     header: bool | None = None,
     length_normalized: bool = False,
+    id_column: IdColumn = None,
 ) -> Predictions:
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
@@ -84,7 +86,9 @@ def read_predictions(
     their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
     prediction (`rows` then says which were kept). `header`: whether the first line of a csv holds names, where the file
     does not say. `length_normalized`: divide the log-likelihoods of a sample log by the lengths of the choices.
-    Raises FileError.
+    `id_column`: the column by which the rows of `labels` are matched with those of the predictions. By default a column
+    of the same name with unique values in both files is used, where there is one; False takes rows in the order they
+    are in. Identifiers that do not match one to one raise an error that counts and shows them. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -109,6 +113,7 @@ def read_predictions(
     request = Request(
         place, own, columns, logits, kind, label_base, normalize, percent, drop_incomplete, header, length_normalized
     )
+    request = replace(request, id_column=id_column)
     if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
         raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
     form = file_format(place)
@@ -125,13 +130,19 @@ def read_predictions(
     if isinstance(found, Predictions):
         if normalize or percent:
             raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
-        given = _given_labels(labels, request, label_column, found.n)
+        ids = found.ids
+        if ids is not None and form == "jsonl":
+            found = replace(found, keys=Keys(place, "key", ("doc_id",), (), lambda name: ids))
+        given, matched = _given_labels(labels, request, label_column, found.n, found.keys)
+        found = replace(found, notes=(*found.notes, *matched))
         return found if given is None else _label_choices(found, request, *given)
     parts = extract(request, found, labels is not None)
-    given = _given_labels(labels, request, label_column, parts.n_rows)
+    keys = keys_of(place, found.what, found.forms, found.values, parts.used, found.named)
+    given, matched = _given_labels(labels, request, label_column, parts.n_rows, keys)
     if given is not None and parts.rows is not None and len(given[0]) == parts.n_rows:
         given = given[0][parts.rows], given[1]
-    return judge(name, request, parts, given)
+    parts = replace(parts, notes=(*parts.notes, *matched))
+    return replace(judge(name, request, parts, given), keys=keys)
 
 
 def judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
@@ -154,28 +165,43 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     ...     read_labels(path)
     array(['cat', 'dog'], dtype=object)
     """
-    return numbers_if_whole(_column(Request(os.fsdecode(path), label_column, header=header)))
+    values, _ = _column(Request(os.fsdecode(path), label_column, header=header))
+    return numbers_if_whole(values)
 
 
 def read_column(
-    path: str | os.PathLike[str], column: str | None = None, *, rows: int | None = None, numbers: bool = False
+    path: str | os.PathLike[str],
+    column: str | None = None,
+    *,
+    rows: int | None = None,
+    numbers: bool = False,
+    of: Predictions | None = None,
+    id_column: IdColumn = None,
 ) -> Values:
     """One column or key of a file, which may hold nothing else: groups, or weights where `numbers`.
 
-    `rows`, the number of rows there should be, tells a first row from a header where a csv could have either.
+    `rows`, the number of rows there should be, tells a first row from a header where a csv could have either. Rows are
+    put in the order of the predictions `of` where both have a column of identifiers, as in `read_predictions`.
     """
-    request = Request(os.fsdecode(path), column, rows=rows)
-    values = _column(request, numbers)
+    request = Request(os.fsdecode(path), column, rows=rows, id_column=id_column)
+    values, keys = _column(request, numbers)
+    same = of is None or os.path.realpath(of.path) == os.path.realpath(request.path)
+    if of is not None and not same and (match := match_rows(of.keys, keys, id_column)) is not None:
+        values = values[match.order]
     if rows is not None and len(values) != rows:
         raise request.refuse(f"expected {rows} rows as in the predictions, got {len(values)}")
     return values if numbers else numbers_if_whole(values)
 
 
-def _column(request: Request, numbers: bool = False) -> Values:
+def _column(request: Request, numbers: bool = False) -> tuple[Values, Keys]:
+    """The only column of a file, or the one that is named; and those that its rows can be matched by."""
     form = file_format(request.path)
     if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
         raise request.refuse("expected labels in an array or a table, not in a sample log")
-    return only_column(request, _FORMATS[form].opener(request), numbers)
+    source: Source = _FORMATS[form].opener(request)
+    name = only_column(request, source)
+    values = source.numbers((name,), False) if numbers else source.values(name)
+    return values, keys_of(request.path, source.what, source.forms, source.values, {name}, source.named)
 
 
 def is_known(path: str) -> bool:
@@ -227,12 +253,20 @@ def _check_start(path: str, form: str, start: bytes) -> None:
         raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
 
 
-def _given_labels(labels: Any, request: Request, label_column: str | None, rows: int) -> Given:
-    """Labels the caller handed in, as a path or an array, and what to call them."""
-    if isinstance(labels, (str, os.PathLike)):
-        own = Request(os.fsdecode(labels), label_column, header=request.header, rows=rows)
-        return numbers_if_whole(_column(own)), path_text(labels)
-    return None if labels is None else (as_values(request.path, labels, "labels"), "labels")
+def _given_labels(
+    labels: Any, request: Request, label_column: str | None, rows: int, keys: Keys | None
+) -> tuple[Given, list[str]]:
+    """Labels the caller handed in, as a path or an array, and what to call them; and how their rows were matched."""
+    if labels is None:
+        return None, []
+    if not isinstance(labels, (str, os.PathLike)):
+        return (as_values(request.path, labels, "labels"), "labels"), []
+    own = Request(os.fsdecode(labels), label_column, header=request.header, rows=rows, id_column=request.id_column)
+    values, theirs = _column(own)
+    match = match_rows(keys, theirs, request.id_column)
+    if match is None:
+        return (numbers_if_whole(values), path_text(labels)), []
+    return (numbers_if_whole(values)[match.order], path_text(labels)), [match.note]
 
 
 def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:

@@ -23,6 +23,7 @@ from truecal.io.columns import (
     check_names,
     find_label,
     find_layout,
+    is_identifier,
     is_pandas_index,
     label_family,
     unnamed_layout,
@@ -68,6 +69,7 @@ class FileParts:
     unused: tuple[str, ...] = ()  # columns or keys of which nothing was read
     rows: Indices | None = None  # the rows that were kept, where some had no prediction
     n_rows: int = 0  # with those that were not
+    used: frozenset[str] = frozenset()  # columns or keys that were read
 
 
 def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
@@ -99,7 +101,8 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
         notes.append(f"class names from the key {quote(key)}")
-    used = {label, key, *columns, *family, layout.correct, layout.prediction}
+    named = {label, key, *columns, *family, layout.correct, layout.prediction}
+    used = frozenset(name for name in named if name is not None)
     parts = FileParts(
         layout,
         numbers,
@@ -111,6 +114,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         notes=tuple(notes),
         unused=tuple(name for name in forms if name not in used),
         n_rows=len(numbers),
+        used=used,
     )
     return _complete(request, parts) if request.drop_incomplete else parts
 
@@ -129,18 +133,19 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     return replace(parts, notes=(*parts.notes, note), rows=kept, **left)
 
 
-def only_column(request: Request, source: Source, numbers: bool = False) -> Values:
-    """The labels (or groups, or weights as numbers) of a file that may hold nothing else."""
-    name: str | None
+def only_column(request: Request, source: Source) -> str:
+    """The column of labels (or groups, or weights) of a file that may hold nothing else but identifiers."""
     names = [name for name in source.forms if not is_pandas_index(name)]
     if len(names) == 1 and request.label_column is None:
-        name = names[0]
-    else:
-        name, _ = find_label(request, source.forms, source.what)
+        return names[0]
+    name, _ = find_label(request, source.forms, source.what)
+    others = [name for name in names if not is_identifier(name) and name != request.id_column]
+    if name is None and len(others) == 1:
+        name = others[0]
     if name is None:
         found = listing(source.forms)
         raise request.refuse(f"expected a {source.what} called label, found {found}: name it with {LABEL_OPTION}")
-    return source.numbers((name,), False) if numbers else source.values(name)
+    return name
 
 
 def _per_row(source: Source, name: str) -> Values:
