@@ -23,6 +23,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from truecal.io import FileError, write_atomic
 from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, one_line, path_text
+from truecal.io.streams import split_member
 from truecal.io.writing import check_writable, taking_turns
 
 from . import render, watching
@@ -87,7 +88,7 @@ def _waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | Non
 
 def _check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path | None]) -> None:
     """Before any work: every output can be written, none is an input, no two are the same file."""
-    taken = {os.path.realpath(path): "an input" for path in inputs if path is not None}
+    taken = {os.path.realpath(split_member(str(path))[0]): "an input" for path in inputs if path is not None}
     for option, path in wanted.items():
         if path is None:
             continue

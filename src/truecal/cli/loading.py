@@ -68,7 +68,7 @@ class Loaded:
         return {
             "errors": errors,
             "by": self._column(measuring.by),
-            "groups": self._column(measuring.groups),
+            "groups": self.first.groups if measuring.groups is None else self._column(measuring.groups),
             "sample_weight": self._column(measuring.weights, numbers=True),
         }
 
@@ -142,7 +142,8 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
 def split_kind(file: Path) -> tuple[Path, FileKind | None]:
     """FILE:logits or FILE:probs as the file and its kind."""
     name, _, word = str(file).rpartition(":")
-    return (Path(name), KIND_WORDS[word]) if name and word in KIND_WORDS and not file.exists() else (file, None)
+    is_kind = word in KIND_WORDS and name != "" and not name.endswith(":")  # FILE::probs is a table of that name
+    return (Path(name), KIND_WORDS[word]) if is_kind and not file.exists() else (file, None)
 
 
 def options_of(file: Path, reading: Reading) -> tuple[Path, dict[str, Any]]:

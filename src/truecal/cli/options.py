@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 from typer import Option
 
+from truecal.io.streams import split_member
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -28,6 +30,10 @@ class Reading:
     label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
     normalize: Annotated[bool, Option("--normalize", help="Divide rounded rows by their sums.")] = False
     percent: Annotated[bool, Option("--percent", help="The probabilities run from 0 to 100.")] = False
+    odds: Annotated[bool, Option("--odds", help="The numbers are a bookmaker's decimal odds.")] = False
+    class_axis: Annotated[
+        int | None, Option("--class-axis", help="The axis of the classes, for arrays of images or sequences.")
+    ] = None
     drop_incomplete: Annotated[bool, Option("--drop-incomplete", help="Drop and count rows without a prediction.")] = (
         False
     )
@@ -55,7 +61,7 @@ class Reading:
     def arguments(self) -> dict[str, Any]:
         """The options of `read_predictions`, but for the labels."""
         same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header")
-        options = {name: getattr(self, name) for name in (*same, "length_normalized")}
+        options = {name: getattr(self, name) for name in (*same, "length_normalized", "odds", "class_axis")}
         return {**options, "proba_columns": split(self.columns), "id_column": self.id_column}
 
     @property
@@ -143,7 +149,7 @@ def split(text: str | None) -> tuple[str, ...] | None:
 def file_of(spec: str) -> Path | None:
     """The file that COLUMN, FILE or FILE:COLUMN speaks of, None for a column of the predictions."""
     places = (Path(spec), Path(spec.rpartition(":")[0]))
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if Path(split_member(str(place))[0]).is_file()), None)
 
 
 def fraction(value: float, option: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,6 +35,8 @@ PERCENT_OPTION = "percent=True (--percent)"
 NORMALIZE_OPTION = "normalize=True (--normalize)"
 INCOMPLETE_OPTION = "drop_incomplete=True (--drop-incomplete)"
 BASE_OPTION = "label_base=1 (--label-base 1)"
+CLASS_AXIS_OPTION = "class_axis (--class-axis)"
+ODDS_OPTION = "odds=True (--odds)"
 HEADER_OPTION = "say header=True or header=False (--header or --no-header)"
 MOST_LISTED = 12  # names of columns in a note
 
@@ -47,6 +50,8 @@ _PREFIXES: dict[Scale | None, re.Pattern[str]] = {
     scale: re.compile(rf"({'|'.join(names)})(?:[_.:](.+)|([0-9]+))", re.IGNORECASE | re.DOTALL)
     for scale, names in [*_NAMES.items(), (None, SCORE_NAMES)]
 }
+
+_ODDS = re.compile(r"odds?[_.: ](.+)|(.+)[_.: ]odds?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,9 @@ class Request:
     length_normalized: bool = False
     rows: int | None = None
     id_column: str | Literal[False] | None = None
+    class_axis: int | None = None
+    odds: bool = False
+    label_shapes: tuple[tuple[int, ...], ...] = ()  # of arrays elsewhere that may be the labels
 
     def __post_init__(self) -> None:
         if self.label_base not in (0, 1):
@@ -77,6 +85,8 @@ class Request:
             raise ValueError(f"kind: expected one of {', '.join(FILE_KINDS)} or None, got {quote(self.kind)}")
         if self.logits and self.kind not in (None, "logits"):
             raise ValueError(f"logits=True and kind={self.kind!r} contradict each other: give one of them")
+        if self.odds and (self.logits or self.percent or self.kind not in (None, "probabilities")):
+            raise ValueError("odds=True cannot apply to logits, percentages or another kind: give one of them")
         if self.proba_columns is not None and not self.proba_columns:
             raise ValueError("proba_columns: expected at least one name or None, got an empty sequence")
 
@@ -151,6 +161,8 @@ def find_layout(request: Request, forms: Forms, label: str | None, what: str) ->
         return search.top_label() or search.nothing()
     if request.proba_columns is not None:
         return search.named(forms)
+    if request.odds:
+        return search.odds() or search.nothing()
     return (
         search.by_vector_name()
         or search.by_prefix()
@@ -212,6 +224,8 @@ class _Search:
             _present(self.request, name, everything, self.what)
         said = {name_says(name) for name in wanted}
         classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
+        if self.request.odds and classes is not None:
+            classes = _odds_names(classes)
         return self._found(wanted, "named by proba_columns", said.pop() if len(said) == 1 else None, classes)
 
     def by_vector_name(self) -> Layout | None:
@@ -253,6 +267,13 @@ class _Search:
         )
         name = self._choose(probas, logits)
         return None if name is None else self._found([name], "by its name", name_says(name), of=" of class 1")
+
+    def odds(self) -> Layout | None:
+        """Two columns or more called odds_home, odds_away, ... or home_odds, away_odds, ..."""
+        found = [name for name in self.forms if _ODDS.fullmatch(name)]
+        if len(found) < 2:
+            return None
+        return self._found(found, "by the word odds", None, _odds_names(found))
 
     def top_label(self) -> Layout | None:
         """(label, prediction, confidence) or (correct, confidence)."""
@@ -310,6 +331,8 @@ class _Search:
 
     def nothing(self) -> Layout:
         wanted = f"predictions: a {self.what} called probs or logits, or {self.what}s such as prob_a, prob_b"
+        if self.request.odds:
+            wanted = "columns such as odds_home, odds_draw, odds_away"
         if self.request.kind == "top_label":
             wanted = f"a confidence {self.what} ({', '.join(CONFIDENCE_NAMES)})"
         raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: name them with {COLUMNS_OPTION}")
@@ -355,6 +378,16 @@ class _Search:
             return None
         check_names(self.request.path, classes, "class")
         return classes
+
+
+def _odds_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The outcomes that columns of odds are for: home of odds_home, H of B365H beside B365D and B365A."""
+    told = [match[1] or match[2] for name in names if (match := _ODDS.fullmatch(name))]
+    if len(told) == len(names):
+        return tuple(told)
+    shared = sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
+    rest = tuple(name[shared:] for name in names)
+    return rest if all(rest) and len(set(rest)) == len(rest) else tuple(names)
 
 
 def _present(request: Request, wanted: str, names: Collection[str], what: str) -> str:

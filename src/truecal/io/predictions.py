@@ -37,7 +37,7 @@ class Predictions:
     "top_label"); `label_values` are the labels as written. `ids` are document numbers, where the format has them.
     `notes` say what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are the
     rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped. `keys` are the
-    columns by which rows of other files can be matched.
+    columns by which rows of other files can be matched; `groups` the image or sequence that each row is from.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Predictions:
     rows: Indices | None = None
     n_rows: int | None = None
     keys: Keys | None = field(default=None, repr=False)
+    groups: Indices | None = None
 
     @property
     def n(self) -> int:
@@ -85,7 +86,7 @@ class Predictions:
 
     def take(self, rows: Indices) -> Predictions:
         """Some of the rows."""
-        parts = ("y_true", "proba", "logits", "correct", "confidence", "n_choices", "ids", "label_values")
+        parts = ("y_true", "proba", "logits", "correct", "confidence", "n_choices", "ids", "label_values", "groups")
         changed: dict[str, Any] = {part: values[rows] for part in parts if (values := getattr(self, part)) is not None}
         return replace(self, **changed)
 

@@ -11,17 +11,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truecal.io import arrays, columnar, text_tables
+from truecal.io import arrays, columnar, databases, text_tables
 from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
 from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
+from truecal.io.long_tables import from_long
 from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.predictions import FileKind, Labels, Predictions
-from truecal.io.source import FileParts, Source, check_confidence, check_numbers, extract, normalized, only_column
-from truecal.io.streams import split_suffix
+from truecal.io.refused import LFS, PICKLES, pickle_error, pointer_error
+from truecal.io.source import (
+    FileParts,
+    Source,
+    check_confidence,
+    check_numbers,
+    extract,
+    from_bfloat16,
+    normalized,
+    only_column,
+    without_void,
+)
+from truecal.io.streams import split_member, split_suffix
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
@@ -37,7 +49,7 @@ class _Format(NamedTuple):
 _FORMATS = {
     "npz": _Format((".npz",), arrays.open_npz, b"PK\x03\x04"),
     "npy": _Format((".npy",), arrays.open_npy, b"\x93NUMPY"),
-    "csv": _Format((".csv", ".tsv"), text_tables.open_csv),
+    "csv": _Format((".csv", ".tsv", ".txt"), text_tables.open_csv),
     "parquet": _Format((".parquet", ".pq"), columnar.open_parquet, b"PAR1"),
     "arrow": _Format((".feather", ".arrow", ".ipc"), columnar.open_arrow),
     "json": _Format((".json",), text_tables.open_json),
@@ -45,10 +57,12 @@ _FORMATS = {
     "torch": _Format((".pt", ".pth"), arrays.open_torch, b"PK\x03\x04"),
     "safetensors": _Format((".safetensors",), arrays.open_safetensors),
     "inspect": _Format((".eval",), None, b"PK"),
+    "excel": _Format((".xlsx",), databases.open_workbook, b"PK\x03\x04"),
+    "database": _Format((".db", ".sqlite", ".sqlite3", ".duckdb"), databases.open_database),
 }
 FORMATS = {suffix: name for name, form in _FORMATS.items() for suffix in form.suffixes}
 _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
-    (b"PK\x03\x04", "a zip archive (npz, torch or inspect_ai)", ("npz", "torch", "inspect")),
+    (b"PK\x03\x04", "a zip archive (npz, torch, Excel or inspect_ai)", ("npz", "torch", "inspect", "excel")),
     (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),
     (b"PAR1", "a parquet file", ("parquet",)),
     (b"ARROW1", "an arrow file", ("arrow",)),
@@ -75,6 +89,8 @@ def read_predictions(
     header: bool | None = None,
     length_normalized: bool = False,
     id_column: IdColumn = None,
+    class_axis: int | None = None,
+    odds: bool = False,
 ) -> Predictions:
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
@@ -88,7 +104,9 @@ def read_predictions(
     does not say. `length_normalized`: divide the log-likelihoods of a sample log by the lengths of the choices.
     `id_column`: the column by which the rows of `labels` are matched with those of the predictions. By default a column
     of the same name with unique values in both files is used, where there is one; False takes rows in the order they
-    are in. Identifiers that do not match one to one raise an error that counts and shows them. Raises FileError.
+    are in. Identifiers that do not match one to one raise an error that counts and shows them. `class_axis`: the axis
+    of the classes in an array of images or sequences, where the shapes leave it open. `odds`: the numbers are decimal
+    odds of a bookmaker. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -113,10 +131,12 @@ def read_predictions(
     request = Request(
         place, own, columns, logits, kind, label_base, normalize, percent, drop_incomplete, header, length_normalized
     )
-    request = replace(request, id_column=id_column)
+    request = replace(request, id_column=id_column, class_axis=class_axis, odds=odds)
+    form = file_format(place)
+    if form in ("npy", "npz", "torch", "safetensors"):
+        request = replace(request, label_shapes=arrays.label_shapes(labels))
     if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
         raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
-    form = file_format(place)
     found: Source | Predictions
     if form == "jsonl" and is_sample_log(request):
         found = read_sample_log(request, name, labels is not None)
@@ -127,6 +147,7 @@ def read_predictions(
         raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
         found = _FORMATS[form].opener(request)
+        request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
         if normalize or percent:
             raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
@@ -142,6 +163,11 @@ def read_predictions(
     if given is not None and parts.rows is not None and len(given[0]) == parts.n_rows:
         given = given[0][parts.rows], given[1]
     parts = replace(parts, notes=(*parts.notes, *matched))
+    if given is not None:
+        parts, values = without_void(parts, given[0])
+        given = values, given[1]
+    elif parts.labels is not None:
+        parts, _ = without_void(parts, parts.labels)
     return replace(judge(name, request, parts, given), keys=keys)
 
 
@@ -213,13 +239,18 @@ def is_known(path: str) -> bool:
 def file_format(path: str) -> str:
     """The format a file's suffix says, if the file is there, readable, and does not start like another format."""
     _, suffix, packed = split_suffix(path)
+    place, member = split_member(path)
     if not is_known(path):
+        if suffix in PICKLES and os.path.isfile(place):
+            raise pickle_error(place)
         known = f"{', '.join(FORMATS)} (text also with .gz or .zst)"
         raise failure(path, f"expected a file name that ends in one of {known}, got {quote(Path(path).suffix)}")
     form = FORMATS[suffix]
+    if member is not None and form not in ("excel", "database"):
+        raise failure(path, f"expected one table in a {suffix} file: drop ::{member}")
     try:
-        mode = os.stat(path).st_mode  # before opening: a pipe without a writer would wait for ever
-        with open(path if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
+        mode = os.stat(place).st_mode  # before opening: a pipe without a writer would wait for ever
+        with open(place if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
             start = stream.read(4096)
     except FileNotFoundError as error:
         raise failure(path, "expected a file, there is none") from error
@@ -229,6 +260,8 @@ def file_format(path: str) -> str:
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise failure(path, f"expected a file, it is {what}")
+    if start.startswith(LFS):
+        raise pointer_error(path)
     if packed is None:
         _check_start(path, form, start)
     elif start[:2] not in (b"\x1f\x8b", b"\x28\xb5"):
@@ -260,6 +293,9 @@ def _given_labels(
     if labels is None:
         return None, []
     if not isinstance(labels, (str, os.PathLike)):
+        array = np.asarray(labels) if hasattr(labels, "ndim") else None
+        if array is not None and array.ndim > 1 and array.dtype.kind in "iub" and array.size == rows:
+            labels = array.ravel()  # of pixels or tokens
         return (as_values(request.path, labels, "labels"), "labels"), []
     own = Request(os.fsdecode(labels), label_column, header=request.header, rows=rows, id_column=request.id_column)
     values, theirs = _column(own)
@@ -281,6 +317,9 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
     if request.normalize:
         numbers, note = normalized(path, numbers, layout)
         notes.append(note)
+    elif layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
+        numbers = whole
+        notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
     check_numbers(path, numbers, layout)
     width = 2 if numbers.ndim == 1 else numbers.shape[1]
     if classes is not None and len(classes) != width:
@@ -302,7 +341,8 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
 
 def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
     """What is said of the reading of a file, whatever it holds."""
-    return {"notes": tuple(notes), "unused": parts.unused, "rows": parts.rows, "n_rows": parts.n_rows}
+    about = {"notes": tuple(notes), "unused": parts.unused, "rows": parts.rows, "n_rows": parts.n_rows}
+    return {**about, "groups": parts.groups}
 
 
 def _labels_of(
@@ -320,7 +360,9 @@ def _labels_of(
     if given is not None:
         values, indices = given[0], _indices(request, given[0], shape, classes, given[1])
         notes.append(f"labels from {given[1]}")
-        if own is not None and (row := first_difference(own, indices)) is not None:
+        if own is not None and indices.ndim == 2 > own.ndim:
+            notes.append(f"soft labels take the place of those in {parts.label_where}")
+        elif own is not None and (row := first_difference(own, indices)) is not None:
             raise _labels_differ(path, parts, given, row)
     if values is None or indices is None:
         notes.append("no labels in the file")
