@@ -1,4 +1,6 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from . import io as io
+from . import plots as plots
 from .adapters.sklearn.scorers import (
     SCORERS,
     scorer,

@@ -31,7 +31,7 @@ from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset
 from truecal.io.failures import failure, path_text
 from truecal.io.matching import IdColumn
 from truecal.io.predictions import Floats
-from truecal.io.reading import is_known
+from truecal.io.reading import is_found
 
 from .options import Measuring, Reading, file_of, split
 
@@ -128,7 +128,7 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
     for given in files:
         found = [given]
         if given.is_dir() and given.suffix != ".parquet":  # such a folder is one table in parts
-            found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_known(str(path))]
+            found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_found(str(path))]
         elif not given.exists() and has_magic(str(given)):
             found = [Path(path) for path in sorted(glob(str(given)))]
         if found != [given]:
@@ -158,7 +158,8 @@ def open_table(file: Path, reading: Reading, weights: str | None = None) -> Data
     return open_dataset(path, weight=weights, **options)
 
 
-def _read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
+def read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
+    """One file, with the options of the command line."""
     path, options = options_of(file, reading)
     if not is_dataset(path):
         return read_predictions(path, labels=labels, **options)
@@ -175,7 +176,7 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
     for i, path in enumerate(files):
         if progress is not None and i:
             progress(i / len(files))
-        found.append(_read_one(path, reading, reading.labels))
+        found.append(read_one(path, reading, reading.labels))
     read = list(check_same_samples(found, id_column=reading.id_column))
     names = distinct_names(read)
     notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
@@ -240,13 +241,13 @@ def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tup
 
     if predictions.logits is None or predictions.n_choices is not None:
         raise failure(predictions.path, f"expected logits for --temperature, the file gives {predictions.kind}")
-    fitted_on = _read_one(validation, reading)
+    fitted_on = read_one(validation, reading)
     if fitted_on.logits is None or fitted_on.y_true is None:
         raise failure(validation, "expected logits and labels to fit a temperature on")
     tested, fitted = predictions.logit_matrix(), fitted_on.logit_matrix()
     if fitted_on.n_classes != predictions.n_classes:
         raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
-    notes = _check_apart(predictions.path, tested, validation, fitted)
+    notes = check_apart(predictions.path, tested, validation, fitted)
     with warnings.catch_warnings(record=True) as raised:  # what the fit has to say is said with the results
         warnings.simplefilter("always")
         scaling = tc.TemperatureScaling().fit(fitted, fitted_on.y_true)
@@ -254,7 +255,7 @@ def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tup
     return scaling.predict_proba(tested), [note, *(str(warning.message) for warning in raised), *notes]
 
 
-def _check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:
+def check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:
     """Refuse validation rows that are the test rows in any order, or part of them; note rows that are in both.
 
     A part is refused only if no row repeats: a model with few different outputs gives equal rows for other samples.

@@ -130,6 +130,14 @@ class Outputs:
         return {"--html": self.html, "--json": self.json, "--csv": self.csv}
 
 
+@dataclass(frozen=True)
+class Printing:
+    """How much is printed."""
+
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing: the exit code and the files tell.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print every note, not only the first three.")] = False
+
+
 def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ...]:
     """Comma-separated numbers of at least 1, or a usage error."""
     try:

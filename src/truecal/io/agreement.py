@@ -56,7 +56,7 @@ def check_same_samples(predictions: Sequence[Predictions], *, id_column: IdColum
     several = tuple(in_index_order(p) for p in predictions)  # numbers 0 to k-1 are indices, not names
     first = next((p for p in several if names_classes(p)), None)
     if first is not None:
-        several = tuple(_in_order_of(first, p) for p in several)
+        several = tuple(in_order_of(first, p) for p in several)
     _check_field(several, "the numbers of choices", lambda p: p.n_choices)
     wide = [p for p in several if p.n_classes is not None]
     for other in wide[1:]:
@@ -159,7 +159,8 @@ def names_classes(predictions: Predictions) -> bool:
     return predictions.classes is not None and not _is_numbered(predictions.classes)
 
 
-def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
+def in_order_of(first: Predictions, other: Predictions) -> Predictions:
+    """The other predictions with their columns in the class order of the first."""
     assert first.classes is not None
     if not names_classes(other) or other.classes is None:
         if other.n_classes is None or other.n_choices is not None:

@@ -236,6 +236,11 @@ def is_known(path: str) -> bool:
     return suffix in FORMATS and (packed is None or FORMATS[suffix] in TEXT)
 
 
+def is_found(path: str) -> bool:
+    """Whether a file in a folder is taken for predictions by its name: a .txt may be anything, and has to be named."""
+    return is_known(path) and split_suffix(path)[1] != ".txt"
+
+
 def file_format(path: str) -> str:
     """The format a file's suffix says, if the file is there, readable, and does not start like another format."""
     _, suffix, packed = split_suffix(path)

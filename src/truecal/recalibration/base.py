@@ -141,9 +141,9 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
     X has one column per class, or one dimension: the score or probability of class 1 of two. It holds logits (any
-    numbers whose softmax is the prediction; log-probabilities are logits too), or probabilities for an estimator made by
-    `from_probabilities`. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of column
-    j; labels are sorted, because scikit-learn's scorers rely on sorted classes_.
+    numbers whose softmax is the prediction; log-probabilities are logits too), or probabilities for an estimator made
+    by `from_probabilities`. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of
+    column j; labels are sorted, because scikit-learn's scorers rely on sorted classes_.
     """
 
     labels: ArrayLike | None = None
