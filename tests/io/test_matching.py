@@ -112,6 +112,16 @@ def test_an_empty_identifier_is_named(folder):
     assert "expected a value at row 1, column 'id', it is missing" in refused(gone)
 
 
+def test_an_index_of_pandas_is_matched_only_when_named(folder):
+    predictions().drop(columns="id").to_csv("preds.csv")
+    answers().drop(columns="id").to_csv("answers.csv")  # its index is shuffled, or was numbered before
+    with pytest.raises(FileError, match=r"the index '' of both files in one order, 4 of 4 .* \(--id\) ''"):
+        read_predictions("preds.csv", labels="answers.csv")
+    assert same(read_predictions("preds.csv", labels="answers.csv", id_column="").y_true, LABELS)
+    answers().drop(columns="id").sort_index().to_csv("answers.csv")
+    assert same(read_predictions("preds.csv", labels="answers.csv").y_true, LABELS)
+
+
 def test_clusters_in_the_same_order_are_no_identifiers(folder):
     predictions().assign(id=[1, 1, 2, 2]).to_csv("preds.csv", index=False)
     answers().assign(id=[1, 1, 2, 2], label=LABELS).to_csv("answers.csv", index=False)

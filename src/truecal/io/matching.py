@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from truecal.io.columns import is_identifier
+from truecal.io.columns import is_identifier, is_pandas_index
 from truecal.io.failures import FileError, failure, listing, path_text, quote
 from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Indices
@@ -47,6 +47,7 @@ class Match:
 
     order: Indices
     note: str
+    moved: int
 
 
 def match_rows(ours: Keys | None, theirs: Keys | None, wanted: IdColumn = None) -> Match | None:
@@ -66,13 +67,23 @@ def match_rows(ours: Keys | None, theirs: Keys | None, wanted: IdColumn = None) 
             mine, others = _one_coding(ours.values(name), theirs.values(name))
             if np.array_equal(mine, others) and _repeated(mine) is not None:
                 continue  # clusters, in the same order
-            return _matched(ours, theirs, name, mine, others)
+            match = _matched(ours, theirs, name, mine, others)
+            if match.moved and (is_pandas_index(name) or name == "index"):
+                raise _ambiguous(theirs, name, match)
+            return match
         except FileError as error:  # another column may do
             if likely and problem is None:
-                problem = FileError(f"{error}; {AS_THEY_ARE}")
+                problem = FileError(f"{error}; {AS_THEY_ARE}")  # unless another column matches
     if problem is not None:
         raise problem
     return None
+
+
+def _ambiguous(theirs: Keys, name: str, match: Match) -> FileError:
+    """The index of a data frame may have been numbered again after the rows were shuffled."""
+    how = f"to match rows by it, pass {ID_OPTION} {quote(name)}"
+    orders = f"{match.moved} of {len(match.order)} rows are in another place"
+    return failure(theirs.path, f"expected the index {quote(name)} of both files in one order, {orders}: {how}")
 
 
 def _one_coding(ours: Values, theirs: Values) -> tuple[Values, Values]:
@@ -115,7 +126,7 @@ def _matched(ours: Keys, theirs: Keys, name: str, mine: Values, others: Values) 
         raise failure(theirs.path, f"expected the {quote(name)} values of {ours.path}, {' and '.join(parts)}")
     moved = int(np.count_nonzero(order != np.arange(len(order))))
     how = f"{moved} of {len(order)} were in another place" if moved else "the order is the same"
-    return Match(order, f"rows of {path_text(theirs.path)} matched by {quote(name)} ({how})")
+    return Match(order, f"rows of {path_text(theirs.path)} matched by {quote(name)} ({how})", moved)
 
 
 def _examples(values: Values, rows: Sequence[int] | Indices) -> str:
