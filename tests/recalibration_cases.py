@@ -6,15 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truecal.recalibration import (
+    BetaScaling,
     CanonicalRecalibration,
     DirichletScaling,
     HistogramBinning,
     Identity,
     IsotonicOneVsRest,
     MatrixScaling,
+    PlattScaling,
     ScalingBinning,
     TemperatureScaling,
     VectorScaling,
+    VennAbers,
 )
 
 MAPS = (
@@ -27,6 +30,9 @@ MAPS = (
     HistogramBinning,
     ScalingBinning,
     CanonicalRecalibration,
+    PlattScaling,
+    BetaScaling,
+    VennAbers,
 )
 AFFINE = (VectorScaling, MatrixScaling, DirichletScaling)
 BINNED = (HistogramBinning, ScalingBinning, CanonicalRecalibration)

@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 
 
 _HOMES: dict[str, str] = {}
+_MODULES = ("io", "plots")  # tc.plots.reliability(y, p), without an import of its own
 
 
 def _homes() -> dict[str, str]:
@@ -26,7 +27,7 @@ def _homes() -> dict[str, str]:
         import pkgutil
 
         stub = pkgutil.get_data(__name__, "__init__.pyi") or b""
-        imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom) and node.module]
         _HOMES.update({name.name: f".{node.module}" for node in imports for name in node.names})
     return _HOMES
 
@@ -34,10 +35,12 @@ def _homes() -> dict[str, str]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":  # the stub spells them
         return sorted(_homes())
-    if name.startswith("__") or name not in _homes():
-        raise AttributeError(f"module 'truecal' has no attribute {name!r}")
     import importlib
 
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name.startswith("__") or name not in _homes():
+        raise AttributeError(f"module 'truecal' has no attribute {name!r}")
     value = getattr(importlib.import_module(_homes()[name], __name__), name)
     globals()[name] = value
     return value

@@ -1,4 +1,6 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
+from . import io as io
+from . import plots as plots
 from .adapters.sklearn.scorers import (
     SCORERS,
     scorer,
@@ -108,6 +110,7 @@ from .inference.refinement import (
     refinement,
 )
 from .recalibration import (
+    BetaScaling,
     CalibratedClassifier,
     CanonicalRecalibration,
     DirichletScaling,
@@ -115,10 +118,12 @@ from .recalibration import (
     Identity,
     IsotonicOneVsRest,
     MatrixScaling,
+    PlattScaling,
     ScalingBinning,
     Selection,
     TemperatureScaling,
     VectorScaling,
+    VennAbers,
     calibrate,
     select_recalibration,
 )
@@ -137,6 +142,7 @@ __all__ = [
     "ArgmaxQuantile",
     "AuditReport",
     "Baseline",
+    "BetaScaling",
     "BinTable",
     "Binary",
     "CalibratedClassifier",
@@ -173,6 +179,7 @@ __all__ = [
     "OnGrid",
     "Outcomes",
     "PairedDifference",
+    "PlattScaling",
     "Poisson",
     "Quantile",
     "Refinement",
@@ -184,6 +191,7 @@ __all__ = [
     "TopPredictions",
     "TwoBin",
     "VectorScaling",
+    "VennAbers",
     "audit",
     "binary_error",
     "brier",

@@ -137,3 +137,21 @@ def test_baselines_are_measured_where_they_are_named(folder: Path, truecal: Run)
     assert "smooth_ece  no" in out and "ici" in out
     code, _, err = truecal("evaluate", "binary.csv", "--errors", "linear", *FAST)
     assert code == 1 and "'linear' cannot apply to binary predictions" in err
+
+
+def test_rows_are_matched_by_id(folder: Path, truecal: Run) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=60)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    lines = [f"{i},{','.join(map(repr, row.tolist()))}" for i, row in enumerate(p)]
+    (folder / "a.csv").write_text("\n".join(["id,prob_0,prob_1,prob_2", *lines]))
+    (folder / "b.csv").write_text("\n".join(["id,prob_0,prob_1,prob_2", *lines[::-1]]))
+    (folder / "y.csv").write_text("\n".join(["id,label", *(f"{i},{y[i]}" for i in rng.permutation(60))]))
+    files = [str(folder / name) for name in ("a.csv", "b.csv")]
+    labels = ("--labels", str(folder / "y.csv"))
+    code, out, _ = truecal("evaluate", files[0], *labels, *FAST)
+    assert code == 0 and f"{np.mean(p.argmax(axis=1) == y):.1%}" in out and "matched by 'id'" in out
+    code, out, _ = truecal("compare", *files, *labels, *FAST)
+    assert code == 0 and "a and b predict best" in out
+    assert truecal("evaluate", files[0], *labels, "--id", "prob_9")[0] == 1
+    assert truecal("evaluate", files[0], *labels, "--id", "id", "--no-id")[0] == 2

@@ -268,7 +268,7 @@ def test_half_a_header_and_half_an_object_wait(truecal: Run) -> None:
     Path("b.csv").write_text("label,pr")
     Path("c.jsonl").write_text('{"label": 1, "prob": 0.3}\n{"label": 0, "prob": 0.')
     Path("d.jsonl").write_text('{"label": 1, "prob": 0.3}\n{"label": 0, "prob": 0.2}')  # whole without a line break
-    code, out, _ = truecal("monitor", "a.csv", "b.csv", "c.jsonl", "d.jsonl", *STATE)
+    code, out, _ = truecal("monitor", "a.csv", "b.csv", "c.jsonl", "d.jsonl", *STATE, "-v")
     assert code == 0 and f"b.csv: no rows; {WAITS}" in out and f"c.jsonl: 1 new rows; {WAITS}" in out
     assert "d.jsonl: 2 new rows" in out and "8 new rows in 4 files" in out
 

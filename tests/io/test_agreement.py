@@ -62,7 +62,7 @@ def test_sample_logs_must_hold_the_same_documents(tmp_path: Path) -> None:
     a = read_predictions(log(tmp_path / "a.jsonl", sample(0, 0, [-1, -2]), sample(1, 0, [-1, -2])))
     b = read_predictions(log(tmp_path / "b.jsonl", sample(0, 0, [-1, -2]), sample(5, 0, [-1, -2])))
     c = read_predictions(log(tmp_path / "c.jsonl", sample(1, 0, [-1, -2, -3]), sample(0, 0, [-3, -2])))
-    assert "expected the doc_id values of" in differs(a, b) and "at row 1 it has 5 where" in differs(a, b)
+    assert "expected the 'doc_id' values of" in differs(a, b) and "(5 at row 1)" in differs(a, b)
     assert "expected the numbers of choices of" in differs(a, c) and "at row 1 it has 3 where" in differs(a, c)
 
 

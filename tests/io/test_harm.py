@@ -99,8 +99,10 @@ def test_tensors_larger_than_their_file(tmp_path: Path) -> None:
     assert "expected plain dense tensors" in refusal(tmp_path / "b.pt")
     torch.save({"probs": torch.tensor(PROBA), "epoch": 3}, tmp_path / "c.pt")
     assert "expected tensors only, the key 'epoch' holds a int" in refusal(tmp_path / "c.pt")
-    torch.save([torch.tensor(PROBA)], tmp_path / "d.pt")
-    assert "expected a tensor or a dict of tensors, got a list" in refusal(tmp_path / "d.pt")
+    torch.save(3, tmp_path / "d.pt")
+    assert "expected a tensor or a dict of tensors, got a int" in refusal(tmp_path / "d.pt")
+    torch.save([torch.zeros(1).expand(10**6, 1000)] * 3, tmp_path / "e.pt")
+    assert "expected tensors within the file's size" in refusal(tmp_path / "e.pt")
 
 
 def test_absurd_text(tmp_path: Path) -> None:
@@ -140,13 +142,14 @@ def test_advice_to_trust_a_file_is_never_passed_on(tmp_path: Path) -> None:
 
 
 def test_predictions_that_cannot_be_used_are_described(tmp_path: Path) -> None:
-    deep = npz(tmp_path / "a.npz", probs=PROBA[None], labels=LABELS, features=PROBA)
-    assert refusal(deep).endswith("in the key 'probs', it holds numbers of shape (1, 3, 2)")
+    deep = npz(tmp_path / "a.npz", probs=np.full((2, 2, 2), 0.5), labels=LABELS, features=PROBA)
+    assert refusal(deep).startswith("expected to know which axis of 'probs', shape (2, 2, 2), has the classes")
     words = npz(tmp_path / "b.npz", probs=PROBA.astype(str), labels=LABELS)
     assert refusal(words).endswith("in the key 'probs', it holds text of shape (3, 2)")
     save_parquet(pa.table({"label": LABELS, "probs": ["a", "b", "c"]}), tmp_path / "c.parquet")
     assert refusal(tmp_path / "c.parquet").endswith("in the column 'probs', it holds values of type string")
-    assert read_predictions(deep, proba_columns="features").n == 3  # a word of the caller settles it
+    flat = npz(tmp_path / "d.npz", probs=PROBA.astype(str), labels=LABELS, features=PROBA)
+    assert read_predictions(flat, proba_columns="features").n == 3  # a word of the caller settles it
 
 
 def test_messages_name_the_options_of_the_command_line_too(tmp_path: Path) -> None:

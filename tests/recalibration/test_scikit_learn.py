@@ -23,6 +23,7 @@ from truecal.recalibration import (
     VectorScaling,
 )
 from truecal.recalibration.base import Recalibrator
+from truecal.recalibration.one_vs_rest import OneVsRest
 
 COLUMNS = "its data have fewer columns than classes, or labels that are not column indices: not logits of classes"
 ABSENT = "a class that no validation sample has keeps its column and may still be predicted"
@@ -51,7 +52,7 @@ def run_checks(estimator, listed):
 
 def inapplicable(estimator):
     listed = dict(INAPPLICABLE)
-    if isinstance(estimator, (TemperatureScaling, Identity, ScalingBinning)):
+    if isinstance(estimator, (TemperatureScaling, Identity, ScalingBinning, OneVsRest)):
         listed["check_classifiers_one_label"] = ABSENT
     if isinstance(estimator, ScalingBinning):
         listed["check_sample_weight_equivalence_on_dense_data"] = EDGES

@@ -32,6 +32,12 @@ def observed(errors: Any, p: Any, **options: Any) -> tc.Stream:
     return stream.freeze()
 
 
+def unfrozen(p: Any) -> tc.Stream:
+    stream = tc.stream("confidence")
+    stream.observe(p)
+    return stream
+
+
 def fed(stream: tc.Stream, y: Any, p: Any, cuts: Any, w: Any = None) -> tc.Stream:
     for a, b in pairwise([0, *sorted(cuts), len(p)]):
         stream.update(y[a:b], p[a:b], sample_weight=None if w is None else w[a:b])
@@ -219,7 +225,7 @@ def test_refusals_in_words():
         (lambda: tc.stream("binary", n_bins=3, edges=[0, 0.5, 1]), "n_bins=3 cannot apply"),
         (lambda: tc.stream("full", edges="uniform"), "cannot apply to 'full'"),
         (lambda: tc.stream("binary", edges=tc.tabulate(tc.Binary(), tc.Quantile(3), y == 0, p[:, 0])[0]), "observe"),
-        (lambda: tc.stream("confidence").update(y, p), r"observe\(y_proba\) in a first pass"),
+        (lambda: unfrozen(p).update(y, p), r"freeze\(\) after the last observe"),
         (lambda: tc.stream("confidence").freeze(), "no predictions were observed"),
         (lambda: tc.stream("confidence", edges="uniform").observe(p), "known already"),
         (lambda: tc.stream("confidence", edges="uniform").result(), "no rows yet"),

@@ -23,12 +23,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from truecal.io import FileError, write_atomic
 from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, one_line, path_text
+from truecal.io.streams import split_member
 from truecal.io.writing import check_writable, taking_turns
 
 from . import render, watching
+from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
-from .options import Measuring, Outputs, Reading, fraction, whole_numbers, with_options
+from .options import Measuring, Outputs, Printing, Reading, fraction, whole_numbers, with_options
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
@@ -87,7 +89,7 @@ def _waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | Non
 
 def _check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path | None]) -> None:
     """Before any work: every output can be written, none is an input, no two are the same file."""
-    taken = {os.path.realpath(path): "an input" for path in inputs if path is not None}
+    taken = {os.path.realpath(split_member(str(path))[0]): "an input" for path in inputs if path is not None}
     for option, path in wanted.items():
         if path is None:
             continue
@@ -145,8 +147,12 @@ def as_json(result: Any) -> str:
     return json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
 
 
-def _show(written: Sequence[Path], draw: Callable[..., None], *arguments: Any, **options: Any) -> None:
+def _show(
+    written: Sequence[Path], printing: Printing, draw: Callable[..., None], *arguments: Any, **options: Any
+) -> None:
     """Print a result, and which files hold it: they are written before, so that no failure to print can lose them."""
+    if printing.quiet:
+        return
     try:
         draw(*arguments, **options)
     except OSError as error:
@@ -157,7 +163,15 @@ def _show(written: Sequence[Path], draw: Callable[..., None], *arguments: Any, *
 
 @app.command()
 @with_options
-def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Outputs, details: Details = False) -> None:
+def evaluate(
+    file: File,
+    reading: Reading,
+    measuring: Measuring,
+    outputs: Outputs,
+    printing: Printing,
+    details: Details = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
+) -> None:
     """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
 
     Examples:
@@ -169,13 +183,22 @@ def evaluate(file: File, reading: Reading, measuring: Measuring, outputs: Output
     - `truecal evaluate 'predictions/*.parquet' --memory 2GB` (larger than memory: read in batches)
 
     - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
+
+    - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
     """
-    _measure([file], reading, measuring, outputs, details)
+    _measure([file], reading, measuring, outputs, printing, details, plot)
 
 
 @app.command()
 @with_options
-def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outputs, details: Details = False) -> None:
+def compare(
+    files: Files,
+    reading: Reading,
+    measuring: Measuring,
+    outputs: Outputs,
+    printing: Printing,
+    details: Details = False,
+) -> None:
     """Compare models on the same samples: who predicts better, who is miscalibrated, and how sure that is.
 
     One line a model, best score first, then what it means in three sentences. Examples:
@@ -192,19 +215,30 @@ def compare(files: Files, reading: Reading, measuring: Measuring, outputs: Outpu
     if len(found) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     try:
-        _measure(found, reading, measuring, outputs, details)
+        _measure(found, reading, measuring, outputs, printing, details)
     except FileError as error:
         if len(found) == len(files) or not all(can_stream(split_kind(file)[0]) for file in found):
             raise
         raise FileError(f"{error}; {PARTS}") from error
 
 
-def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs: Outputs, details: bool) -> None:
+def _measure(
+    files: list[Path],
+    reading: Reading,
+    measuring: Measuring,
+    outputs: Outputs,
+    printing: Printing,
+    details: bool,
+    plot: Path | None = None,
+) -> None:
     """Measure one model or compare several, from memory or in batches; show what was found, and write it."""
     import truecal as tc
 
     settings, one = measuring.settings(), len(files) == 1
-    _check_paths([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], outputs.wanted)
+    wanted = {**outputs.wanted, "--plot": plot}
+    _check_paths([*(split_kind(file)[0] for file in files), *reading.files, *measuring.files], wanted)
+    if plot is not None:
+        watching.check_picture(plot)
     if outputs.html is not None:
         need_extra("--html", "report")
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
@@ -223,7 +257,11 @@ def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)
         result, classes = result.with_notes(loaded.notes), loaded.classes
     written = _write(result, outputs, classes)
-    _show(written, render.evaluation if one else render.comparison, result, details=details)
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
+        written.append(plot)
+    draw: Callable[..., None] = render.evaluation if one else render.comparison
+    _show(written, printing, draw, result, details=details, verbose=printing.verbose)
 
 
 @app.command("test")
@@ -231,6 +269,7 @@ def _measure(files: list[Path], reading: Reading, measuring: Measuring, outputs:
 def run_calibration_test(
     file: File,
     reading: Reading,
+    printing: Printing,
     alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
     error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
     bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20.")] = None,
@@ -267,11 +306,58 @@ def run_calibration_test(
     counts = Measuring(bins=bins).counts
     refuse_test(file, reading)
     loaded = _read([file], reading)
+    if loaded.first.groups is not None:
+        raise FileError(
+            f"{path_text(file)}: expected independent rows to test, those of one image or sequence are not: "
+            f"run truecal evaluate {path_text(file)}, whose interval takes them as groups"
+        )
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
-    _show([], render.calibration_test, result, alpha)
+    _show([], printing, render.calibration_test, result, alpha, loaded.notes, printing.verbose)
     if result.pvalue <= alpha if result.passed is None else not result.passed:
         raise typer.Exit(REJECTED)
+
+
+@app.command()
+@with_options
+def recalibrate(
+    validation: Annotated[
+        Path, typer.Argument(help="Labelled predictions to fit the map on: never those it is measured on.")
+    ],
+    test: Annotated[Path, typer.Argument(help="Predictions to recalibrate, of the same model.")],
+    out: Annotated[Path, typer.Option("--out", help="Write the result: .npz, .csv or .parquet.")],
+    reading: Reading,
+    printing: Printing,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method", help="temperature, platt, beta, isotonic, venn_abers, ...; auto chooses by the score."
+        ),
+    ] = "auto",
+) -> None:
+    """Fit a recalibration map on one file, apply it to another, and write the result; before and after are printed.
+
+    With labels in the test file (or --labels) both are measured on them. Examples:
+
+    - `truecal recalibrate val.npz test.npz --out calibrated.npz`
+
+    - `truecal recalibrate val.csv test.csv --method beta --out calibrated.csv`
+    """
+    import truecal as tc
+
+    need_extra("recalibrate", "recalibration")
+    from . import recalibrating
+
+    recalibrating.check_output(out, method)
+    _check_paths([validation, test, *reading.files], {"--out": out})
+    with _waiting("reading and fitting"):
+        found = recalibrating.recalibrated(validation, test, reading, method)
+    result = None
+    if found.test.y_true is not None:
+        with _waiting("measuring") as progress:
+            result = tc.compare(found.test.y_true, found.models(), progress=progress).with_notes(found.notes)
+    recalibrating.write(found, out)
+    _show([out], printing, render.recalibration, found.headline, result, found.notes, printing.verbose)
 
 
 @app.command("monitor")
@@ -285,6 +371,7 @@ def run_monitor(
         ),
     ],
     reading: Reading,
+    printing: Printing,
     state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
     reference: Annotated[
         Path | None, typer.Option("--reference", help="Labelled predictions of the time when the model was accepted.")
@@ -325,14 +412,15 @@ def run_monitor(
         if not new and not watched.files:
             raise FileError(f"{path_text(files[0])}: expected rows to begin a state with, there are none")
         if len(files) > 1:
-            notes.append(f"{new} new rows in {len(files)} files")
+            notes.insert(0, f"{new} new rows in {len(files)} files")
         result = replace(watched.result(), new=new)
         if plot is not None:
             watching.draw(watched, plot)
         if json is not None:
             write_atomic(json, as_json(result))
         watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
-    _show([path for path in (plot, json) if path is not None], render.monitoring, result, notes)
+    written = [path for path in (plot, json) if path is not None]
+    _show(written, printing, render.monitoring, result, notes, printing.verbose)
     if result.alarm:
         raise typer.Exit(REJECTED)
 
@@ -400,7 +488,7 @@ def audit(
         made[script] = "\n\n".join([*both, result.snippet()]) + "\n"
     for path, text in made.items():
         write_atomic(path, text)
-    _show(list(made), render.audit, result)
+    _show(list(made), Printing(), render.audit, result)
     if result.verdict == "gamed":
         raise typer.Exit(REJECTED)
     if result.verdict == "no verdict":
@@ -424,7 +512,7 @@ def demo(out: Annotated[Path, typer.Option("--out", help="Where files and the re
         result = run_demo(out, progress)
     result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"])
     written = _write(result, outputs, letter().classes, title=TITLE, intro=story(result))
-    _show(written, render.comparison, result, story=story(result))
+    _show(written, Printing(), render.comparison, result, story=story(result))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
@@ -432,7 +520,11 @@ def reproduce(context: typer.Context) -> None:
     """Run the paper's experiment end to end, or draw its figures from stored logits; see `truecal reproduce --help`."""
     need_extra("reproduce", "lab")
     from truecal.lab.__main__ import main as lab
+    from truecal.lab.__main__ import parser
 
+    if {"--help", "-h"} & {*context.args}:
+        show_help(parser("truecal reproduce"))
+        raise typer.Exit
     raise typer.Exit(lab(context.args, prog="truecal reproduce"))
 
 

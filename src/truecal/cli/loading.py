@@ -29,8 +29,9 @@ from truecal.io.agreement import names_classes
 from truecal.io.columns import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, path_text
+from truecal.io.matching import IdColumn
 from truecal.io.predictions import Floats
-from truecal.io.reading import is_known
+from truecal.io.reading import is_found
 
 from .options import Measuring, Reading, file_of, split
 
@@ -57,6 +58,7 @@ class Loaded:
     notes: tuple[str, ...]
     classes: tuple[str, ...] | None
     first: Predictions
+    id_column: IdColumn = None
 
     def arguments(self, measuring: Measuring) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that come from files, and the errors to measure."""
@@ -66,7 +68,7 @@ class Loaded:
         return {
             "errors": errors,
             "by": self._column(measuring.by),
-            "groups": self._column(measuring.groups),
+            "groups": self.first.groups if measuring.groups is None else self._column(measuring.groups),
             "sample_weight": self._column(measuring.weights, numbers=True),
         }
 
@@ -80,7 +82,8 @@ class Loaded:
         if file is None and is_dataset(self.first.path):
             values = read_table_column(self.first.path, spec, numbers=numbers)
         else:
-            values = read_column(file or self.first.path, column, rows=n, numbers=numbers)
+            place = file or self.first.path
+            values = read_column(place, column, rows=n, numbers=numbers, of=self.first, id_column=self.id_column)
         return values if self.first.rows is None else values[self.first.rows]
 
     def test(
@@ -125,7 +128,7 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
     for given in files:
         found = [given]
         if given.is_dir() and given.suffix != ".parquet":  # such a folder is one table in parts
-            found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_known(str(path))]
+            found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_found(str(path))]
         elif not given.exists() and has_magic(str(given)):
             found = [Path(path) for path in sorted(glob(str(given)))]
         if found != [given]:
@@ -139,7 +142,8 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
 def split_kind(file: Path) -> tuple[Path, FileKind | None]:
     """FILE:logits or FILE:probs as the file and its kind."""
     name, _, word = str(file).rpartition(":")
-    return (Path(name), KIND_WORDS[word]) if name and word in KIND_WORDS and not file.exists() else (file, None)
+    is_kind = word in KIND_WORDS and name != "" and not name.endswith(":")  # FILE::probs is a table of that name
+    return (Path(name), KIND_WORDS[word]) if is_kind and not file.exists() else (file, None)
 
 
 def options_of(file: Path, reading: Reading) -> tuple[Path, dict[str, Any]]:
@@ -154,7 +158,8 @@ def open_table(file: Path, reading: Reading, weights: str | None = None) -> Data
     return open_dataset(path, weight=weights, **options)
 
 
-def _read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
+def read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
+    """One file, with the options of the command line."""
     path, options = options_of(file, reading)
     if not is_dataset(path):
         return read_predictions(path, labels=labels, **options)
@@ -171,8 +176,8 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
     for i, path in enumerate(files):
         if progress is not None and i:
             progress(i / len(files))
-        found.append(_read_one(path, reading, reading.labels))
-    read = list(check_same_samples(found))
+        found.append(read_one(path, reading, reading.labels))
+    read = list(check_same_samples(found, id_column=reading.id_column))
     names = distinct_names(read)
     notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
     models: dict[str, Any] = {}
@@ -189,7 +194,7 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
     top_only = any(isinstance(model, TopPredictions) for model in models.values())
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
     classes = None if top_only else _class_names(read)
-    return Loaded(_labels(read), models, errors, tuple(notes), classes, read[0])
+    return Loaded(_labels(read), models, errors, tuple(notes), classes, read[0], reading.id_column)
 
 
 def _summary(predictions: Predictions) -> str:
@@ -236,13 +241,13 @@ def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tup
 
     if predictions.logits is None or predictions.n_choices is not None:
         raise failure(predictions.path, f"expected logits for --temperature, the file gives {predictions.kind}")
-    fitted_on = _read_one(validation, reading)
+    fitted_on = read_one(validation, reading)
     if fitted_on.logits is None or fitted_on.y_true is None:
         raise failure(validation, "expected logits and labels to fit a temperature on")
     tested, fitted = predictions.logit_matrix(), fitted_on.logit_matrix()
     if fitted_on.n_classes != predictions.n_classes:
         raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
-    notes = _check_apart(predictions.path, tested, validation, fitted)
+    notes = check_apart(predictions.path, tested, validation, fitted)
     with warnings.catch_warnings(record=True) as raised:  # what the fit has to say is said with the results
         warnings.simplefilter("always")
         scaling = tc.TemperatureScaling().fit(fitted, fitted_on.y_true)
@@ -250,7 +255,7 @@ def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tup
     return scaling.predict_proba(tested), [note, *(str(warning.message) for warning in raised), *notes]
 
 
-def _check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:
+def check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> list[str]:
     """Refuse validation rows that are the test rows in any order, or part of them; note rows that are in both.
 
     A part is refused only if no row repeats: a model with few different outputs gives equal rows for other samples.

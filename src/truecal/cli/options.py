@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from typer import Option
+
+from truecal.io.streams import split_member
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,18 @@ class Reading:
     labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in a file of their own.")] = None
     label_column: Annotated[str | None, Option("--label-column", help="The column or key of the labels.")] = None
     columns: Annotated[str | None, Option("--columns", help="Columns or keys of predictions, comma-separated.")] = None
+    id: Annotated[
+        str | None, Option("--id", help="The column that rows of several files are matched by.", show_default=False)
+    ] = None
+    no_id: Annotated[bool, Option("--no-id", help="Rows of all files are in the same order.")] = False
     logits: Annotated[bool, Option("--logits", help="The numbers are logits; softmax is applied.")] = False
     label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
     normalize: Annotated[bool, Option("--normalize", help="Divide rounded rows by their sums.")] = False
     percent: Annotated[bool, Option("--percent", help="The probabilities run from 0 to 100.")] = False
+    odds: Annotated[bool, Option("--odds", help="The numbers are a bookmaker's decimal odds.")] = False
+    class_axis: Annotated[
+        int | None, Option("--class-axis", help="The axis of the classes, for arrays of images or sequences.")
+    ] = None
     drop_incomplete: Annotated[bool, Option("--drop-incomplete", help="Drop and count rows without a prediction.")] = (
         False
     )
@@ -51,8 +61,15 @@ class Reading:
     def arguments(self) -> dict[str, Any]:
         """The options of `read_predictions`, but for the labels."""
         same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header")
-        options = {name: getattr(self, name) for name in (*same, "length_normalized")}
-        return {**options, "proba_columns": split(self.columns)}
+        options = {name: getattr(self, name) for name in (*same, "length_normalized", "odds", "class_axis")}
+        return {**options, "proba_columns": split(self.columns), "id_column": self.id_column}
+
+    @property
+    def id_column(self) -> str | Literal[False] | None:
+        """What rows are matched by, as `read_predictions` takes it."""
+        if self.id is not None and self.no_id:
+            raise typer.BadParameter("cannot apply beside --id", param_hint="--no-id")
+        return False if self.no_id else self.id
 
 
 @dataclass(frozen=True)
@@ -113,6 +130,14 @@ class Outputs:
         return {"--html": self.html, "--json": self.json, "--csv": self.csv}
 
 
+@dataclass(frozen=True)
+class Printing:
+    """How much is printed."""
+
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing: the exit code and the files tell.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print every note, not only the first three.")] = False
+
+
 def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ...]:
     """Comma-separated numbers of at least 1, or a usage error."""
     try:
@@ -132,7 +157,7 @@ def split(text: str | None) -> tuple[str, ...] | None:
 def file_of(spec: str) -> Path | None:
     """The file that COLUMN, FILE or FILE:COLUMN speaks of, None for a column of the predictions."""
     places = (Path(spec), Path(spec.rpartition(":")[0]))
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if Path(split_member(str(place))[0]).is_file()), None)
 
 
 def fraction(value: float, option: str) -> float:

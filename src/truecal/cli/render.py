@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import sys
 from collections import Counter
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
 _NARROWEST_NAME = 12
+MOST_NOTES = 3
+CROSS_ENTROPY = "cross-\nentropy>"
 _DIRECTIONS = {"over-confident": "over", "under-confident": "under", "too high": "high", "too low": "low"}
 
 
@@ -40,7 +43,7 @@ class QuietConsole(Console):
 
 
 def _console() -> Console:
-    console = QuietConsole(highlight=False)
+    console = QuietConsole(highlight=False)  # which has no colours where NO_COLOR is set
     return console if console.is_terminal else QuietConsole(highlight=False, width=100_000, no_color=True)
 
 
@@ -50,6 +53,8 @@ def _console() -> Console:
 def _table(console: Console, title: str, columns: Columns) -> None:
     """A table in which a long name has a line of its own; where that is too wide, every value has one."""
     columns = {name: cells for name, cells in columns.items() if any(cells)}
+    if _width(columns) > console.width:
+        columns = {name: cells for name, cells in columns.items() if name != CROSS_ENTROPY}  # also in the details
     titles = [name.rstrip(">").split("\n") for name in columns]
     widths = [max(map(cell_len, (*head, *cells))) for head, cells in zip(titles, columns.values(), strict=True)]
     room, rest = console.width, sum(widths[1:])
@@ -76,6 +81,12 @@ def _table(console: Console, title: str, columns: Columns) -> None:
             _say(console, name)
             name = ""
         console.print(Text(line([name, *cells])), soft_wrap=True)
+
+
+def _width(columns: Columns) -> int:
+    """How wide a table is, with one space between columns and the narrowest name."""
+    widest = [max(map(cell_len, (*name.rstrip(">").split("\n"), *cells)), default=0) for name, cells in columns.items()]
+    return min(_NARROWEST_NAME, widest[0]) + sum(widest[1:]) + len(widest[1:])
 
 
 def _stacked(columns: Columns) -> Iterable[str]:
@@ -106,6 +117,7 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
         **shown,
         "right>": [f"{e.accuracy:.1%}" for e in found],
         "Brier>": ["" if value is None else f"{value:.{digits}f}" for value in briers],
+        CROSS_ENTROPY: [_cross_entropy(e) for e in found],
         "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
         f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
         "": [_DIRECTIONS.get(e.direction.word, "") for e in found],
@@ -114,10 +126,15 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
     }
 
 
+def _cross_entropy(found: Evaluation) -> str:
+    value = next((loss.value for loss in found.losses if loss.name == "cross_entropy"), None)
+    return "" if value is None else "∞" if math.isinf(value) else f"{value:.3f}"
+
+
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
-def evaluation(result: Evaluation, *, details: bool = False) -> None:
+def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
     """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
     console = _console()
     classes = "top class only" if result.n_classes is None else f"{result.n_classes} classes"
@@ -133,7 +150,7 @@ def evaluation(result: Evaluation, *, details: bool = False) -> None:
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
         _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
         _say(console, "", "" if result.test is None else repr(result.test))
-    _notes(console, result.notes)
+    _notes(console, _of_files_first(result.notes, [result.name]), verbose)
 
 
 def _errors(rows: Sequence[ErrorValue]) -> dict[str, list[str]]:
@@ -153,7 +170,7 @@ def _interval(low: float | None, high: float | None, sign: str = "") -> str:
     return "" if low is None or high is None else f"[{low:{sign}.3g}, {high:{sign}.3g}]"
 
 
-def comparison(result: Comparison, *, details: bool = False, story: str = "") -> None:
+def comparison(result: Comparison, *, details: bool = False, story: str = "", verbose: bool = False) -> None:
     """One line a model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
     console = _console()
     board = result.leaderboard()
@@ -167,7 +184,7 @@ def comparison(result: Comparison, *, details: bool = False, story: str = "") ->
         _parts(console, result, [row["model"] for row in board])
         _orders(console, result)
         _say(console, "", *_theorem(result), repr(result.dominance))
-    _notes(console, result.notes)
+    _notes(console, _of_files_first(result.notes, result.names), verbose)
 
 
 def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
@@ -210,25 +227,67 @@ def _theorem(result: Comparison) -> list[str]:
     ]
 
 
-def _notes(console: Console, notes: Sequence[str]) -> None:
-    if notes:
-        _say(console, "", *(f"note: {note}" for note in merged_notes(notes)))
+def _of_files_first(notes: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What was read, before what was found."""
+    starts = tuple(f"{name}: " for name in names)
+    return sorted(notes, key=lambda note: not note.startswith(starts))
 
 
-def calibration_test(result: CalibrationTest, alpha: float) -> None:
-    """The test, and what it decides at this level."""
-    if result.max_gap is not None:
-        _say(_console(), repr(result), f"{'passed' if result.passed else 'failed'} at --max-gap {result.max_gap:g}")
-        return
-    word = "rejected" if result.pvalue <= alpha else "not rejected"
-    _say(_console(), repr(result), f"calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})")
+def _notes(console: Console, notes: Sequence[str], verbose: bool) -> None:
+    """The first notes, dimmed, and how many there are beyond them."""
+    merged = merged_notes(notes)
+    shown = merged if verbose else merged[:MOST_NOTES]
+    lines = [f"note: {note}" for note in shown]
+    if rest := len(merged) - len(shown):
+        lines.append(f"{rest} more {'note' if rest == 1 else 'notes'}: -v for more")
+    if lines:
+        _say(console, "")
+    for line in lines:
+        console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
 
 
-def monitoring(result: MonitorUpdate, notes: Sequence[str]) -> None:
-    """Where a monitor stands, and what was counted."""
+def calibration_test(result: CalibrationTest, alpha: float, notes: Sequence[str] = (), verbose: bool = False) -> None:
+    """What the test decides at this level, then the test itself."""
     console = _console()
-    _say(console, repr(result))
-    _notes(console, notes)
+    if result.max_gap is not None:
+        word = "Passed" if result.passed else "Failed"
+        verdict = f"{word} at --max-gap {result.max_gap:g}: {result.sentence}"
+    else:
+        word = "rejected" if result.pvalue <= alpha else "not rejected"
+        verdict = f"Calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})."
+    console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
+    _say(console, "", repr(result))
+    _notes(console, notes if verbose else (), verbose)
+
+
+def recalibration(headline: str, result: Comparison | None, notes: Sequence[str], verbose: bool = False) -> None:
+    """What was done, and the predictions before and after, where there are labels to measure them on."""
+    console = _console()
+    if result is None:
+        console.print(Text(f"{headline} The test file has no labels to measure it on.", style="bold"), soft_wrap=True)
+        _notes(console, notes, verbose)
+        return
+    both = [result.evaluations[name] for name in ("before", "after")]
+    scores = " → ".join("?" if e.score is None else f"{e.score:.4f}" for e in both)
+    gaps = " → ".join("?" if e.gap is None else points_text(e.gap.points) for e in both)
+    words = f"{headline} Score {scores}, gap {gaps} points."
+    console.print(Text(words, style="bold"), soft_wrap=not console.is_terminal)
+    rows = [(name, result.evaluations[name], result.verdict.standings[name]) for name in ("before", "after")]
+    _table(console, f"\n{result.n_samples} samples\n", _models(rows))
+    _notes(console, result.notes, verbose)
+
+
+def monitoring(result: MonitorUpdate, notes: Sequence[str], verbose: bool = False) -> None:
+    """Whether there is an alarm, then the e-values, and what was counted."""
+    console = _console()
+    verdict = f"No alarm: calibration is not rejected after {result.n_samples} rows."
+    if result.alarm:
+        when = "" if result.since_time is None else f" ({result.since_time})"
+        what = result.strongest if result.direction == "no clear direction" else result.direction
+        verdict = f"ALARM: not calibrated since row {result.since}{when}: {what}."
+    console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
+    _say(console, "", repr(result))
+    _notes(console, notes, verbose)
 
 
 def audit(result: AuditReport) -> None:

@@ -75,6 +75,7 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Se
     """What needs all rows at once is refused before any work."""
     given = {
         "--labels": reading.labels,
+        "--id": reading.id,
         "--temperature": reading.temperature or None,
         "--by": measuring.by,
         "--groups": measuring.groups,

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from itertools import count as count_from
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import typer
@@ -241,7 +241,12 @@ def draw(watched: Monitor, path: Path) -> None:
     """The evidence over the rows as a picture."""
     from truecal.plots import evidence
 
-    figure = require("matplotlib.figure", "plots").Figure(figsize=(8, 4), layout="constrained")
-    evidence(watched, ax=figure.subplots())
+    save_picture(lambda axes: evidence(watched, ax=axes), path, (8, 4))
+
+
+def save_picture(drawn: Callable[[Any], Any], path: Path, size: tuple[float, float]) -> None:
+    """Write what is drawn on axes as a picture."""
+    figure = require("matplotlib.figure", "plots").Figure(figsize=size, layout="constrained")
+    drawn(figure.subplots())
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)

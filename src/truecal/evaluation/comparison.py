@@ -21,6 +21,8 @@ from ..inference.inputs import Inputs, Progress, read_inputs
 from ..inference.mean_losses import Part
 from ..inference.options import check_groups
 from ..inference.paired import spread_part
+from .diagram import MOST_SHOWN, reliability_svg
+from .estimators import check_X, common_classes, predicted
 from .measuring import ErrorValue, Measured, copies_text
 from .model import (
     DIAGRAM_BINS,
@@ -255,7 +257,9 @@ class Comparison(Measurement):
         titles = ("rank", "model", "score", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
         body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
         words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
-        return body + words
+        shown = [row["model"] for row in self.leaderboard()[:MOST_SHOWN]]
+        pictures = "".join(reliability_svg(self.evaluations[name].reliability, name) for name in shown)
+        return f'{body}{words}<div style="overflow-x: auto; white-space: nowrap">{pictures}</div>'
 
 
 def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
@@ -305,12 +309,14 @@ def compare(
     seed: int = 0,
     diagram_bins: int = DIAGRAM_BINS,
     progress: Progress | None = None,
+    X: Any = None,
 ) -> Comparison:
     """Compare models on the same samples: who predicts better, who is miscalibrated by how much, how sure that is.
 
     `models` maps names to what `evaluate` takes as y_proba. If any model is TopPredictions(correct, confidence), all
     are reduced to their top class and only confidence errors apply. n_resamples=None plans the draws within about two
-    seconds per error for all models together, at least 99 or none; the notes say what was left out.
+    seconds per error for all models together, at least 99 or none; the notes say what was left out. Fitted classifiers
+    may stand for predictions: `X` are then the rows they predict.
 
     >>> import truecal as tc
     >>> y = [0, 1, 1, 0, 1, 1, 0, 1] * 5
@@ -320,6 +326,7 @@ def compare(
     ('good', 'flat')
     """
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
+    models, labels = _predictions(models, X, labels)
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
     first = next(iter(inputs.values()))
@@ -342,6 +349,16 @@ def compare(
 
 def _share(progress: Progress, i: int, models: int) -> Progress:
     return lambda done: progress((i + done) / models)
+
+
+def _predictions(models: Any, X: Any, labels: Any) -> tuple[Any, Any]:
+    """What the models predict, and the classes of the columns."""
+    if not isinstance(models, Mapping):
+        return models, labels
+    check_X(X, models.values())
+    found = {name: predicted(model, X, f"model {name!r}") for name, model in models.items()}
+    classes = {str(name): of for name, (_, of) in found.items() if of is not None}
+    return {name: given for name, (given, _) in found.items()}, common_classes(classes, labels)
 
 
 def _read_models(

@@ -22,6 +22,8 @@ from ..inference.gaps import Gap
 from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
+from .diagram import reliability_svg
+from .estimators import check_X, predicted
 from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
 from .words import gap_text, sum_text
@@ -225,7 +227,12 @@ class Evaluation(Measurement):
             rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
             facts += table_html(rows, ("subgroup", "samples", *names))
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
-        return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{notes}"
+        picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
+        return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{picture}{notes}"
+
+    def plot(self, *, ax: Any = None, **options: Any) -> Any:
+        """The reliability diagram, by `truecal.plots.reliability`; returns the matplotlib Axes."""
+        return require("truecal.plots", "plots").reliability(self, ax=ax, **options)
 
 
 def evaluate(
@@ -246,6 +253,7 @@ def evaluate(
     diagram_bins: int = DIAGRAM_BINS,
     name: str = "model",
     progress: Progress | None = None,
+    X: Any = None,
 ) -> Evaluation:
     """Measure one model: accuracy and losses, the gap in points, whether it is calibrated, the score, and every error.
 
@@ -258,7 +266,7 @@ def evaluate(
     are corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
     costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
-    the share done.
+    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -267,6 +275,9 @@ def evaluate(
     >>> abs(row.loss + row.U - 8 * row.value) < 1e-12
     True
     """
+    check_X(X, [y_proba])
+    y_proba, classes = predicted(y_proba, X, "y_proba")
+    labels = classes if labels is None else labels
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     inputs = with_folds(inputs, folds)

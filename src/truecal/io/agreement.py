@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,13 +15,17 @@ import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.failures import NoRowsError, failure, listing, path_text, quote, readable
+from truecal.io.matching import IdColumn, match_rows
 from truecal.io.predictions import Predictions
 
 Get = Callable[[Predictions], Array | None]
 
 
-def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions, ...]:
-    """The predictions, with columns in one class order, if all of them speak of the same samples.
+def check_same_samples(predictions: Sequence[Predictions], *, id_column: IdColumn = None) -> tuple[Predictions, ...]:
+    """The predictions, with rows and columns in one order, if all of them are of the same samples.
+
+    Rows are matched with those of the first file by `id_column`; by default by a column of the same name with unique
+    values in both files, where there is one; False takes rows in the order they are in.
 
     Each field (row count, document numbers, class names, numbers of choices and of classes, labels) is compared with
     the first file that has it; otherwise a FileError names the file that differs, the first differing row (from 0) and
@@ -41,6 +46,7 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
     ...     print(error)
     b.npz: expected the labels of a.npz, at row 2 it has 0 where a.npz has 1
     """
+    predictions = [*predictions[:1], *(_in_row_order(predictions[0], p, id_column) for p in predictions[1:])]
     for other in predictions[1:]:
         ours, theirs = (p.n_rows or p.n for p in (predictions[0], other))
         if ours != theirs:
@@ -50,7 +56,7 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
     several = tuple(in_index_order(p) for p in predictions)  # numbers 0 to k-1 are indices, not names
     first = next((p for p in several if names_classes(p)), None)
     if first is not None:
-        several = tuple(_in_order_of(first, p) for p in several)
+        several = tuple(in_order_of(first, p) for p in several)
     _check_field(several, "the numbers of choices", lambda p: p.n_choices)
     wide = [p for p in several if p.n_classes is not None]
     for other in wide[1:]:
@@ -60,6 +66,21 @@ def check_same_samples(predictions: Sequence[Predictions]) -> tuple[Predictions,
     _check_field(several, "the labels", lambda p: p.y_true)
     _check_written_labels(several)
     return several
+
+
+def _in_row_order(first: Predictions, other: Predictions, id_column: IdColumn) -> Predictions:
+    """The other file's rows in the order of the first one's, where both have a column of identifiers."""
+    if os.path.realpath(first.path) == os.path.realpath(other.path):
+        return other
+    match = match_rows(first.keys, other.keys, id_column)
+    if match is None:
+        return other
+    notes = (*other.notes, match.note)
+    if other.rows is None:
+        return replace(other.take(match.order), notes=notes)
+    rows = np.argsort(match.order)[other.rows]  # the numbers that the rows have in the first file
+    order = np.argsort(rows)
+    return replace(other.take(order), rows=rows[order], notes=notes)
 
 
 def _rows_of_all(predictions: Sequence[Predictions]) -> Sequence[Predictions]:
@@ -138,7 +159,8 @@ def names_classes(predictions: Predictions) -> bool:
     return predictions.classes is not None and not _is_numbered(predictions.classes)
 
 
-def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
+def in_order_of(first: Predictions, other: Predictions) -> Predictions:
+    """The other predictions with their columns in the class order of the first."""
     assert first.classes is not None
     if not names_classes(other) or other.classes is None:
         if other.n_classes is None or other.n_choices is not None:

@@ -13,13 +13,14 @@ import numpy as np
 
 from truecal.core.data import as_array
 from truecal.core.types import Array
-from truecal.io.columns import CLASSES_NAMES, NUMBER, VECTOR, WHOLE, Request, check_names
+from truecal.io.columns import CLASS_AXIS_OPTION, CLASSES_NAMES, NUMBER, VECTOR, WHOLE, Request, check_names
 from truecal.io.failures import failure, listing, need, parsing, quote
 from truecal.io.labels import Values, as_values
 from truecal.io.predictions import Floats
-from truecal.io.source import Source, check_expansion, floats
+from truecal.io.source import Dense, Source, check_expansion, floats
 
 BARE = "the array"  # stands for the name an array without a name does not have
+SUMS_TO_ONE = 0.01  # how far from 1 probabilities along the axis of the classes may sum
 LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred
 LONGEST_SAFETENSORS_HEADER = 10_000_000
 SAFE_TORCH = (2, 10)  # before it, weights_only=True could be made to run code or to write outside its memory
@@ -44,9 +45,76 @@ class Entry:
         return f"{_KINDS.get(self.kind, 'something else')} of shape {self.shape}"
 
 
+def flattened(request: Request, entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], Dense | None]:
+    """Predictions of pixels or tokens, and their labels, with a row for each; other arrays as they are."""
+    found = dict(entries)
+    if request.rows is not None:  # labels of predictions whose number of rows is known
+        for name, entry in entries.items():
+            if len(entry.shape) > 1 and entry.kind in "iub" and math.prod(entry.shape) == request.rows:
+                found[name] = Entry((request.rows,), entry.kind, _raveled(entry))
+    large = {name: entry for name, entry in entries.items() if len(entry.shape) > 2 and entry.kind == "f"}
+    if not large:
+        return found, None
+    first = next(iter(large))
+    axis = _class_axis(request, first, large[first], entries)
+    shape = large[first].shape
+    rows = shape if axis is None else tuple(np.delete(shape, axis).tolist())
+    n = math.prod(rows)
+    for name, entry in entries.items():
+        if name in large and entry.shape == shape:
+            flat = (n,) if axis is None else (n, shape[axis])
+            found[name] = Entry(flat, "f", _rows_of(entry, axis))
+        elif entry.shape == rows and entry.kind in "iub":
+            found[name] = Entry((n,), entry.kind, _raveled(entry))
+    return found, Dense(shape, axis, rows)
+
+
+def _raveled(entry: Entry) -> Callable[[], Array]:
+    return lambda: entry.load().ravel()
+
+
+def _rows_of(entry: Entry, axis: int | None) -> Callable[[], Array]:
+    def load() -> Array:
+        array = entry.load()
+        if axis is None:
+            return array.ravel()
+        return np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
+
+    return load
+
+
+def _class_axis(request: Request, name: str, entry: Entry, entries: Mapping[str, Entry]) -> int | None:
+    """The axis of the classes, None where there is a probability per pixel: as the caller says, by the shape of the
+    labels, by the number of class names, or the only one along which everything sums to 1."""
+    shape = entry.shape
+    wanted = request.class_axis
+    if wanted is not None:
+        if not -len(shape) <= wanted < len(shape):
+            raise request.refuse(f"expected an axis of the shape {shape}, got {CLASS_AXIS_OPTION} {wanted}")
+        return wanted % len(shape)
+    axes = sorted({0 if len(shape) == 3 else 1, 1, len(shape) - 1})
+    labels = [*request.label_shapes, *(e.shape for key, e in entries.items() if key != name and e.kind in "iub")]
+    fits = [axis for axis in axes if tuple(np.delete(shape, axis).tolist()) in labels]
+    if not fits and shape in labels:
+        return None
+    if len(fits) != 1:
+        names = [e.shape[0] for key, e in entries.items() if key.lower() in CLASSES_NAMES and len(e.shape) == 1]
+        fits = [axis for axis in fits or axes if shape[axis] in names] or fits
+    if len(fits) != 1:
+        array = floats(request.path, entry.load(), quote(name))
+        if array.size and array.min() >= 0 and array.max() <= 1:
+            off = {axis: float(abs(array.sum(axis=axis, dtype=np.float64) - 1).max()) for axis in fits or axes}
+            fits = [axis for axis, value in off.items() if value <= SUMS_TO_ONE]
+    if len(fits) != 1:
+        where = f"which axis of {quote(name)}, shape {shape}, has the classes"
+        raise request.refuse(f"expected to know {where}: say {CLASS_AXIS_OPTION}, one of {listing(fits or axes)}")
+    return fits[0]
+
+
 def open_arrays(request: Request, entries: Mapping[str, Entry]) -> Source:
     """The arrays of a file as a source; keys are loaded one by one."""
     path = request.path
+    entries, dense = flattened(request, entries)
 
     def where(name: str) -> str:
         return BARE if name == BARE else f"key {quote(name)}"
@@ -63,7 +131,7 @@ def open_arrays(request: Request, entries: Mapping[str, Entry]) -> Source:
         return as_values(path, entries[name].load(), where(name))
 
     forms = {name: entry.form for name, entry in entries.items()}
-    return Source(path, "key", forms, numbers, values, named=list(entries) != [BARE])
+    return Source(path, "key", forms, numbers, values, named=list(entries) != [BARE], dense=dense)
 
 
 def open_npy(request: Request) -> Source:
@@ -80,6 +148,20 @@ def open_npy(request: Request) -> Source:
             return flat.reshape(shape, order="F" if fortran else "C")
 
     return open_arrays(request, {BARE: Entry(shape, dtype.kind, load)})
+
+
+def label_shapes(labels: Any) -> tuple[tuple[int, ...], ...]:
+    """The shapes of arrays of whole numbers that a caller gave as labels, in an .npy or .npz file or as they are."""
+    if not isinstance(labels, (str, os.PathLike)):
+        return (tuple(labels.shape),) if hasattr(labels, "shape") else ()
+    path = os.fsdecode(labels)
+    if not os.path.isfile(path) or not path.endswith((".npy", ".npz")):
+        return ()
+    if path.endswith(".npz"):
+        return tuple(entry.shape for entry in npz_entries(path).values() if entry.kind in "iub")
+    with open(path, "rb") as stream:
+        shape, _, dtype = _npy_header(path, stream, "the file")
+    return (shape,) if dtype.kind in "iub" else ()
 
 
 def open_npz(request: Request) -> Source:
@@ -161,12 +243,48 @@ def open_torch(request: Request) -> Source:
     with parsing(path, refused):
         found = torch.load(path, map_location="cpu", weights_only=True)
     tensors = {BARE: found} if isinstance(found, torch.Tensor) else found
+    if isinstance(tensors, (list, tuple)):
+        tensors = _joined_batches(path, torch, tensors)
     if not isinstance(tensors, dict) or not tensors:
         raise failure(path, f"expected a tensor or a dict of tensors, got a {type(found).__name__}")
     for name in tensors:
         if not isinstance(name, str):
             raise failure(path, f"expected names as keys of the dict, got {quote(name)}")
+    tensors = {name: _joined(path, torch, found, f"the key {quote(name)}") for name, found in tensors.items()}
     return open_arrays(request, {name: _torch_entry(path, torch, name, found) for name, found in tensors.items()})
+
+
+def _joined_batches(path: str, torch: Any, batches: Sequence[Any]) -> dict[str, Any]:
+    """A list of batches, each a tensor, a dict of tensors or a pair (predictions, labels), as one of each."""
+    if all(isinstance(batch, dict) and set(batch) == set(batches[0]) for batch in batches) and batches:
+        return {key: [batch[key] for batch in batches] for key in batches[0]}
+    pair = batches if len(batches) == 2 and _is_pair(torch, batches) else None
+    if pair is not None:
+        return {"outputs": pair[0], "labels": pair[1]}
+    if batches and all(isinstance(batch, (list, tuple)) and _is_pair(torch, batch) for batch in batches):
+        return {"outputs": [batch[0] for batch in batches], "labels": [batch[1] for batch in batches]}
+    return {BARE: list(batches)}
+
+
+def _is_pair(torch: Any, found: Sequence[Any]) -> bool:
+    """Whether two tensors are predictions and the labels of the same rows."""
+    if len(found) != 2 or not all(isinstance(part, torch.Tensor) and part.ndim for part in found):
+        return False
+    return len(found[0]) == len(found[1]) and found[0].is_floating_point() and not found[1].is_floating_point()
+
+
+def _joined(path: str, torch: Any, found: Any, where: str) -> Any:
+    """Tensors in a list as one, batch after batch."""
+    if not isinstance(found, (list, tuple)) or not found or not all(isinstance(part, torch.Tensor) for part in found):
+        return found
+    if sum(part.numel() * part.element_size() for part in found) > os.path.getsize(path):
+        raise failure(path, f"expected tensors within the file's size, {where} declares more")
+    odd = next((i for i, part in enumerate(found) if part.shape[1:] != found[0].shape[1:]), None)
+    if odd is not None:
+        shapes = f"{tuple(found[0].shape)} and batch {odd} has {tuple(found[odd].shape)}"
+        raise failure(path, f"expected batches of one width in {where}, batch 0 has the shape {shapes}")
+    with parsing(path, f"batches that can be joined in {where}"):
+        return torch.cat(list(found)) if found[0].ndim else torch.stack(list(found))
 
 
 def _check_torch_archive(path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,6 +35,8 @@ PERCENT_OPTION = "percent=True (--percent)"
 NORMALIZE_OPTION = "normalize=True (--normalize)"
 INCOMPLETE_OPTION = "drop_incomplete=True (--drop-incomplete)"
 BASE_OPTION = "label_base=1 (--label-base 1)"
+CLASS_AXIS_OPTION = "class_axis (--class-axis)"
+ODDS_OPTION = "odds=True (--odds)"
 HEADER_OPTION = "say header=True or header=False (--header or --no-header)"
 MOST_LISTED = 12  # names of columns in a note
 
@@ -47,6 +50,8 @@ _PREFIXES: dict[Scale | None, re.Pattern[str]] = {
     scale: re.compile(rf"({'|'.join(names)})(?:[_.:](.+)|([0-9]+))", re.IGNORECASE | re.DOTALL)
     for scale, names in [*_NAMES.items(), (None, SCORE_NAMES)]
 }
+
+_ODDS = re.compile(r"odds?[_.: ](.+)|(.+)[_.: ]odds?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,10 @@ class Request:
     header: bool | None = None
     length_normalized: bool = False
     rows: int | None = None
+    id_column: str | Literal[False] | None = None
+    class_axis: int | None = None
+    odds: bool = False
+    label_shapes: tuple[tuple[int, ...], ...] = ()  # of arrays elsewhere that may be the labels
 
     def __post_init__(self) -> None:
         if self.label_base not in (0, 1):
@@ -76,6 +85,8 @@ class Request:
             raise ValueError(f"kind: expected one of {', '.join(FILE_KINDS)} or None, got {quote(self.kind)}")
         if self.logits and self.kind not in (None, "logits"):
             raise ValueError(f"logits=True and kind={self.kind!r} contradict each other: give one of them")
+        if self.odds and (self.logits or self.percent or self.kind not in (None, "probabilities")):
+            raise ValueError("odds=True cannot apply to logits, percentages or another kind: give one of them")
         if self.proba_columns is not None and not self.proba_columns:
             raise ValueError("proba_columns: expected at least one name or None, got an empty sequence")
 
@@ -127,6 +138,7 @@ def find_label(request: Request, forms: Forms, what: str, *, elsewhere: bool = F
     if found:
         return found[0], "by its name"
     whole = [name for name, form in forms.items() if form == WHOLE and name.lower() not in CLASSES_NAMES]
+    whole = [name for name in whole if not is_identifier(name)]
     if len(whole) == 1 and not elsewhere:
         return whole[0], "the only array with one whole number per row"
     return None, ""
@@ -143,11 +155,14 @@ def label_family(forms: Forms, classes: Sequence[str] | None) -> tuple[str, ...]
 
 def find_layout(request: Request, forms: Forms, label: str | None, what: str) -> Layout:
     """Find the predictions among the columns or keys."""
-    search = _Search(request, {name: form for name, form in forms.items() if name != label}, what)
+    others = {name: form for name, form in forms.items() if name not in (label, request.id_column)}
+    search = _Search(request, others, what)
     if request.kind == "top_label":
         return search.top_label() or search.nothing()
     if request.proba_columns is not None:
         return search.named(forms)
+    if request.odds:
+        return search.odds() or search.nothing()
     return (
         search.by_vector_name()
         or search.by_prefix()
@@ -209,6 +224,8 @@ class _Search:
             _present(self.request, name, everything, self.what)
         said = {name_says(name) for name in wanted}
         classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
+        if self.request.odds and classes is not None:
+            classes = _odds_names(classes)
         return self._found(wanted, "named by proba_columns", said.pop() if len(said) == 1 else None, classes)
 
     def by_vector_name(self) -> Layout | None:
@@ -250,6 +267,13 @@ class _Search:
         )
         name = self._choose(probas, logits)
         return None if name is None else self._found([name], "by its name", name_says(name), of=" of class 1")
+
+    def odds(self) -> Layout | None:
+        """Two columns or more called odds_home, odds_away, ... or home_odds, away_odds, ..."""
+        found = [name for name in self.forms if _ODDS.fullmatch(name)]
+        if len(found) < 2:
+            return None
+        return self._found(found, "by the word odds", None, _odds_names(found))
 
     def top_label(self) -> Layout | None:
         """(label, prediction, confidence) or (correct, confidence)."""
@@ -307,6 +331,8 @@ class _Search:
 
     def nothing(self) -> Layout:
         wanted = f"predictions: a {self.what} called probs or logits, or {self.what}s such as prob_a, prob_b"
+        if self.request.odds:
+            wanted = "columns such as odds_home, odds_draw, odds_away"
         if self.request.kind == "top_label":
             wanted = f"a confidence {self.what} ({', '.join(CONFIDENCE_NAMES)})"
         raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: name them with {COLUMNS_OPTION}")
@@ -354,6 +380,16 @@ class _Search:
         return classes
 
 
+def _odds_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The outcomes that columns of odds are for: home of odds_home, H of B365H beside B365D and B365A."""
+    told = [match[1] or match[2] for name in names if (match := _ODDS.fullmatch(name))]
+    if len(told) == len(names):
+        return tuple(told)
+    shared = sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
+    rest = tuple(name[shared:] for name in names)
+    return rest if all(rest) and len(set(rest)) == len(rest) else tuple(names)
+
+
 def _present(request: Request, wanted: str, names: Collection[str], what: str) -> str:
     if wanted not in names:
         raise request.refuse(f"expected a {what} named {quote(wanted)}, found {listing(names)}")
@@ -363,11 +399,24 @@ def _present(request: Request, wanted: str, names: Collection[str], what: str) -
 def _plain(names: Iterable[str]) -> tuple[str, ...]:
     """The names that no other rule speaks of."""
     reserved = {*LABEL_NAMES, *ID_NAMES, *PREDICTION_NAMES, *CONFIDENCE_NAMES, *CORRECT_NAMES}
-    return tuple(n for n in names if n.lower() not in reserved and not is_pandas_index(n))
+    return tuple(n for n in names if n.lower() not in reserved and not is_identifier(n))
 
 
 def is_pandas_index(name: str) -> bool:
     return name == "" or name.startswith(("__index_level_", "Unnamed: "))
+
+
+_ID_NAME = re.compile(r"(.*[_\W])?(ids?|idx|index|uuid|guid|row|rowid)|.*[a-z](Id|ID)")
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column identifies rows by its name.
+
+    >>> from truecal.io.columns import is_identifier
+    >>> [name for name in ("id", "PassengerId", "image_id", "Unnamed: 0", "paid", "weight") if is_identifier(name)]
+    ['id', 'PassengerId', 'image_id', 'Unnamed: 0']
+    """
+    return is_pandas_index(name) or any(_ID_NAME.fullmatch(text) for text in (name, name.lower()))
 
 
 def _called(names: Iterable[str], wanted: Collection[str]) -> list[str]:

@@ -22,7 +22,7 @@ from truecal.io.columns import Request, find_label, find_layout, label_family
 from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
 from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Predictions
-from truecal.io.reading import FORMATS, file_format, is_known, judge
+from truecal.io.reading import FORMATS, file_format, is_found, judge
 from truecal.io.source import Source, extract
 from truecal.io.streams import arrow_file, split_suffix
 
@@ -309,7 +309,7 @@ def _files(place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (place,), ()
     pattern = os.path.join(escape(place), "**", "*") if os.path.isdir(place) else place
     found = [name for name in glob(pattern, recursive=True) if os.path.isfile(name)]
-    known = sorted({name for name in found if not os.path.basename(name).startswith((".", "_")) and is_known(name)})
+    known = sorted({name for name in found if not os.path.basename(name).startswith((".", "_")) and is_found(name)})
     files = tuple(name for name in known if FORMATS.get(split_suffix(name)[1]) in STREAMED)
     others = tuple(os.path.basename(name) for name in known if name not in files)
     if not files:

@@ -151,7 +151,10 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
         raise request.refuse(f"expected a whole number as doc_id on line {line}, got {quote(doc_id)}")
     if not isinstance(responses, list) or not 2 <= len(responses) <= MOST_CHOICES:
         what = f"{len(responses)} responses" if isinstance(responses, list) else quote(responses)
-        raise request.refuse(f"expected two or more choices (a multiple-choice task) on line {line}, got {what}")
+        raise request.refuse(
+            f"expected two or more choices (a multiple-choice task) on line {line}, got {what}: a task that generates "
+            "text logs no probabilities; run one with output_type multiple_choice (such as mmlu) with --log_samples"
+        )
     scores = [_log_likelihood(request, response, f"line {line}, choice {i}") for i, response in enumerate(responses)]
     prompts = _prompts(record.get("arguments"), len(scores))
     if "acc_mutual_info" in record:  # such tasks also score every choice without its prompt: these are left out

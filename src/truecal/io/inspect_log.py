@@ -97,7 +97,8 @@ def _document(request: Request, row: int, sample: Any) -> Document:
     if len(letters) < 2 or answer is None:
         raise request.refuse(
             f"expected {quote(CONFIDENCE)} in the metadata of scores or samples, or choices with the logprobs of the "
-            f"answer's letter; sample {quote(sample.id)} has neither"
+            f"answer's letter; sample {quote(sample.id)} has neither: "
+            "run inspect eval with --logprobs --top-logprobs 20"
         )
     chances = dict.fromkeys(letters, 0.0)
     for token in answer.top_logprobs or ():
@@ -107,7 +108,7 @@ def _document(request: Request, row: int, sample: Any) -> Document:
     if missing:
         raise request.refuse(
             f"expected logprobs of all {len(letters)} choices of sample {quote(sample.id)}, {listing(missing)} not "
-            "among the top ones: ask the model for more top_logprobs"
+            "among the top ones: run inspect eval with a larger --top-logprobs"
         )
     target = sample.target if isinstance(sample.target, str) else "".join(sample.target)
     index = letters.find(target) if len(target) == 1 else -1

@@ -18,6 +18,7 @@ Values = npt.NDArray[Any]
 
 LONGEST_LABEL = 1000  # characters; longer text is a document, not a class
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
+_SCIENTIFIC = re.compile(r"[+-]?[0-9](\.[0-9]*)?[eE][+-]?[0-9]{1,2}")  # 2.000e+00, as numpy.savetxt writes 2
 
 
 def as_values(path: str, values: Any, where: str) -> Values:
@@ -61,9 +62,15 @@ def check_texts(path: str, texts: Iterable[str], where: str) -> None:
 
 def numbers_if_whole(values: Values) -> Values:
     """Text that spells whole numbers in every row, as numbers; everything else unchanged."""
-    if values.dtype != object or not all(_WHOLE.fullmatch(v) for v in set(values)):
+    if values.dtype != object or not all(_is_whole(v) for v in set(values)):
         return values
-    return _translated(values, lambda v: int(v.partition(".")[0]))
+    return _translated(values, lambda v: int(v.partition(".")[0]) if _WHOLE.fullmatch(v) else int(float(v)))
+
+
+def _is_whole(text: str) -> bool:
+    if _WHOLE.fullmatch(text):
+        return True
+    return bool(_SCIENTIFIC.fullmatch(text)) and float(text).is_integer() and abs(float(text)) < 2**53
 
 
 def _translated(values: Values, number: Callable[[str], int]) -> npt.NDArray[np.int64]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from truecal.backends.numpy import softmax
 from truecal.io.failures import failure
+
+if TYPE_CHECKING:
+    from truecal.io.matching import Keys
 
 FileKind = Literal["probabilities", "logits", "top_label", "choices"]
 FILE_KINDS: tuple[FileKind, ...] = ("probabilities", "logits", "top_label", "choices")
@@ -33,7 +36,8 @@ class Predictions:
     `y_true` holds column indices, or soft labels (n, k), or is None where the file has no labels (and always for
     "top_label"); `label_values` are the labels as written. `ids` are document numbers, where the format has them.
     `notes` say what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are the
-    rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped.
+    rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped. `keys` are the
+    columns by which rows of other files can be matched; `groups` the image or sequence that each row is from.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Predictions:
     unused: tuple[str, ...] = ()
     rows: Indices | None = None
     n_rows: int | None = None
+    keys: Keys | None = field(default=None, repr=False)
+    groups: Indices | None = None
 
     @property
     def n(self) -> int:
@@ -80,7 +86,7 @@ class Predictions:
 
     def take(self, rows: Indices) -> Predictions:
         """Some of the rows."""
-        parts = ("y_true", "proba", "logits", "correct", "confidence", "n_choices", "ids", "label_values")
+        parts = ("y_true", "proba", "logits", "correct", "confidence", "n_choices", "ids", "label_values", "groups")
         changed: dict[str, Any] = {part: values[rows] for part in parts if (values := getattr(self, part)) is not None}
         return replace(self, **changed)
 

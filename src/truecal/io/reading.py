@@ -11,16 +11,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truecal.io import arrays, columnar, text_tables
+from truecal.io import arrays, columnar, databases, text_tables
 from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
 from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.labels import Values, as_values, hits, label_indices, numbers_if_whole
+from truecal.io.long_tables import from_long
+from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.predictions import FileKind, Labels, Predictions
-from truecal.io.source import FileParts, Source, check_confidence, check_numbers, extract, normalized, only_column
-from truecal.io.streams import split_suffix
+from truecal.io.refused import LFS, PICKLES, pickle_error, pointer_error
+from truecal.io.source import (
+    FileParts,
+    Source,
+    check_confidence,
+    check_numbers,
+    extract,
+    from_bfloat16,
+    normalized,
+    only_column,
+    without_void,
+)
+from truecal.io.streams import split_member, split_suffix
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
@@ -36,7 +49,7 @@ class _Format(NamedTuple):
 _FORMATS = {
     "npz": _Format((".npz",), arrays.open_npz, b"PK\x03\x04"),
     "npy": _Format((".npy",), arrays.open_npy, b"\x93NUMPY"),
-    "csv": _Format((".csv", ".tsv"), text_tables.open_csv),
+    "csv": _Format((".csv", ".tsv", ".txt"), text_tables.open_csv),
     "parquet": _Format((".parquet", ".pq"), columnar.open_parquet, b"PAR1"),
     "arrow": _Format((".feather", ".arrow", ".ipc"), columnar.open_arrow),
     "json": _Format((".json",), text_tables.open_json),
@@ -44,10 +57,12 @@ _FORMATS = {
     "torch": _Format((".pt", ".pth"), arrays.open_torch, b"PK\x03\x04"),
     "safetensors": _Format((".safetensors",), arrays.open_safetensors),
     "inspect": _Format((".eval",), None, b"PK"),
+    "excel": _Format((".xlsx",), databases.open_workbook, b"PK\x03\x04"),
+    "database": _Format((".db", ".sqlite", ".sqlite3", ".duckdb"), databases.open_database),
 }
 FORMATS = {suffix: name for name, form in _FORMATS.items() for suffix in form.suffixes}
 _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
-    (b"PK\x03\x04", "a zip archive (npz, torch or inspect_ai)", ("npz", "torch", "inspect")),
+    (b"PK\x03\x04", "a zip archive (npz, torch, Excel or inspect_ai)", ("npz", "torch", "inspect", "excel")),
     (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),
     (b"PAR1", "a parquet file", ("parquet",)),
     (b"ARROW1", "an arrow file", ("arrow",)),
@@ -73,6 +88,9 @@ def read_predictions(
     drop_incomplete: bool = False,
     header: bool | None = None,
     length_normalized: bool = False,
+    id_column: IdColumn = None,
+    class_axis: int | None = None,
+    odds: bool = False,
 ) -> Predictions:
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
@@ -84,7 +102,11 @@ def read_predictions(
     their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
     prediction (`rows` then says which were kept). `header`: whether the first line of a csv holds names, where the file
     does not say. `length_normalized`: divide the log-likelihoods of a sample log by the lengths of the choices.
-    Raises FileError.
+    `id_column`: the column by which the rows of `labels` are matched with those of the predictions. By default a column
+    of the same name with unique values in both files is used, where there is one; False takes rows in the order they
+    are in. Identifiers that do not match one to one raise an error that counts and shows them. `class_axis`: the axis
+    of the classes in an array of images or sequences, where the shapes leave it open. `odds`: the numbers are decimal
+    odds of a bookmaker. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -109,9 +131,12 @@ def read_predictions(
     request = Request(
         place, own, columns, logits, kind, label_base, normalize, percent, drop_incomplete, header, length_normalized
     )
+    request = replace(request, id_column=id_column, class_axis=class_axis, odds=odds)
+    form = file_format(place)
+    if form in ("npy", "npz", "torch", "safetensors"):
+        request = replace(request, label_shapes=arrays.label_shapes(labels))
     if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
         raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
-    form = file_format(place)
     found: Source | Predictions
     if form == "jsonl" and is_sample_log(request):
         found = read_sample_log(request, name, labels is not None)
@@ -122,16 +147,28 @@ def read_predictions(
         raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
         found = _FORMATS[form].opener(request)
+        request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
         if normalize or percent:
             raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
-        given = _given_labels(labels, request, label_column, found.n)
+        ids = found.ids
+        if ids is not None and form == "jsonl":
+            found = replace(found, keys=Keys(place, "key", ("doc_id",), (), lambda name: ids))
+        given, matched = _given_labels(labels, request, label_column, found.n, found.keys)
+        found = replace(found, notes=(*found.notes, *matched))
         return found if given is None else _label_choices(found, request, *given)
     parts = extract(request, found, labels is not None)
-    given = _given_labels(labels, request, label_column, parts.n_rows)
+    keys = keys_of(place, found.what, found.forms, found.values, parts.used, found.named)
+    given, matched = _given_labels(labels, request, label_column, parts.n_rows, keys)
     if given is not None and parts.rows is not None and len(given[0]) == parts.n_rows:
         given = given[0][parts.rows], given[1]
-    return judge(name, request, parts, given)
+    parts = replace(parts, notes=(*parts.notes, *matched))
+    if given is not None:
+        parts, values = without_void(parts, given[0])
+        given = values, given[1]
+    elif parts.labels is not None:
+        parts, _ = without_void(parts, parts.labels)
+    return replace(judge(name, request, parts, given), keys=keys)
 
 
 def judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
@@ -154,28 +191,43 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     ...     read_labels(path)
     array(['cat', 'dog'], dtype=object)
     """
-    return numbers_if_whole(_column(Request(os.fsdecode(path), label_column, header=header)))
+    values, _ = _column(Request(os.fsdecode(path), label_column, header=header))
+    return numbers_if_whole(values)
 
 
 def read_column(
-    path: str | os.PathLike[str], column: str | None = None, *, rows: int | None = None, numbers: bool = False
+    path: str | os.PathLike[str],
+    column: str | None = None,
+    *,
+    rows: int | None = None,
+    numbers: bool = False,
+    of: Predictions | None = None,
+    id_column: IdColumn = None,
 ) -> Values:
     """One column or key of a file, which may hold nothing else: groups, or weights where `numbers`.
 
-    `rows`, the number of rows there should be, tells a first row from a header where a csv could have either.
+    `rows`, the number of rows there should be, tells a first row from a header where a csv could have either. Rows are
+    put in the order of the predictions `of` where both have a column of identifiers, as in `read_predictions`.
     """
-    request = Request(os.fsdecode(path), column, rows=rows)
-    values = _column(request, numbers)
+    request = Request(os.fsdecode(path), column, rows=rows, id_column=id_column)
+    values, keys = _column(request, numbers)
+    same = of is None or os.path.realpath(of.path) == os.path.realpath(request.path)
+    if of is not None and not same and (match := match_rows(of.keys, keys, id_column)) is not None:
+        values = values[match.order]
     if rows is not None and len(values) != rows:
         raise request.refuse(f"expected {rows} rows as in the predictions, got {len(values)}")
     return values if numbers else numbers_if_whole(values)
 
 
-def _column(request: Request, numbers: bool = False) -> Values:
+def _column(request: Request, numbers: bool = False) -> tuple[Values, Keys]:
+    """The only column of a file, or the one that is named; and those that its rows can be matched by."""
     form = file_format(request.path)
     if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
         raise request.refuse("expected labels in an array or a table, not in a sample log")
-    return only_column(request, _FORMATS[form].opener(request), numbers)
+    source: Source = _FORMATS[form].opener(request)
+    name = only_column(request, source)
+    values = source.numbers((name,), False) if numbers else source.values(name)
+    return values, keys_of(request.path, source.what, source.forms, source.values, {name}, source.named)
 
 
 def is_known(path: str) -> bool:
@@ -184,16 +236,26 @@ def is_known(path: str) -> bool:
     return suffix in FORMATS and (packed is None or FORMATS[suffix] in TEXT)
 
 
+def is_found(path: str) -> bool:
+    """Whether a file in a folder is taken for predictions by its name: a .txt may be anything, and has to be named."""
+    return is_known(path) and split_suffix(path)[1] != ".txt"
+
+
 def file_format(path: str) -> str:
     """The format a file's suffix says, if the file is there, readable, and does not start like another format."""
     _, suffix, packed = split_suffix(path)
+    place, member = split_member(path)
     if not is_known(path):
+        if suffix in PICKLES and os.path.isfile(place):
+            raise pickle_error(place)
         known = f"{', '.join(FORMATS)} (text also with .gz or .zst)"
         raise failure(path, f"expected a file name that ends in one of {known}, got {quote(Path(path).suffix)}")
     form = FORMATS[suffix]
+    if member is not None and form not in ("excel", "database"):
+        raise failure(path, f"expected one table in a {suffix} file: drop ::{member}")
     try:
-        mode = os.stat(path).st_mode  # before opening: a pipe without a writer would wait for ever
-        with open(path if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
+        mode = os.stat(place).st_mode  # before opening: a pipe without a writer would wait for ever
+        with open(place if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
             start = stream.read(4096)
     except FileNotFoundError as error:
         raise failure(path, "expected a file, there is none") from error
@@ -203,6 +265,8 @@ def file_format(path: str) -> str:
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise failure(path, f"expected a file, it is {what}")
+    if start.startswith(LFS):
+        raise pointer_error(path)
     if packed is None:
         _check_start(path, form, start)
     elif start[:2] not in (b"\x1f\x8b", b"\x28\xb5"):
@@ -227,12 +291,23 @@ def _check_start(path: str, form: str, start: bytes) -> None:
         raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
 
 
-def _given_labels(labels: Any, request: Request, label_column: str | None, rows: int) -> Given:
-    """Labels the caller handed in, as a path or an array, and what to call them."""
-    if isinstance(labels, (str, os.PathLike)):
-        own = Request(os.fsdecode(labels), label_column, header=request.header, rows=rows)
-        return numbers_if_whole(_column(own)), path_text(labels)
-    return None if labels is None else (as_values(request.path, labels, "labels"), "labels")
+def _given_labels(
+    labels: Any, request: Request, label_column: str | None, rows: int, keys: Keys | None
+) -> tuple[Given, list[str]]:
+    """Labels the caller handed in, as a path or an array, and what to call them; and how their rows were matched."""
+    if labels is None:
+        return None, []
+    if not isinstance(labels, (str, os.PathLike)):
+        array = np.asarray(labels) if hasattr(labels, "ndim") else None
+        if array is not None and array.ndim > 1 and array.dtype.kind in "iub" and array.size == rows:
+            labels = array.ravel()  # of pixels or tokens
+        return (as_values(request.path, labels, "labels"), "labels"), []
+    own = Request(os.fsdecode(labels), label_column, header=request.header, rows=rows, id_column=request.id_column)
+    values, theirs = _column(own)
+    match = match_rows(keys, theirs, request.id_column)
+    if match is None:
+        return (numbers_if_whole(values), path_text(labels)), []
+    return (numbers_if_whole(values)[match.order], path_text(labels)), [match.note]
 
 
 def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
@@ -247,6 +322,9 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
     if request.normalize:
         numbers, note = normalized(path, numbers, layout)
         notes.append(note)
+    elif layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
+        numbers = whole
+        notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
     check_numbers(path, numbers, layout)
     width = 2 if numbers.ndim == 1 else numbers.shape[1]
     if classes is not None and len(classes) != width:
@@ -268,7 +346,8 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
 
 def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
     """What is said of the reading of a file, whatever it holds."""
-    return {"notes": tuple(notes), "unused": parts.unused, "rows": parts.rows, "n_rows": parts.n_rows}
+    about = {"notes": tuple(notes), "unused": parts.unused, "rows": parts.rows, "n_rows": parts.n_rows}
+    return {**about, "groups": parts.groups}
 
 
 def _labels_of(
@@ -286,7 +365,9 @@ def _labels_of(
     if given is not None:
         values, indices = given[0], _indices(request, given[0], shape, classes, given[1])
         notes.append(f"labels from {given[1]}")
-        if own is not None and (row := first_difference(own, indices)) is not None:
+        if own is not None and indices.ndim == 2 > own.ndim:
+            notes.append(f"soft labels take the place of those in {parts.label_where}")
+        elif own is not None and (row := first_difference(own, indices)) is not None:
             raise _labels_differ(path, parts, given, row)
     if values is None or indices is None:
         notes.append("no labels in the file")

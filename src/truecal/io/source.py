@@ -16,6 +16,7 @@ from truecal.io.columns import (
     LABEL_OPTION,
     LOGITS_OPTION,
     NORMALIZE_OPTION,
+    ODDS_OPTION,
     PERCENT_OPTION,
     Forms,
     Layout,
@@ -23,6 +24,7 @@ from truecal.io.columns import (
     check_names,
     find_label,
     find_layout,
+    is_identifier,
     is_pandas_index,
     label_family,
     unnamed_layout,
@@ -34,6 +36,25 @@ from truecal.io.predictions import Floats, Indices
 SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
 MOST_EXPANSION = 40  # how many times its own size a compressed file may declare beyond that
 ROUNDED = 1e-3  # how far a row of probabilities may sum from 1
+
+
+@dataclass(frozen=True)
+class Dense:
+    """An array of predictions for pixels or tokens: its shape, the axis of the classes, and the shape of the rest."""
+
+    shape: tuple[int, ...]
+    axis: int | None
+    rows: tuple[int, ...]
+
+    @property
+    def note(self) -> str:
+        classes = "" if self.axis is None else f", classes on axis {self.axis}"
+        groups = "" if self.rows[0] == 1 else f", the {self.rows[0]} entries of the first axis are groups"
+        return f"shape {self.shape}{classes}: one row per entry{groups}"
+
+    def groups(self) -> Indices:
+        """The image, or sequence, that each row is from."""
+        return np.repeat(np.arange(self.rows[0]), int(np.prod(self.rows[1:])))
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,7 @@ class Source:
     values: Callable[[str], Values]
     named: bool = True
     notes: tuple[str, ...] = ()
+    dense: Dense | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,9 @@ class FileParts:
     unused: tuple[str, ...] = ()  # columns or keys of which nothing was read
     rows: Indices | None = None  # the rows that were kept, where some had no prediction
     n_rows: int = 0  # with those that were not
+    used: frozenset[str] = frozenset()  # columns or keys that were read
+    groups: Indices | None = None  # the image that each row is from
+    dense: bool = False  # rows are pixels or tokens
 
 
 def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
@@ -92,6 +117,9 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
             raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")
         numbers = numbers / 100
         notes.append("divided by 100, as percent says")
+    if request.odds:
+        numbers, note = from_odds(request, numbers, layout)
+        notes.append(note)
     classes, key = layout.classes, None
     if what == "key" and layout.kind != "top_label":
         key = next((name for name in forms if name.lower() in CLASSES_NAMES), None)
@@ -99,7 +127,8 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
         notes.append(f"class names from the key {quote(key)}")
-    used = {label, key, *columns, *family, layout.correct, layout.prediction}
+    named = {label, key, *columns, *family, layout.correct, layout.prediction}
+    used = frozenset(name for name in named if name is not None)
     parts = FileParts(
         layout,
         numbers,
@@ -111,8 +140,52 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         notes=tuple(notes),
         unused=tuple(name for name in forms if name not in used),
         n_rows=len(numbers),
+        used=used,
     )
+    if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
+        groups = source.dense.groups() if source.dense.rows[0] > 1 else None
+        parts = replace(parts, notes=(*notes, source.dense.note), groups=groups, dense=True)
     return _complete(request, parts) if request.drop_incomplete else parts
+
+
+def from_odds(request: Request, odds: Floats, layout: Layout) -> tuple[Floats, str]:
+    """Probabilities in proportion to inverse decimal odds, and the bookmaker's margin in words."""
+    if odds.ndim != 2 or layout.kind != "probabilities":
+        raise request.refuse(f"expected odds of every outcome for {ODDS_OPTION}, found {layout.note}")
+    bad = ~(odds > 1)
+    if request.drop_incomplete:
+        bad &= ~np.isnan(odds)
+    if bad.any():
+        row, column = (int(v) for v in np.argwhere(bad)[0])
+        place = f"row {row}, column {quote(layout.columns[column])}"
+        raise request.refuse(f"expected decimal odds above 1 at {place}, got {odds[row, column]:g}")
+    chances = 1 / odds.astype(np.float64)
+    total = chances.sum(axis=1, keepdims=True)
+    margin = np.nanmean(total) - 1
+    note = f"inverse odds divided by their sums; the margin of the odds is {margin:.1%} on average"
+    return np.asarray(chances / total), note
+
+
+VOID = (255, -100, -1)
+"""Labels that mean "no label" in images and sequences."""
+
+
+def without_void(parts: FileParts, labels: Values) -> tuple[FileParts, Values]:
+    """Rows of images and sequences that have a label; 255, -100 and -1 are none, where they are no class."""
+    if not parts.dense or labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(parts.numbers):
+        return parts, labels
+    k = 2 if parts.numbers.ndim == 1 else parts.numbers.shape[1]
+    gone = np.isin(labels, VOID) & ((labels < 0) | (labels >= k))
+    if not gone.any() or gone.all():
+        return parts, labels
+    kept = np.flatnonzero(~gone)
+    marks = ", ".join(str(v) for v in np.unique(labels[gone]).tolist())
+    note = f"{np.count_nonzero(gone)} of {len(labels)} rows dropped, whose label is {marks} (no label)"
+    own = parts.labels if parts.labels is None or len(parts.labels) != len(gone) else parts.labels[kept]
+    rows = kept if parts.rows is None else parts.rows[kept]
+    groups = None if parts.groups is None else parts.groups[kept]
+    found = replace(parts, numbers=parts.numbers[kept], labels=own, groups=groups, rows=rows)
+    return replace(found, notes=(*parts.notes, note)), labels[kept]
 
 
 def _complete(request: Request, parts: FileParts) -> FileParts:
@@ -123,24 +196,25 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     if gone.all():
         raise NoRowsError(request.refuse(f"expected predictions, each of {len(gone)} rows lacks one"))
     kept = np.flatnonzero(~gone)
-    each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct")}
+    each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct", "groups")}
     left = {name: part[kept] for name, part in each.items() if part is not None and len(part) == len(gone)}
     note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped, which have no prediction"
     return replace(parts, notes=(*parts.notes, note), rows=kept, **left)
 
 
-def only_column(request: Request, source: Source, numbers: bool = False) -> Values:
-    """The labels (or groups, or weights as numbers) of a file that may hold nothing else."""
-    name: str | None
+def only_column(request: Request, source: Source) -> str:
+    """The column of labels (or groups, or weights) of a file that may hold nothing else but identifiers."""
     names = [name for name in source.forms if not is_pandas_index(name)]
     if len(names) == 1 and request.label_column is None:
-        name = names[0]
-    else:
-        name, _ = find_label(request, source.forms, source.what)
+        return names[0]
+    name, _ = find_label(request, source.forms, source.what)
+    others = [name for name in names if not is_identifier(name) and name != request.id_column]
+    if name is None and len(others) == 1:
+        name = others[0]
     if name is None:
         found = listing(source.forms)
         raise request.refuse(f"expected a {source.what} called label, found {found}: name it with {LABEL_OPTION}")
-    return source.numbers((name,), False) if numbers else source.values(name)
+    return name
 
 
 def _per_row(source: Source, name: str) -> Values:
@@ -259,6 +333,26 @@ def normalized(path: str, numbers: Floats, layout: Layout) -> tuple[Floats, str]
         raise failure(path, f"expected {wanted} to normalize, row {row} sums to {sums[row]:.6g}")
     note = f"rows divided by their sums, which run from {sums.min():.4g} to {sums.max():.4g}"
     return numbers / sums[:, None].astype(numbers.dtype), note
+
+
+def from_bfloat16(numbers: Floats) -> Floats | None:
+    """Probabilities that were rounded to bfloat16, divided by their sums; None where they were not, or sum to 1.
+
+    A bfloat16 has 8 significant bits: as float32 its last 16 bits are 0, and rows of rounded probabilities sum to 1
+    within 2⁻⁹ or so, which is more than rows of other probabilities may be off.
+    """
+    if (
+        numbers.ndim != 2
+        or numbers.dtype == np.float16
+        or numbers.size == 0
+        or not ROUNDED < _near_one(numbers) < 2**-8
+    ):
+        return None
+    for rows in row_blocks(len(numbers), numbers.shape[1] * 8):
+        if (numbers[rows].astype(np.float32).view(np.uint32) & 0xFFFF).any():
+            return None
+    wide = numbers.astype(np.float64)
+    return np.asarray((wide / wide.sum(axis=1, keepdims=True)).astype(np.float32))
 
 
 def _column(layout: Layout, column: int) -> str:

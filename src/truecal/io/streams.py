@@ -23,6 +23,17 @@ _LONGEST_LINE = 1 << 26  # bytes that a last line may have
 _WHOLE: ContextVar[tuple[str, int] | None] = ContextVar("_WHOLE", default=None)
 
 
+def split_member(path: str) -> tuple[str, str | None]:
+    """The file and the table or sheet in it that FILE::NAME names; a file of that whole name is itself.
+
+    >>> from truecal.io.streams import split_member
+    >>> split_member("runs.db::predictions"), split_member("runs.db")
+    (('runs.db', 'predictions'), ('runs.db', None))
+    """
+    file, mark, member = path.rpartition("::")
+    return (file, member) if mark and file and member and not os.path.exists(path) else (path, None)
+
+
 def split_suffix(path: str) -> tuple[str, str, str | None]:
     """Stem, suffix in lower case, and how the file is packed: 'a/b.csv.gz' gives 'b', '.csv', 'gzip'.
 
@@ -30,10 +41,11 @@ def split_suffix(path: str) -> tuple[str, str, str | None]:
     >>> split_suffix("runs/model.CSV.gz"), split_suffix("model.npz")
     (('model', '.csv', 'gzip'), ('model', '.npz', None))
     """
+    path, member = split_member(path)
     name = Path(path)
     packed = PACKED.get(name.suffix.lower())
     inner = Path(name.stem) if packed and Path(name.stem).suffix else name
-    return inner.stem, inner.suffix.lower(), packed
+    return member or inner.stem, inner.suffix.lower(), packed
 
 
 @contextmanager

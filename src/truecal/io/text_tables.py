@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 import numpy as np
@@ -25,6 +27,8 @@ from truecal.io.streams import arrow_file, bounded_lines, byte_stream, split_suf
 LONGEST_LINE = 1 << 24  # characters
 BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
 MOST_TEXT = 1 << 28  # bytes of a .json file, which is parsed as a whole
+SAMPLED_ROWS = 1000  # looked at to tell the decimal mark
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
 
@@ -36,6 +40,7 @@ class Head:
     example: tuple[str, ...]
     delimiter: str
     lines: int  # lines up to and including the header, 0 where there is none
+    decimal: str = "."
 
 
 def open_csv(request: Request) -> Source:
@@ -47,32 +52,34 @@ def open_csv(request: Request) -> Source:
     types: dict[str, Any] = {}
     for name, cell in zip(head.names, head.example, strict=True):
         told = name in (request.proba_columns or ()) or name_says(name) is not None or name in CONFIDENCE_NAMES
-        types[name] = number if told or cell.strip() == "" or _is_number(cell) else text
+        types[name] = number if told or cell.strip() == "" or _is_number(cell, head.decimal) else text
         if cell.lstrip().startswith("["):
             types[name] = pyarrow.list_(number)
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
         return _batches(path, head, {name: text if as_text else types[name] for name in columns})
 
-    return open_table(Table(path, types, batches, passes=False), named=head.lines > 0)
+    source = open_table(Table(path, types, batches, passes=False), named=head.lines > 0)
+    return source if head.decimal == "." else replace(source, notes=(*source.notes, "decimal commas"))
 
 
-def _is_number(cell: str) -> bool:
+def _is_number(cell: str, decimal: str = ".") -> bool:
     try:
-        float(cell)
+        float(cell if decimal == "." else cell.replace(decimal, ".", 1))
     except ValueError:
         return False
     return "_" not in cell
 
 
-def _is_fraction(cell: str) -> bool:
+def _is_fraction(cell: str, decimal: str = ".") -> bool:
     """A number that is no whole number as a name would be."""
-    return _is_number(cell) and not cell.strip().isdecimal()
+    return _is_number(cell, decimal) and not cell.strip().isdecimal()
 
 
 def _head(request: Request) -> Head:
     path = request.path
     delimiter = _delimiter(path)
+    decimal = _decimal(path, delimiter)
     records = _records(path, delimiter)
     first, second = next(records, None), next(records, None)
     if first is None:
@@ -80,8 +87,8 @@ def _head(request: Request) -> Head:
     lines, cells = first
     if len(cells) > MOST_COLUMNS:
         raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(cells)}")
-    if not _is_header(request, cells, None if second is None else second[1], delimiter):
-        return Head(tuple(str(j) for j in range(len(cells))), tuple(cells), delimiter, 0)
+    if not _is_header(request, cells, None if second is None else second[1], delimiter, decimal):
+        return Head(tuple(str(j) for j in range(len(cells))), tuple(cells), delimiter, 0, decimal)
     names = tuple(cell.strip() for cell in cells)
     check_names(path, names)
     if any("\n" in name or "\r" in name for name in names):
@@ -90,10 +97,10 @@ def _head(request: Request) -> Head:
         raise NoRowsError(failure(path, "expected rows below the header, there are none"))
     if len(second[1]) != len(names):
         raise failure(path, f"expected {len(names)} cells at row 0 (line {second[0]}), got {len(second[1])}")
-    return Head(names, tuple(second[1]), delimiter, lines)
+    return Head(names, tuple(second[1]), delimiter, lines, decimal)
 
 
-def _is_header(request: Request, cells: list[str], below: list[str] | None, delimiter: str) -> bool:
+def _is_header(request: Request, cells: list[str], below: list[str] | None, delimiter: str, decimal: str) -> bool:
     """Whether the first line holds names: no fraction among them, and numbers only as pandas numbers its columns.
 
     In a file of labels alone, and wherever else the first line could be either, the number of rows decides, or the
@@ -102,7 +109,7 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
     if request.header is not None:
         return request.header
     texts = [cell.strip() for cell in cells]
-    if any(map(_is_fraction, texts)):
+    if any(_is_fraction(text, decimal) for text in texts):
         return False
     if len(texts) > 1:
         rest = texts[1:] if texts[0] == "" else texts  # pandas leaves the name of its index blank
@@ -110,7 +117,7 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
             return True
         if rest != [str(j) for j in range(len(rest))]:
             return False
-        if len(texts) > 2 or any(map(_is_fraction, below or ())):
+        if len(texts) > 2 or any(_is_fraction(cell, decimal) for cell in below or ()):
             return True
     elif texts[0].lower() in LABEL_NAMES:
         return True
@@ -123,12 +130,36 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
 
 
 def _delimiter(path: str) -> str:
-    """A tab for .tsv, else a comma; a first line without commas may use semicolons or tabs."""
-    if split_suffix(path)[1] == ".tsv":
+    """A tab for .tsv, else a comma; a first line without commas may use semicolons, tabs, bars, or spaces in a .txt.
+
+    Commas may also be decimal: then another mark separates numbers, as many in every line.
+    """
+    suffix = split_suffix(path)[1]
+    if suffix == ".tsv":
         return "\t"
     with parsing(path, "text in UTF-8"), _text(path) as stream:
-        header = next((line for line in _bounded(path, stream) if line.strip()), "")
-    return next((mark for mark in (",", ";", "\t") if mark in header), ",")
+        lines = list(itertools.islice((line.strip("\r\n") for line in _bounded(path, stream) if line.strip()), 20))
+    header = lines[0] if lines else ""
+    marks = [mark for mark in (";", "\t", "|") if mark in header]
+    if "," not in header:
+        return marks[0] if marks else " " if suffix == ".txt" and " " in header.strip() else ","
+    for mark in marks:
+        cells = header.split(mark)
+        even = all(line.count(mark) == header.count(mark) for line in lines)
+        if even and all(_is_number(cell, ",") for cell in cells):
+            return mark
+    return ","
+
+
+def _decimal(path: str, delimiter: str) -> str:
+    """The decimal mark: a comma where a column has numbers such as 0,25 and no other text, in the first rows."""
+    sample = [cells for _, cells in itertools.islice(_records(path, delimiter), SAMPLED_ROWS)]
+    rows = sample[1:] or sample
+    for column in zip(*(cells for cells in rows if len(cells) == len(rows[0])), strict=True):
+        texts = [cell.strip() for cell in column if cell.strip()]
+        if any(DECIMAL_COMMA.fullmatch(text) for text in texts) and all(_is_number(text, ",") for text in texts):
+            return ","
+    return "."
 
 
 def _text(path: str) -> TextIO:
@@ -173,6 +204,7 @@ def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]
                     convert_options=arrow_csv.ConvertOptions(
                         column_types=parsed,
                         include_columns=list(types),
+                        decimal_point=head.decimal,
                         null_values=[""],  # NA and null may be names of classes
                         strings_can_be_null=True,
                     ),
@@ -186,6 +218,8 @@ def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]
         for j, (name, kind) in enumerate(types.items()):
             if parsed[name] == string:
                 arrays[j] = compute.utf8_trim_whitespace(arrays[j])  # as for numbers and for the header
+                if head.decimal == ",":  # the label 2,0 is the number 2
+                    arrays[j] = compute.replace_substring_regex(arrays[j], "^([+-]?[0-9]+),(0*)$", r"\1.\2")
             if kind != parsed[name]:
                 arrays[j] = _lists(path, arrays[j], name, start, kind)
         yield arrays
@@ -203,7 +237,7 @@ def _fault(path: str, head: Head, types: dict[str, Any]) -> FileError | None:
         if len(cells) != len(head.names):
             return failure(path, f"expected {len(head.names)} cells at {place}, got {len(cells)}")
         for j in numbers:
-            if cells[j].strip() and not _is_number(cells[j]):
+            if cells[j].strip() and not _is_number(cells[j], head.decimal):
                 where = f"{place}, column {quote(head.names[j])}"
                 return failure(path, f"expected a number at {where}, got {quote(cells[j])}")
     return None
@@ -237,7 +271,7 @@ def open_jsonl(request: Request) -> Source:
         for _ in json_lines(request):
             pass
         raise
-    return _open_flat(request, table)
+    return open_flat(request, table)
 
 
 def open_json(request: Request) -> Source:
@@ -252,14 +286,20 @@ def open_json(request: Request) -> Source:
         with parsing(request.path, "a list of numbers, of equally long lists of numbers, or of objects"):
             array = np.array(found)
         return open_arrays(request, {BARE: Entry(array.shape, array.dtype.kind, lambda: array)})
+    if isinstance(found, dict) and {"results", "configs"} <= set(found):
+        raise failure(
+            request.path,
+            "expected a sample log of lm-evaluation-harness, this file has its results only: run lm_eval with "
+            "--log_samples --output_path DIR and give the file DIR/**/samples_TASK_DATE.jsonl",
+        )
     if not isinstance(found, dict) or not all(isinstance(column, list) for column in found.values()):
         raise failure(request.path, f"expected a list of objects, or an object of lists, got {quote(found)}")
     with parsing(request.path, "columns of one type and the same length"):
         table = pyarrow.table(found)
-    return _open_flat(request, table)
+    return open_flat(request, table)
 
 
-def _open_flat(request: Request, table: Any) -> Source:
+def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Source:
     """The table with objects inside objects as columns of their own: {"probs": {"cat": 0.2}} is probs.cat."""
     pyarrow = need("pyarrow", "cli", "json files")
     with parsing(request.path, "names and text in UTF-8"):
@@ -274,4 +314,5 @@ def _open_flat(request: Request, table: Any) -> Source:
         for batch in table.select(columns).to_batches():
             yield batch.columns
 
-    return open_table(Table(request.path, types, batches, table.num_rows, passes=False))
+    opened = Table(request.path, types, batches, table.num_rows, passes=False, stored=table.nbytes)
+    return replace(open_table(opened), notes=notes)

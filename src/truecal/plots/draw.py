@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.extras import require
 from ..core.rules import bins_text
+from ..evaluation.diagram import main_diagram
+from ..evaluation.measuring import Reliability
+from ..evaluation.model import evaluate
 from ..evaluation.ranking import ranks
+from ..evaluation.words import gap_text
 from .smoothing import kernel_regression
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison
-    from ..evaluation.measuring import ErrorValue, Reliability
+    from ..evaluation.measuring import ErrorValue
     from ..evaluation.model import Evaluation
     from ..inference.monitoring import Monitor
 
@@ -59,13 +63,23 @@ def _plain(text: Any) -> str:
 
 
 def reliability(
-    source: Reliability | Evaluation, *, view: int = 0, ax: Any = None, label: str | None = None, **style: Any
+    source: Any,
+    y_proba: Any = None,
+    *,
+    name: str = "model",
+    title: str | None = None,
+    view: int = 0,
+    ax: Any = None,
+    label: str | None = None,
+    **style: Any,
 ) -> Any:
-    """Reliability diagram: how often it came against how likely it was said to be, bin by bin.
+    """Reliability diagram: observed frequency against predicted probability, bin by bin.
 
     The grey band is where a calibrated model's points would fall; bars at the bottom show how full each bin is.
-    `source` is an Evaluation (its confidence diagram) or one of its `reliability` values; `view` is the class of a
-    classwise diagram; `style` is that of the curve, such as color.
+    `source` and `y_proba` are labels and predictions as `tc.evaluate` takes them, which is called with `name`. Or
+    `source` alone is an Evaluation (its confidence diagram) or one of its `reliability` values. The title has the name
+    of the model and its gap, unless it is given; `view` is the class of a classwise diagram; `style` is that of the
+    curve, such as color.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
@@ -74,8 +88,13 @@ def reliability(
     >>> ax = plots.reliability(result)
     >>> ax.get_xlabel()
     'predicted probability'
-    >>> matplotlib.pyplot.close(ax.figure)
+    >>> ax = plots.reliability([0, 1, 1, 0] * 5, [.2, .9, .6, .1] * 5, name="small")
+    >>> ax.get_title().split(chr(10))[0]
+    'small'
+    >>> matplotlib.pyplot.close("all")
     """
+    if y_proba is not None:
+        source = evaluate(source, y_proba, name=name)
     diagram = _diagram(source)
     ax = _axes(ax, figsize=(4.2, 4.2))
     full = diagram.count[view] > 0
@@ -89,18 +108,30 @@ def reliability(
     ax.plot(x, y, label=_plain(label or "observed"), **curve | style)
     ax.set(xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    words = _title(source) if title is None else title
+    if words:
+        ax.set_title(_plain(words), fontsize="medium")
     return ax
 
 
-def _diagram(source: Reliability | Evaluation) -> Reliability:
+def _title(source: Any) -> str:
+    """The name of an evaluated model and its gap; nothing for a bare diagram."""
+    if not hasattr(source, "reliability"):
+        return ""
+    return source.name if source.gap is None else f"{source.name}\ngap {gap_text(source.gap)}"
+
+
+def _diagram(source: Any) -> Reliability:
     """The diagram itself, or that of an evaluation's top class, or the first that it has."""
+    if isinstance(source, Reliability):
+        return source
     diagrams: Mapping[str, Reliability] | None = getattr(source, "reliability", None)
     if diagrams is None:
-        return cast("Reliability", source)
-    if not diagrams:
+        raise TypeError("reliability takes labels and predictions, reliability(y_true, y_proba), or an Evaluation")
+    found = main_diagram(diagrams)
+    if found is None:
         raise ValueError("this evaluation holds no reliability table")
-    top = next((name for name in ("confidence", "top_label", "binary") if name in diagrams), next(iter(diagrams)))
-    return diagrams[top]
+    return found
 
 
 def _draw_counts(ax: Any, x: Array, count: Array) -> None:

@@ -7,11 +7,13 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 
 from truecal.recalibration.affine import DirichletScaling, MatrixScaling, VectorScaling
 from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
+from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, VennAbers
 from truecal.recalibration.prefit import CalibratedClassifier, calibrate
 from truecal.recalibration.selection import Selection, select_recalibration
 from truecal.recalibration.temperature import Identity, TemperatureScaling
 
 __all__ = [
+    "BetaScaling",
     "CalibratedClassifier",
     "CanonicalRecalibration",
     "DirichletScaling",
@@ -19,10 +21,12 @@ __all__ = [
     "Identity",
     "IsotonicOneVsRest",
     "MatrixScaling",
+    "PlattScaling",
     "ScalingBinning",
     "Selection",
     "TemperatureScaling",
     "VectorScaling",
+    "VennAbers",
     "calibrate",
     "select_recalibration",
 ]

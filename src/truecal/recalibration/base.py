@@ -21,6 +21,7 @@ from truecal.core.data import (
     check_labels,
     check_logits,
     check_probabilities,
+    check_reports,
     check_weights,
     row_blocks,
     shown,
@@ -139,15 +140,16 @@ def read_weights(sample_weight: Any, n: int) -> tuple[Float64s, float]:
 class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
-    X has one column per class. It holds logits (any numbers whose softmax is the prediction; log-probabilities are
-    logits too), or probabilities for an estimator made by `from_probabilities`. y holds column indices 0..k-1, or
-    values of `labels`, where labels[j] is the class of column j; labels are sorted, because scikit-learn's scorers
-    rely on sorted classes_.
+    X has one column per class, or one dimension: the score or probability of class 1 of two. It holds logits (any
+    numbers whose softmax is the prediction; log-probabilities are logits too), or probabilities for an estimator made
+    by `from_probabilities`. y holds column indices 0..k-1, or values of `labels`, where labels[j] is the class of
+    column j; labels are sorted, because scikit-learn's scorers rely on sorted classes_.
     """
 
     labels: ArrayLike | None = None
     space: str = "logits"
     floor: float | None = None
+    refuses_probabilities: ClassVar[bool] = True  # where one number per row must be a logit
     takes_tensors: ClassVar[bool] = False  # whether the map is fitted and applied where logits on a GPU lie
 
     @classmethod
@@ -204,6 +206,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def _read(self, X: Any, *, reset: bool) -> Logits:
         if self.space not in ("logits", "probabilities"):
             raise ValueError(f"space must be 'logits' or 'probabilities', got {shown(self.space)}")
+        X = self._two_columns(X, reset=reset)
         if on_device(X) and self.takes_tensors and self.space == "logits" and self.floor is None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return device_logits().read_logits(X)  # type: ignore[no-any-return]  # a module loaded by name
@@ -215,6 +218,32 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         values = self._values(X, reset=reset)
         return read_logits(self._log_floor(values) if self.space == "probabilities" else np.asarray(values))
 
+    def _two_columns(self, X: Any, *, reset: bool) -> Any:
+        """One number per row, class 1's of two, as two columns; anything else as it is, also after a fit on columns."""
+        if reset:
+            self.one_column_ = False
+        elif not self.one_column_:
+            return X
+        if isinstance(X, str) or getattr(X, "ndim", None) not in (None, 1):
+            return X
+        if not hasattr(X, "ndim") and not (isinstance(X, (list, tuple)) and X and isinstance(X[0], (Real, np.generic))):
+            return X
+        column = as_array(on_cpu(X), "X")
+        if column.ndim != 1 or column.dtype.kind not in "fiub" or len(column) == 0:
+            return X
+        column = column if column.dtype.kind == "f" else column.astype(np.float64)
+        self.one_column_ = True
+        if self.space == "probabilities":
+            check_reports(column, "X")
+            return np.column_stack([1 - column, column])
+        if reset and self.refuses_probabilities and column.min() >= 0 and column.max() <= 1:
+            name = type(self).__name__
+            raise ValueError(
+                f"X looks like probabilities (one number per row, all in [0, 1]), and {name}() takes logits: "
+                f"use {name}.from_probabilities(), or give the logits"
+            )
+        return np.column_stack([np.zeros_like(column), column])
+
     def _values(self, X: Any, *, reset: bool) -> Floats:
         """X as a floating array of one column per class, its width and column names those seen by fit."""
         if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "to_numpy") or hasattr(X, "toarray")):
@@ -224,7 +253,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         if values.shape[1] < 2:
             raise ValueError(
                 "X must have one column per class, at least two, got n_features = 1; "
-                "a binary score s stands for two logits, np.column_stack([np.zeros_like(s), s])"
+                "a score of class 1 of two has one dimension, X[:, 0]"
             )
         if values.dtype in (np.float16, np.float32, np.float64):
             return values

@@ -17,6 +17,7 @@ from truecal.core.data import as_array, shown
 from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
 from truecal.recalibration.base import FLOOR, Floats, Recalibrator, on_host, softmax_of
 from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
+from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, VennAbers
 from truecal.recalibration.temperature import Identity, TemperatureScaling
 
 METHODS: dict[str, type[Recalibrator]] = {
@@ -25,7 +26,10 @@ METHODS: dict[str, type[Recalibrator]] = {
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "dirichlet": DirichletScaling,
+    "platt": PlattScaling,
+    "beta": BetaScaling,
     "isotonic": IsotonicOneVsRest,
+    "venn_abers": VennAbers,
     "histogram": HistogramBinning,
     "scaling_binning": ScalingBinning,
     "canonical": CanonicalRecalibration,
@@ -40,11 +44,11 @@ def calibrate(
 ) -> CalibratedClassifier:
     """Recalibrate a fitted classifier on validation data (X, y) that it was not trained on.
 
-    method: "temperature", "vector", "matrix", "dirichlet", "isotonic", "histogram", "scaling_binning", "canonical",
-    "identity", or a recalibration estimator with options of your choice. The classifier is never fitted again. A map
-    that makes the Brier score of the validation data worse is not kept: predictions then stay as they are, and a
-    warning says so. Forests and nearest neighbours predict exact zeros, which no temperature can repair (a warning says
-    so): give them `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
+    method: "temperature", "vector", "matrix", "dirichlet", "platt", "beta", "isotonic", "venn_abers", "histogram",
+    "scaling_binning", "canonical", "identity", or a recalibration estimator with options of your choice. The classifier
+    is never fitted again. A map that makes the Brier score of the validation data worse is not kept: predictions then
+    stay as they are, and a warning says so. Forests and nearest neighbours predict exact zeros, which no temperature
+    can repair (a warning says so): give them `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
 
     >>> import truecal as tc
     >>> from sklearn.datasets import load_iris

@@ -15,7 +15,7 @@ from ..core.table import BinTable
 from ..core.vectors import ArgmaxEdges
 
 if TYPE_CHECKING:
-    from .sketch import Sketch
+    from .sketch import Kept, Sketch
 
 UNIFORM = "uniform"
 
@@ -42,7 +42,7 @@ class Entry:
         """Errors of one property over the same cells share a table."""
         return COMPOSED[self.name].property.kind, self.rule.counted
 
-    def freeze(self, sketch: Sketch) -> Entry:
+    def freeze(self, sketch: Sketch | Kept) -> Entry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
         edges = sketch.edges(self.n_bins, (0.0, 1.0))

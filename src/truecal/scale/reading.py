@@ -40,6 +40,8 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
     direction = _direction(stream)
     headlines = _headlines(stream)
     rows, gaps, reliability, notes = [], {}, {}, [ROWS_GONE]
+    if stream.kept:
+        notes.append(f"quantile edges from the predictions of the first {stream.kept:,} rows, by which all are counted")
     for entry in stream.entries:
         headline = headlines[entry.name] == entry
         table = stream.table_of(entry)

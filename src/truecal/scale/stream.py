@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -30,12 +30,15 @@ from ..evaluation.model import Evaluation
 from ..inference.inputs import Inputs, Kind, read_inputs
 from .losses import LossSums
 from .plan import Entry, at_rows, read_plan, refuse_other_edges
-from .sketch import ACCURACY, Sketch
+from .sketch import ACCURACY, Kept, Sketch
 from .tally import Tally, check_cells, tally
 
 Key = tuple[str, Any]
 
 BLOCKS = 64
+KEPT_ROWS = 1 << 16
+"""The rows whose predictions give quantile edges where there is no first pass: they are kept until then."""
+KEPT_BYTES = 1 << 28
 _MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
 MOST_BYTES = 4 << 30
 """The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
@@ -62,9 +65,11 @@ def stream(
     `errors` are names of ERRORS (or CalibrationErrors) of one kind of predictions; by default "binary" for two classes,
     "classwise" and "confidence" for more, as the first batch has them. `edges`: "uniform" for bins of equal
     width; an array, `Edges`, table or Evaluation whose frozen edges to use, or a mapping of error names to these; None
-    leaves each error its own rule. Quantile bins then need a first pass, `observe(p)` and `freeze()`; averages over
-    cuts are taken over a grid (`OnGrid`). `blocks` is the number of label-blind blocks of rows behind the intervals (0:
-    no intervals); memory is 8·blocks bytes for each class and bin, and 150 to 350 beside.
+    leaves each error its own rule. Quantile edges then come from the predictions of the first 65,536 rows, which are
+    kept until then (a note of the result has their number); a first pass, `observe(p)` and `freeze()`, takes them from
+    all rows instead. Averages over cuts are taken over a grid (`OnGrid`). `blocks` is the number of label-blind blocks
+    of rows behind the intervals (0: no intervals); memory is 8·blocks bytes for each class and bin, and 150 to 350
+    beside.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -119,6 +124,10 @@ class Stream(Shared):
         self._sketches: dict[Key, Sketch] = {}
         self._tallies: dict[Key, Tally] = {}
         self._losses: LossSums | None = None
+        self._waiting: list[Inputs] = []
+        """Rows that are kept until the edges are made from them."""
+        self.kept = 0
+        """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
         self.of_two_classes: Callable[[], tuple[Entry, ...]] | None = None
         """What is measured if the first predictions are of two classes; None where errors were named."""
 
@@ -139,7 +148,7 @@ class Stream(Shared):
     @one_at_a_time
     def observe(self, y_proba: Any) -> None:
         """Predictions of a first pass, or of a reference sample: what quantile bins are made from. No labels."""
-        if self._rows:
+        if self.rows:
             raise ValueError("observe comes before update: the bins are frozen, and labels have been read")
         array = as_array(y_proba, "y_proba")
         if array.shape[:1] == (0,):
@@ -175,18 +184,67 @@ class Stream(Shared):
         `rows` that will come, by default that of the rows observed. Returns the stream itself."""
         if self.frozen:
             return self
+        if self._waiting:
+            self._settle()
+            return self
         n = self._observed if rows is None else check_positive_int(rows, "rows")
         if not n or self._shape is None:
             raise ValueError("no predictions were observed: observe(y_proba) in a first pass, then freeze()")
+        self._freeze(n, self._sketches)
+        self._sketches = {}
+        return self
+
+    def _freeze(self, n: int, distributions: Mapping[Key, Sketch | Kept]) -> None:
+        """Edges from the distributions of predictions, for n rows."""
+        assert self._shape is not None
         entries = []
         counted = at_rows(self._entries, n, self._shape[0] or 1)
         refuse_size(counted, self._blocks, self._shape[0] or 1)
         for entry in counted:
             key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
-            entries.append(entry.freeze(self._sketches[key]) if entry.open else entry)
+            entries.append(entry.freeze(distributions[key]) if entry.open else entry)
         self._entries = tuple(dict.fromkeys(entries))
-        self._sketches = {}
-        return self
+
+    # -- a single pass: rows are kept until their predictions give the edges ----------------------------------------
+
+    def _keep(self, inputs: Inputs) -> None:
+        """Rows to wait; enough of them give the edges."""
+        self._check_shape(inputs.reports)
+        weights = None if inputs.weights is None else inputs.weights.copy()
+        self._waiting.append(replace(inputs, y=inputs.y.copy(), reports=inputs.reports.copy(), weights=weights))
+        if self._waiting_rows >= KEPT_ROWS or sum(one.reports.nbytes for one in self._waiting) >= KEPT_BYTES:
+            self._settle()
+
+    @property
+    def _waiting_rows(self) -> int:
+        return sum(one.n_samples for one in self._waiting)
+
+    def _settled(self) -> Stream:
+        """The stream as it would be if no more rows came: edges from the rows kept, and these counted."""
+        made = self.without_rows()
+        made._shape = self._shape
+        reports = np.concatenate([one.reports for one in self._waiting])[:KEPT_ROWS]
+        inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
+        found = {
+            key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
+            for key, entry in self._open().items()
+        }
+        made._freeze(self._expected or len(reports), found)
+        made.kept = len(reports)
+        for one in self._waiting:
+            made.count(one)
+        return made
+
+    def _settle(self) -> None:
+        """Freeze the edges for good and count the rows kept."""
+        made = self._settled()
+        self._entries, self._tallies, self._losses = made._entries, made._tallies, made._losses
+        self._rows, self.kept, self._waiting = made._rows, made.kept, []
+
+    def _now(self) -> Stream:
+        """The stream with all its rows counted; this one where none wait."""
+        return self._settled() if self._waiting else self
 
     def _check_shape(self, reports: Array) -> None:
         found = (reports.shape[1] if reports.ndim == 2 else None, reports.dtype.name)
@@ -210,28 +268,26 @@ class Stream(Shared):
 
     @property
     def rows(self) -> int:
-        """How many rows were counted."""
-        return self._rows
+        """How many rows came."""
+        return self._rows + self._waiting_rows
 
     @one_at_a_time
     def update(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> None:
         """One batch; a batch that is refused changes nothing."""
         self._meet(as_array(y_proba, "y_proba").shape)
-        if not self.frozen:
-            raise ValueError(
-                "the quantile bins are not frozen: observe(y_proba) in a first pass and freeze(), "
-                "or give edges= (edges='uniform' for bins of equal width, in one pass)"
-            )
+        if not self.frozen and self._observed:
+            raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
         if as_array(y_proba, "y_proba").shape[:1] == (0,):
             if labels := as_array(y_true, "y_true").size:
                 raise ValueError(f"y_true and y_proba must have the same length, got {labels} and 0")
             return
         try:
-            self.count(self._read(y_true, y_proba, sample_weight))
+            inputs = self._read(y_true, y_proba, sample_weight)
+            self.count(inputs) if self.frozen else self._keep(inputs)
         except (ValueError, TypeError) as error:
-            if not self._rows:
+            if not self.rows:
                 raise
-            raise type(error)(f"{error} (in the batch that begins at row {self._rows} of the stream)") from error
+            raise type(error)(f"{error} (in the batch that begins at row {self.rows} of the stream)") from error
 
     @one_at_a_time
     def count(self, inputs: Inputs, start: int | None = None, threads: int | None = None) -> None:
@@ -307,10 +363,16 @@ class Stream(Shared):
             return self._merged(other)
 
     def _merged(self, other: Stream) -> Stream:
+        if self.frozen and other._waiting:  # rows that wait are counted by the edges that are known
+            other = _counted_by(self, other)
+        elif other.frozen and self._waiting:
+            self = _counted_by(other, self)
         self._refuse_other(other)
         both = self.without_rows().expect(self._expected, min(self.accuracy, other.accuracy))
         both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
         both._shape = self._shape or other._shape
+        both.kept = self.kept or other.kept
+        both._waiting = [*self._waiting, *other._waiting]
         both._sketches = _joined(self._sketches, other._sketches)
         for key in self._sketches.keys() ^ other._sketches.keys():  # observe writes into sketches: they are not shared
             both._sketches[key] = both._sketches[key].copied()
@@ -322,6 +384,8 @@ class Stream(Shared):
         for key in self._tallies.keys() ^ other._tallies.keys():  # update writes into blocks: they are not shared
             one = both._tallies[key]
             both._tallies[key] = replace(one, blocks=None if one.blocks is None else one.blocks.copied())
+        if both._waiting_rows >= KEPT_ROWS:
+            both._settle()
         return both
 
     def without_rows(self) -> Stream:
@@ -371,12 +435,14 @@ class Stream(Shared):
         raise ValueError(f"{shown(error)} at {n_bins} bins is not measured here; expected one of {known}")
 
     def rule(self, error: str, n_bins: int | None = None) -> Any:
-        """The frozen cells of an error, for `CalibrationError`, or for edges= of another stream."""
-        return self.entry(error, n_bins).rule
+        """The frozen cells of an error, for `CalibrationError`, or for edges= of another stream; rows that wait for
+        edges freeze them."""
+        return self.freeze().entry(error, n_bins).rule if self._waiting else self.entry(error, n_bins).rule
 
     def table(self, error: str, n_bins: int | None = None) -> BinTable:
         """The table of an error so far."""
-        return self.table_of(self.entry(error, n_bins))
+        now = self._now()
+        return now.table_of(now.entry(error, n_bins))
 
     @one_at_a_time
     def table_of(self, entry: Entry) -> BinTable:
@@ -436,7 +502,7 @@ class Stream(Shared):
 
     def _need_rows(self) -> None:
         self._refuse_torn()
-        if not self._rows:
+        if not self.rows:
             raise ValueError("the stream has no rows yet: update(y_true, y_proba) with some")
 
     @one_at_a_time
@@ -448,14 +514,17 @@ class Stream(Shared):
         from .reading import evaluation_of
 
         self._need_rows()
-        return evaluation_of(self, level, name)
+        return evaluation_of(self._now(), level, name)
 
     @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state: one npz file without pickles, under its name only when whole."""
+        """Write the state: one npz file without pickles, under its name only when whole. Rows that wait for edges
+        freeze them first."""
         from .state import save_stream
 
         self._refuse_torn()
+        if self._waiting:  # a state holds no rows
+            self._settle()
         save_stream(self, path)
 
     @staticmethod
@@ -468,7 +537,20 @@ class Stream(Shared):
     def __repr__(self) -> str:
         bins = ", ".join(f"{e.name} ({'no' if e.n_bins is None else e.n_bins} bins)" for e in self._entries)
         state = f"{self._rows} rows" if self.frozen else f"{self._observed} observed, not frozen"
+        if self._waiting:
+            state = f"{self.rows} rows, kept until {KEPT_ROWS:,} give the edges"
         return f"<Stream of {bins}: {state}>"
+
+
+def _counted_by(known: Stream, waiting: Stream) -> Stream:
+    """The rows that wait in one stream, counted by the edges of another of the same errors."""
+    names, theirs = ([*dict.fromkeys(entry.name for entry in stream.entries)] for stream in (known, waiting))
+    if names != theirs:
+        raise ValueError(f"cannot merge streams of different errors: {shown(names)} and {shown(theirs)}")
+    made = known.without_rows()
+    for one in waiting._waiting:
+        made.count(one)
+    return made
 
 
 def refuse_size(entries: Sequence[Entry], blocks: int, classes: int) -> None:

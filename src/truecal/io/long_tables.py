@@ -1,0 +1,185 @@
+"""Long tables, one row per sample and class (id, class, probability), turned into one row per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from truecal.io.columns import (
+    LABEL_NAMES,
+    LOGIT_NAMES,
+    NUMBER,
+    PROBA_NAMES,
+    SCORE_NAMES,
+    Request,
+    is_identifier,
+    name_says,
+)
+from truecal.io.failures import FileError, listing, quote
+from truecal.io.labels import Values, numbers_if_whole
+from truecal.io.predictions import Floats, Indices
+from truecal.io.source import Source
+
+CLASS_NAMES = ("class", "class_name", "class_id", "classname", "category", "candidate", "choice", "option", "outcome")
+MARK_NAMES = ("correct", "is_correct", "is_true", "is_label", "is_target", "actual")
+MOSTLY = 0.8  # the share of samples that must have every class once, for a table to count as long
+SUMS_TO_ONE = 0.01
+
+
+@dataclass(frozen=True)
+class _Long:
+    """Where each sample and class of a long table is: `cell[row] = (sample, class)`."""
+
+    id_name: str
+    class_name: str
+    ids: Values  # one per sample, in the order in which they come first
+    classes: tuple[str, ...]
+    sample: Indices
+    column: Indices
+    first: Indices  # the first row of each sample
+
+    def matrix(self, values: Floats) -> Floats:
+        found = np.full((len(self.ids), len(self.classes)), np.nan, dtype=values.dtype)
+        found[self.sample, self.column] = values
+        return found
+
+
+def from_long(request: Request, source: Source | object, labels_elsewhere: bool) -> tuple[Request, Source]:
+    """The request and the source, with one row per sample where the table has one per sample and class."""
+    assert isinstance(source, Source)
+    if source.what != "column" or not source.named:
+        return request, source
+    given = request.proba_columns
+    strong = [n for n in source.forms if n.lower() in (*PROBA_NAMES, *LOGIT_NAMES) and source.forms[n] == NUMBER]
+    weak = [n for n in source.forms if n.lower() in SCORE_NAMES and source.forms[n] == NUMBER]
+    numbers = list(given) if given is not None else strong or weak
+    ids = [n for n in source.forms if is_identifier(n)] if request.id_column is None else [request.id_column]
+    classes = [n for n in source.forms if n.lower() in CLASS_NAMES and n != request.label_column]
+    classes += [n for n in source.forms if n.lower() in LABEL_NAMES and n != request.label_column]
+    if len(numbers) != 1 or numbers[0] not in source.forms or not classes:
+        return request, source
+    for id_name in ids:
+        if id_name is False or id_name not in source.forms or id_name in (classes[0], *numbers):
+            continue
+        found = _long(request, source, id_name, classes[0], numbers[0])
+        if found is not None:
+            return replace(request, proba_columns=None, id_column=id_name), _wide(request, source, found, numbers[0])
+    return request, source
+
+
+def _long(request: Request, source: Source, id_name: str, class_name: str, number: str) -> _Long | None:
+    try:
+        ids, names = source.values(id_name), source.values(class_name)
+    except FileError:  # no identifiers or no classes: another rule will say what is wrong
+        return None
+    if ids.ndim != 1 or names.ndim != 1 or len(ids) != len(names):
+        return None
+    texts = [str(v) for v in names.tolist()]
+    order: dict[object, int] = {}
+    sample = np.array([order.setdefault(v, len(order)) for v in ids.tolist()], dtype=np.intp)
+    classes = _ordered(names, texts)
+    if not 2 <= len(classes) <= len(ids) // 2 or len(order) == len(ids):
+        return None
+    place = {name: j for j, name in enumerate(classes)}
+    column = np.array([place[text] for text in texts], dtype=np.intp)
+    count = np.zeros((len(order), len(classes)), dtype=np.intp)
+    np.add.at(count, (sample, column), 1)
+    whole = (count == 1).all(axis=1)
+    if whole.mean() < MOSTLY:
+        return None
+    first = np.full(len(order), len(ids), dtype=np.intp)
+    np.minimum.at(first, sample, np.arange(len(ids)))
+    found = _Long(id_name, class_name, ids[first], classes, sample, column, first)
+    if class_name.lower() in LABEL_NAMES and not _sums_to_one(found, source, number, whole):
+        return None  # clusters of rows with a label each
+    _check_whole(request, found, count)
+    return found
+
+
+def _ordered(names: Values, texts: Sequence[str]) -> tuple[str, ...]:
+    """The classes in the order of their numbers, where they are numbers, else as they come first."""
+    different = dict.fromkeys(texts)
+    numbers = numbers_if_whole(np.array(list(different), dtype=object))
+    return tuple(different) if numbers.dtype == object else tuple(sorted(different, key=lambda t: float(t)))
+
+
+def _sums_to_one(found: _Long, source: Source, number: str, whole: Values) -> bool:
+    totals = found.matrix(source.numbers((number,), True))[whole].sum(axis=1)
+    return bool((abs(totals - 1) <= SUMS_TO_ONE).mean() >= MOSTLY)
+
+
+def _check_whole(request: Request, found: _Long, count: Values) -> None:
+    """Every sample has every class once."""
+    if (count == 1).all():
+        return
+    sample, column = (int(v) for v in np.argwhere(count != 1)[0])
+    rows = np.flatnonzero((found.sample == sample) & (found.column == column))
+    who = f"{quote(found.id_name)} {quote(found.ids[sample])}"
+    what = f"class {quote(found.classes[column])}"
+    if len(rows):
+        raise request.refuse(f"expected each class once per {who}, {what} is at row {rows[0]} and at row {rows[1]}")
+    where = f"its first row is row {found.first[sample]}"
+    among = f"the classes are {listing(found.classes)}"
+    raise request.refuse(f"expected a row for each class, {who} has none for {what} ({where}; {among})")
+
+
+def _wide(request: Request, source: Source, found: _Long, number: str) -> Source:
+    """The table with a column of predictions per class, and one row per sample of the others."""
+    prefix = {"probabilities": "prob", "logits": "logit", None: "score"}[name_says(number)]
+    columns = {f"{prefix}_{name}": j for j, name in enumerate(found.classes)}
+    marks = _marks(request, source, found)
+    used = (found.class_name, number)
+    forms = dict.fromkeys(columns, NUMBER) | {name: form for name, form in source.forms.items() if name not in used}
+    if marks is not None:
+        forms = {name: form for name, form in forms.items() if name != marks[0]} | {"label": "text"}
+
+    def numbers(names: Sequence[str], gaps: bool) -> Floats:
+        if all(name in columns for name in names):
+            matrix = found.matrix(source.numbers((number,), gaps))[:, [columns[name] for name in names]]
+            return matrix[:, 0] if len(names) == 1 else matrix
+        return source.numbers(names, gaps)[found.first]
+
+    def values(name: str) -> Values:
+        if marks is not None and name == "label":
+            return marks[1]
+        per_row = source.values(name)
+        per_sample = per_row[found.first]
+        odd = np.flatnonzero(np.asarray(per_row != per_sample[found.sample]).reshape(len(per_row), -1).any(axis=1))
+        if len(odd) and name != found.id_name:
+            row, who = int(odd[0]), f"{quote(found.id_name)} {quote(found.ids[found.sample[odd[0]]])}"
+            raise request.refuse(f"expected one value of {quote(name)} per {who}, row {row} has another")
+        return per_sample
+
+    sizes = f"{len(found.sample)} rows are {len(found.ids)} samples of {len(found.classes)} classes"
+    note = f"a row per class: {sizes}, by {quote(found.id_name)} and {quote(found.class_name)}"
+    return Source(source.path, "column", forms, numbers, values, True, (note, *source.notes))
+
+
+def _marks(request: Request, source: Source, found: _Long) -> tuple[str, Values] | None:
+    """A column of zeros and ones that marks the class that came true, as labels."""
+    tried = (*LABEL_NAMES, *MARK_NAMES) if request.label_column is None else (request.label_column,)
+    for name in source.forms:
+        if name == found.class_name or (name not in tried and name.lower() not in tried):
+            continue
+        try:
+            values = numbers_if_whole(source.values(name))
+        except FileError:
+            continue
+        words = {"true": 1, "false": 0}
+        if values.dtype == object and {str(v).lower() for v in values.tolist()} <= set(words):
+            values = np.array([words[str(v).lower()] for v in values.tolist()])
+        if values.ndim != 1 or values.dtype.kind not in "iub" or not np.isin(values, (0, 1)).all():
+            continue
+        marked = np.zeros((len(found.ids), len(found.classes)), dtype=np.intp)
+        marked[found.sample, found.column] = values
+        if (marked.sum(axis=1) == 1).all():
+            return name, np.array(found.classes, dtype=object)[marked.argmax(axis=1)]
+        if (marked.sum(axis=1) == 1).mean() >= MOSTLY:
+            sample = int(np.argmax(marked.sum(axis=1) != 1))
+            who = f"{quote(found.id_name)} {quote(found.ids[sample])} (first row {found.first[sample]})"
+            raise request.refuse(
+                f"expected one class marked in {quote(name)} per sample, {who} has {marked[sample].sum()}"
+            )
+    return None
