@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.extras import require
 from ..io.inspect_log import CONFIDENCE, HITS
-from .numbers import PAIR_NUMBERS, Pair, numbers_of_pairs
+from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers_of_pairs
 
 __all__ = ["calibration"]
 
@@ -33,7 +33,7 @@ def calibration(confidence: str = CONFIDENCE, cluster: str | None = None) -> Cal
     return measure
 
 
-def _pair(sample: Any, key: str) -> Pair:
+def _pair(sample: Any, key: str) -> CorrectAndConfidence:
     score = sample.score
     stated = next((m[key] for m in (score.metadata, sample.sample_metadata) if m and m.get(key) is not None), None)
     if isinstance(stated, bool) or not isinstance(stated, (int, float)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from ..core.extras import require
-from .numbers import PAIR_NUMBERS, Pair, numbers_of_pairs
+from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers_of_pairs
 
 if TYPE_CHECKING:
     from lm_eval.api.task import ConfigurableTask
@@ -73,7 +73,7 @@ def _listed(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"metric": name} | _MEAN for name in defaults]
 
 
-def pair(gold: Any, chances: Any) -> Pair:
+def pair(gold: Any, chances: Any) -> CorrectAndConfidence:
     """Whether the likeliest choice is right, or one of several right ones, and its probability."""
     values = np.asarray(chances, dtype=np.float64)
     top = int(values.argmax())

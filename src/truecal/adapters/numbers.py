@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["numbers", "numbers_of_pairs"]
 
-Pair = tuple[bool, float]
+CorrectAndConfidence = tuple[bool, float]
 """Whether an answer was right, and the confidence it was given."""
 
 PAIR_NUMBERS = ("score", "gap", "gap_low", "gap_high", "pvalue", "ece", "accuracy")
@@ -59,7 +59,7 @@ def numbers_of_pairs(pairs: Sequence[Any], groups: Sequence[Any] | None = None) 
 
 
 @lru_cache(maxsize=4)
-def _measured(pairs: tuple[Pair, ...], groups: tuple[Any, ...] | None) -> dict[str, float]:
+def _measured(pairs: tuple[CorrectAndConfidence, ...], groups: tuple[Any, ...] | None) -> dict[str, float]:
     import truecal as tc
 
     right, chances = zip(*pairs, strict=True) if pairs else ((), ())

@@ -37,7 +37,7 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pair:
+class ColumnPair:
     """One line of the table: an error at one bin count, or a loss, against the reference loss or another bin count.
 
     Its items are named as in the paper's table, ``classification_error`` or such as ``qua-20``; or they are losses.
@@ -52,17 +52,17 @@ class Pair:
         return first, second
 
 
-def pairs_of(families: Iterable[tuple[str, str]]) -> tuple[Pair, ...]:
+def pairs_of(families: Iterable[tuple[str, str]]) -> tuple[ColumnPair, ...]:
     """Six lines for each error and binning: against the classification error, then bin count against bin count."""
     result = []
     for family, binning in families:
         names = [f"{binning}-{bins}" for bins in sorted(BINS, reverse=True)]
-        result += [Pair(family, two) for two in (*((REFERENCE, name) for name in names), *combinations(names, 2))]
+        result += [ColumnPair(family, two) for two in (*((REFERENCE, name) for name in names), *combinations(names, 2))]
     return tuple(result)
 
 
 PAPER_PAIRS = pairs_of(PAPER_BINNING.items())
-TABLE_PAIRS = pairs_of(TABLE_BINNING.items()) + tuple(Pair(loss, (REFERENCE, loss)) for loss in ALONE)
+TABLE_PAIRS = pairs_of(TABLE_BINNING.items()) + tuple(ColumnPair(loss, (REFERENCE, loss)) for loss in ALONE)
 RANKING_PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family in PAPER_BINNING or pair.family in SCORES)
 ALL_PAIRS = pairs_of(product(FAMILIES, BINNINGS))
 
@@ -131,7 +131,7 @@ def limits(r: Matrix, half_width: Matrix) -> Matrix:
 
 def spearman_table(
     tables: Mapping[str, pd.DataFrame],
-    pairs: Sequence[Pair] = TABLE_PAIRS,
+    pairs: Sequence[ColumnPair] = TABLE_PAIRS,
     row_errors: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """One line per pair: for each experiment r, the paper's ±, limits by traces, limits by test rows where their
@@ -156,7 +156,7 @@ def spearman_table(
     return result
 
 
-def _twin_r(table: pd.DataFrame, pair: Pair) -> float:
+def _twin_r(table: pd.DataFrame, pair: ColumnPair) -> float:
     """The same correlation with labels drawn from the reports: what sampling noise alone leaves of it."""
     first, second = (f"twin_{column}" for column in pair.columns)
     return correlation(table, first, second) if first in table and second in table else math.nan

@@ -41,7 +41,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Source:
+class PageSource:
     """Either kind of result under one set of names."""
 
     evaluations: dict[str, Evaluation]
@@ -103,14 +103,14 @@ def facts(found: Evaluation, standing: Standing) -> dict[str, Any]:
     }
 
 
-def read(result: Any, classes: Sequence[object] | None) -> Source:
+def read(result: Any, classes: Sequence[object] | None) -> PageSource:
     """Bring a Comparison or an Evaluation to one shape; names are made readable and told apart."""
     if not isinstance(result, (Comparison, Evaluation)):
         raise TypeError(f"a report needs a Comparison or an Evaluation, got {type(result).__name__}")
     comparison = result if isinstance(result, Comparison) else None
     evaluations = {result.name: result} if isinstance(result, Evaluation) else result.evaluations
     first = next(iter(evaluations.values()))
-    return Source(evaluations, _models(list(evaluations)), result.verdict, comparison, _class_names(first, classes))
+    return PageSource(evaluations, _models(list(evaluations)), result.verdict, comparison, _class_names(first, classes))
 
 
 def _models(keys: Sequence[str]) -> tuple[Model, ...]:
@@ -135,7 +135,7 @@ def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[s
 # -- words and tables -------------------------------------------------------------------------------------------------
 
 
-def summary(source: Source, title: str | None, intro: str | None) -> dict[str, Any]:
+def summary(source: PageSource, title: str | None, intro: str | None) -> dict[str, Any]:
     """Everything that the template writes as text."""
     first, comparison, verdict = source.first, source.comparison, source.verdict
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
@@ -164,14 +164,14 @@ def summary(source: Source, title: str | None, intro: str | None) -> dict[str, A
     }
 
 
-def _size(source: Source) -> str:
+def _size(source: PageSource) -> str:
     first = source.first
     classes = "top class only" if first.n_classes is None else f"{first.n_classes} classes"
     models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
     return f"{models} · {first.n_samples:,} samples · {classes}".replace(",", "\u202f")
 
 
-def _sentence(source: Source, text: str) -> str:
+def _sentence(source: PageSource, text: str) -> str:
     """A sentence of the verdict, long names shortened."""
     for key in source.evaluations:
         if len(key) > LONGEST_NAME:
@@ -184,7 +184,7 @@ def _subgroups(found: Evaluation) -> Iterator[dict[str, Any]]:
         yield {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
 
 
-def _parts(source: Source) -> list[dict[str, Any]]:
+def _parts(source: PageSource) -> list[dict[str, Any]]:
     """The headline error as loss + U, best score first; how far each is behind the smallest loss, and the theorem."""
     pairs = () if source.comparison is None else source.comparison.pairs
     conditions = {(p.n_bins, frozenset((p.first, p.second))): p.condition for p in pairs if p.error == source.headline}
@@ -202,7 +202,7 @@ def way_label(error: str, by: str) -> str:
     return f"score: {label}" if by == "score" else label
 
 
-def _flips(source: Source, comparison: Comparison) -> dict[str, Any]:
+def _flips(source: PageSource, comparison: Comparison) -> dict[str, Any]:
     """Per error and score how many pairs change places, and the pairs themselves, ECE's first."""
     number = Counter((flip.error, flip.by) for flip in comparison.flips)
     ways = dict.fromkeys((r.error, r.by) for r in comparison.rankings if r.error in comparison.stability)
@@ -214,7 +214,7 @@ def _flips(source: Source, comparison: Comparison) -> dict[str, Any]:
     return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
 
 
-def _dominance(source: Source, comparison: Comparison) -> dict[str, Any]:
+def _dominance(source: PageSource, comparison: Comparison) -> dict[str, Any]:
     agreement: dict[str, dict[int | None, float]] = {error: {} for error in comparison.error_names}
     for found in comparison.chain:
         agreement[found.error][found.n_bins] = found.spearman
@@ -229,7 +229,7 @@ def _dominance(source: Source, comparison: Comparison) -> dict[str, Any]:
 # -- data of the charts -----------------------------------------------------------------------------------------------
 
 
-def payload(source: Source) -> dict[str, Any]:
+def payload(source: PageSource) -> dict[str, Any]:
     """The data that the scripts of the page read: plain lists of rounded numbers."""
     first = source.first
     return {
@@ -277,7 +277,7 @@ def _ways(comparison: Comparison) -> dict[str, Any]:
     return found
 
 
-def _error(source: Source, name: str) -> dict[str, Any]:
+def _error(source: PageSource, name: str) -> dict[str, Any]:
     """The parts of one squared error, per bin count and model."""
     columns = [source.evaluations[model.key].rows(name) for model in source.models]
     found: dict[str, Any] = {"label": measure(name).label, "counts": [row.n_bins for row in columns[0]]}
@@ -286,7 +286,7 @@ def _error(source: Source, name: str) -> dict[str, Any]:
     return found
 
 
-def _reliabilities(source: Source) -> dict[str, Any]:
+def _reliabilities(source: PageSource) -> dict[str, Any]:
     """Per error the diagrams of all models, columns of whole numbers; of many classes those that came most often."""
     found: dict[str, Any] = {}
     for name, first in source.first.reliability.items():

@@ -42,7 +42,7 @@ FAN_IN = 8
 
 
 @dataclass(frozen=True)
-class Settings:
+class ClusterSettings:
     """How a run measures; the fields are keywords of `evaluate` and `compare`."""
 
     errors: Sequence[str] | None = None
@@ -133,8 +133,8 @@ def _run(
     y_true: Any, models: Any, client: Any, states: list[Path] | None, options: dict[str, Any]
 ) -> tuple[Work, list[Stream], list[str]]:
     """Both passes: the rows, their streams, and notes on how they were read."""
-    own = {name: options.pop(name) for name in Settings.__dataclass_fields__ if name in options}
-    settings = Settings(**own)
+    own = {name: options.pop(name) for name in ClusterSettings.__dataclass_fields__ if name in options}
+    settings = ClusterSettings(**own)
     for path in states or ():
         check_writable(path)  # not after hours of work
     scheduler = _Scheduler(_current_client() if client is None else _checked_client(client))
@@ -165,7 +165,7 @@ def _refuse_no_rows(rows: int) -> None:
         raise ValueError("expected at least one row, there are none")
 
 
-def _work(y_true: Any, models: Any, settings: Settings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
+def _work(y_true: Any, models: Any, settings: ClusterSettings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
     """The partitions of whatever was given."""
     names = list(models) if isinstance(models, Mapping) else None
     given = list(models.values()) if isinstance(models, Mapping) else list(models)
@@ -196,7 +196,7 @@ def _is_frame(data: Any) -> bool:
     return bool(require("dask", "scale").is_dask_collection(data)) and hasattr(data, "columns")
 
 
-def _blank(head: Any, i: int, models: int, work: Work, settings: Settings) -> Stream:
+def _blank(head: Any, i: int, models: int, work: Work, settings: ClusterSettings) -> Stream:
     """A stream without rows for one of the models; its edges may still be open."""
     edges, errors, n_bins = settings.edges, settings.errors, settings.n_bins
     expected: tuple[int, int] = (work.n_rows or 0, ACCURACY)

@@ -40,7 +40,7 @@ Streams = Sequence[Stream]
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class WorkPart:
     """Some rows: what to call them, where they begin if that is known, and what a worker gets in either pass."""
 
     where: str
@@ -57,7 +57,7 @@ class Work:
     heads: tuple[Inputs, ...]
     """Some rows of each model, or none: what kind of predictions they are."""
     n_rows: int | None
-    partitions: tuple[Partition, ...]
+    partitions: tuple[WorkPart, ...]
     observe: Callable[..., None]
     """observe(streams, step, start, *data): every `step`-th row, without labels."""
     count: Callable[..., None]
@@ -85,7 +85,7 @@ def file_work(
         files = data[0].files
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         where = f"rows {start} to {stop - 1}, {path_text(os.path.basename(files[0]))}{more}"
-        parts.append(Partition(where, start, data, data))
+        parts.append(WorkPart(where, start, data, data))
     return Work(
         names=tuple(names or distinct_names(heads)),
         heads=tuple(inputs_of(head, None) for head in heads),
@@ -125,7 +125,7 @@ def frame_work(frames: Sequence[Any], names: Sequence[str], compute: Compute, op
         names=tuple(names),
         heads=reader.heads(_first_rows(needed, compute)),
         n_rows=None,
-        partitions=tuple(Partition(OF_FRAME, 0, data, data) for data in pieces),
+        partitions=tuple(WorkPart(OF_FRAME, 0, data, data) for data in pieces),
         observe=reader.observe,
         count=reader.count,
     )
@@ -196,7 +196,7 @@ def array_work(y_true: Any, models: Mapping[str, Any], weights: Any) -> Work:
     parts = []
     for start, size, y, *p in zip(starts, sizes, zip(*others, strict=True), *reports, strict=True):
         where = f"rows {start} to {start + int(size) - 1}" if known else "of the arrays"
-        parts.append(Partition(where, int(start), tuple(p), (y[0], y[1] if len(y) > 1 else None, *p)))
+        parts.append(WorkPart(where, int(start), tuple(p), (y[0], y[1] if len(y) > 1 else None, *p)))
     return Work(
         names=tuple(models),
         heads=tuple(_no_rows(array) for array in models.values()),

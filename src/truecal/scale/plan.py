@@ -21,7 +21,7 @@ UNIFORM = "uniform"
 
 
 @dataclass(frozen=True)
-class Entry:
+class StreamEntry:
     """One error at one bin count; while the rule is a quantile rule its cells are still to be frozen."""
 
     name: str
@@ -42,7 +42,7 @@ class Entry:
         """Errors of one property over the same cells share a table."""
         return COMPOSED[self.name].property.kind, self.rule.counted
 
-    def freeze(self, sketch: Sketch | Kept) -> Entry:
+    def freeze(self, sketch: Sketch | Kept) -> StreamEntry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
         edges = sketch.edges(self.n_bins, (0.0, 1.0))
@@ -53,7 +53,7 @@ class Entry:
         return table if table.rule == self.rule else replace(table, rule=self.rule)
 
 
-def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[Entry, ...]:
+def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[StreamEntry, ...]:
     """The entries behind the arguments of `stream`; a bin count may still be "auto"."""
     given = [errors] if isinstance(errors, (str, CalibrationError, Baseline)) else errors
     if not isinstance(given, Sequence) or not given:
@@ -77,7 +77,7 @@ def refuse_baseline(error: Any) -> None:
         raise ValueError(f"{name!r} cannot be streamed: it needs all rows in memory, where evaluate measures it{hint}")
 
 
-def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
+def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[StreamEntry]:
     refuse_baseline(error)
     metric = get_error(error)
     name = error if isinstance(error, str) else _name_of(metric)
@@ -87,7 +87,7 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
     if own is not None:
         if n_bins is not None:
             raise ValueError(f"n_bins={shown(n_bins)} cannot apply: edges= gives the bins of {name!r}")
-        return [Entry(name, *_fixed(name, metric.property, own))]
+        return [StreamEntry(name, *_fixed(name, metric.property, own))]
     rule = metric.binning
     if isinstance(edges, str):
         if metric.property.vector or not rule.has_counts:
@@ -103,8 +103,8 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[Entry]:
     if n_bins is not None and rule.has_counts:
         rule = rule.with_bins(n_bins)
     if getattr(rule, "n_bins", None) == "auto" or not rule.has_counts:
-        return [Entry(name, rule, getattr(rule, "n_cells", None))]
-    return [Entry(name, one, (one.counts or (None,))[0]) for one in rule.each()]
+        return [StreamEntry(name, rule, getattr(rule, "n_cells", None))]
+    return [StreamEntry(name, one, (one.counts or (None,))[0]) for one in rule.each()]
 
 
 def _name_of(metric: CalibrationError) -> str:
@@ -154,10 +154,10 @@ def _fixed(name: str, property: Property, edges: Any) -> tuple[BinningRule, int]
     return rule, rule.counts[0] if rule.counts else rule.n_cells
 
 
-def at_rows(entries: Sequence[Entry], rows: int, classes: int) -> tuple[Entry, ...]:
+def at_rows(entries: Sequence[StreamEntry], rows: int, classes: int) -> tuple[StreamEntry, ...]:
     """ "auto" as the count for so many rows and classes."""
     out = []
     for entry in entries:
         rule = entry.rule.at(rows, COMPOSED[entry.name].property.views(classes))
-        out.append(entry if rule is entry.rule else Entry(entry.name, rule, (rule.counts or (None,))[0]))
+        out.append(entry if rule is entry.rule else StreamEntry(entry.name, rule, (rule.counts or (None,))[0]))
     return tuple(dict.fromkeys(out))

@@ -19,7 +19,7 @@ from ..inference.gaps import Gap, gap_from
 from ..inference.options import check_level
 from ..inference.spread import Spread
 from .losses import SCARCE, SUMMED, is_scarce, with_interval
-from .plan import Entry
+from .plan import StreamEntry
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
     )
 
 
-def _headlines(stream: Stream) -> dict[str, Entry]:
+def _headlines(stream: Stream) -> dict[str, StreamEntry]:
     """Of each error the entry whose number of bins is nearest to the automatic one."""
-    best: dict[str, Entry] = {}
+    best: dict[str, StreamEntry] = {}
     for entry in stream.entries:
         views = 1 if entry.n_bins is None else stream.table_of(entry).views
         auto = COMPOSED[entry.name].binning.auto(stream.rows, views)
@@ -87,7 +87,7 @@ def _headlines(stream: Stream) -> dict[str, Entry]:
     return best
 
 
-def _spread(stream: Stream, entry: Entry, table: BinTable, parts: Parts) -> Spread | None:
+def _spread(stream: Stream, entry: StreamEntry, table: BinTable, parts: Parts) -> Spread | None:
     blocks = stream.tally_of(entry).blocks
     if blocks is None or not np.isfinite(parts.gap_sq) or np.count_nonzero(blocks.of("weight")) < 4:
         return None
@@ -95,7 +95,7 @@ def _spread(stream: Stream, entry: Entry, table: BinTable, parts: Parts) -> Spre
 
 
 def _error_value(
-    entry: Entry, table: BinTable, parts: Parts | None, spread: Spread | None, headline: bool, level: float
+    entry: StreamEntry, table: BinTable, parts: Parts | None, spread: Spread | None, headline: bool, level: float
 ) -> ErrorValue:
     error = entry.error
     about: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _error_value(
 
 
 def _gap(
-    entry: Entry, parts: Parts, spread: Spread | None, direction: MeanGap, level: float, rows: int, blocks: int
+    entry: StreamEntry, parts: Parts, spread: Spread | None, direction: MeanGap, level: float, rows: int, blocks: int
 ) -> Gap:
     if spread is not None:
         return gap_from(spread, direction.word, level, entry.n_bins, rows, entry.error.symbol)

@@ -19,7 +19,7 @@ from ..core.types import Array
 from ..core.vectors import ArgmaxEdges, ArgmaxQuantile
 from ..io.state import check_array, damaged, read_state, reading_field, write_state
 from .losses import SUMMED, LossSums
-from .plan import Entry
+from .plan import StreamEntry
 from .sketch import Sketch
 from .stream import Stream
 from .tally import BLOCK_SUMS, SUMS, Blocks, Tally, edges_of
@@ -83,7 +83,7 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         with reading_field(path, "stream", name):
             return make(about[name])
 
-    entries = field("entries", lambda x: tuple(Entry(name, _rule(words), n_bins) for name, words, n_bins in x))
+    entries = field("entries", lambda x: tuple(StreamEntry(name, _rule(words), n_bins) for name, words, n_bins in x))
     losses = field("losses", lambda x: _losses(x, arrays))
     for name, make in _SETTINGS.items():
         field(name, make)

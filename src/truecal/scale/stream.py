@@ -29,7 +29,7 @@ from ..core.types import Array
 from ..evaluation.model import Evaluation
 from ..inference.inputs import Inputs, Kind, read_inputs
 from .losses import LossSums
-from .plan import Entry, at_rows, read_plan, refuse_other_edges
+from .plan import StreamEntry, at_rows, read_plan, refuse_other_edges
 from .sketch import ACCURACY, Kept, Sketch
 from .tally import Tally, check_cells, tally
 
@@ -88,7 +88,7 @@ def stream(
     return made
 
 
-def empty_stream(entries: tuple[Entry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
+def empty_stream(entries: tuple[StreamEntry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
     """A stream of these errors, without rows."""
     whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
     if not whole or not (blocks == 0 or 4 <= blocks <= 4096):
@@ -104,7 +104,7 @@ class Stream(Shared):
     Threads may share a stream: batches are counted one at a time.
     """
 
-    def __init__(self, entries: tuple[Entry, ...], blocks: int, labels: Array | None, pos_label: Any) -> None:
+    def __init__(self, entries: tuple[StreamEntry, ...], blocks: int, labels: Array | None, pos_label: Any) -> None:
         super().__init__()
         refuse_size(entries, blocks, 1)
         self._entries = entries
@@ -128,7 +128,7 @@ class Stream(Shared):
         """Rows that are kept until the edges are made from them."""
         self.kept = 0
         """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
-        self.of_two_classes: Callable[[], tuple[Entry, ...]] | None = None
+        self.of_two_classes: Callable[[], tuple[StreamEntry, ...]] | None = None
         """What is measured if the first predictions are of two classes; None where errors were named."""
 
     def _meet(self, shape: tuple[int, ...]) -> None:
@@ -174,7 +174,7 @@ class Stream(Shared):
             self._sketches[key].add(columns)
         self._observed += len(reports)
 
-    def _open(self) -> dict[Key, Entry]:
+    def _open(self) -> dict[Key, StreamEntry]:
         """An entry for every kind of sketch."""
         return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
 
@@ -422,11 +422,11 @@ class Stream(Shared):
     # -- what it says -----------------------------------------------------------------------------------------------
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[StreamEntry, ...]:
         """The errors measured, each at one bin count over its own cells."""
         return self._entries
 
-    def entry(self, error: str, n_bins: int | None = None) -> Entry:
+    def entry(self, error: str, n_bins: int | None = None) -> StreamEntry:
         """One of the errors, at the given number of bins or at the first."""
         for entry in self._entries:
             if entry.name == error and n_bins in (None, entry.n_bins):
@@ -445,12 +445,12 @@ class Stream(Shared):
         return now.table_of(now.entry(error, n_bins))
 
     @one_at_a_time
-    def table_of(self, entry: Entry) -> BinTable:
+    def table_of(self, entry: StreamEntry) -> BinTable:
         """The table of one of the entries."""
         return entry.read(self.tally_of(entry).whole())
 
     @one_at_a_time
-    def tally_of(self, entry: Entry) -> Tally:
+    def tally_of(self, entry: StreamEntry) -> Tally:
         """The sums behind the table of one of the entries."""
         self._need_rows()
         return self._tallies[entry.key]
@@ -473,7 +473,7 @@ class Stream(Shared):
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @staticmethod
-    def restored(entries: tuple[Entry, ...], settings: dict[str, Any], losses: LossSums | None) -> Stream:
+    def restored(entries: tuple[StreamEntry, ...], settings: dict[str, Any], losses: LossSums | None) -> Stream:
         """A stream without tables, in the state that `settings` describe."""
         labels = settings["labels"]
         stream = Stream(
@@ -553,7 +553,7 @@ def _counted_by(known: Stream, waiting: Stream) -> Stream:
     return made
 
 
-def refuse_size(entries: Sequence[Entry], blocks: int, classes: int) -> None:
+def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> None:
     """Refuse sums of more than `MOST_BYTES`, by what they would take."""
     for entry in {entry.key: entry for entry in entries}.values():
         each = 8 * blocks + _CELL_BYTES
@@ -569,7 +569,7 @@ def refuse_size(entries: Sequence[Entry], blocks: int, classes: int) -> None:
             )
 
 
-def _kind_of(entries: Sequence[Entry]) -> Kind:
+def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
     properties = [COMPOSED[entry.name].property for entry in entries]
     for kind in ("top_label", "multiclass", "binary"):
