@@ -32,14 +32,8 @@ def results_of(library: str) -> Path:
 
 
 def stored() -> dict[str, Result]:
-    """What was found, by library; results from before audits looked at 300 rows have no values there."""
-    found = {name: json.loads(results_of(name).read_text("utf-8")) for name in LIBRARIES if results_of(name).exists()}
-    for result in found.values():
-        for row in result["metrics"]:
-            row.setdefault("bug", "")
-            if "audit" in row:
-                row["audit"] = {"lasting": None, "unseen": ""} | row["audit"]
-    return found
+    """The results, by library."""
+    return {name: json.loads(results_of(name).read_text("utf-8")) for name in LIBRARIES if results_of(name).exists()}
 
 
 def write() -> None:

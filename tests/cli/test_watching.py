@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import kill_monitor
 import truecal as tc
 from command_line import Run
 from truecal.cli import watching
@@ -133,6 +135,12 @@ def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
     write("b.csv", 50, rng)
     assert truecal("monitor", "a.csv", *STATE)[0] == truecal("monitor", "b.csv", *STATE)[0] == 0
     assert len(held) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_run_that_is_killed_and_repeated_has_the_same_evidence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kill_monitor.main(["--kills", "4", "--seed", "5"]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.slow
