@@ -71,7 +71,7 @@ def _killed(call: tuple[str, ...], work: Path, rng: np.random.Generator, longest
             time.sleep(rng.uniform(0, longest))
         else:
             known = _hidden(work)
-            while started.poll() is None and not any(path.stat().st_size for path in _hidden(work) - known):
+            while started.poll() is None and _hidden(work) <= known:
                 time.sleep(0.0002)
             time.sleep(rng.choice([0, 0.001, 0.003, 0.01]))
     finally:

@@ -77,8 +77,9 @@ class Lie:
 
     @property
     def plain(self) -> bool:
-        """Whether the lie has a name and the world something to predict: a proof that people understand."""
-        return not self.certain and self.kind != "anything"
+        """Whether the lie has a name and the world something to predict: a proof that people understand. The smallest
+        change of a prediction is no such lie: it gains next to nothing where a larger one without a name gains."""
+        return not self.certain and self.kind not in ("anything", "jitter")
 
     @property
     def rows(self) -> int:
