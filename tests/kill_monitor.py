@@ -1,7 +1,7 @@
 """`truecal monitor` killed at random times and continued: the evidence is that of runs that nobody killed.
 
-Every day one file is new and one has grown. A run over both is killed by SIGKILL, at any time of its life or as it
-writes its state, and then repeated to its end. `python -m tests.kill_monitor --kills 60 --seed 7` kills as often as
+Every day one file is new and one has grown. A run over both is killed by SIGKILL, at any time of its life, as it
+writes its state or just after, and then repeated to its end. `python -m tests.kill_monitor --kills 60 --seed 7` kills as often as
 wanted; the tests kill a few times.
 """
 
@@ -63,25 +63,38 @@ def run_days(
 
 
 def _killed(call: tuple[str, ...], work: Path, rng: np.random.Generator, longest: float) -> str:
-    """Start a run and kill it, by the clock or as its temporary state appears; where it was hit."""
-    before = _content(work / "state.npz")
+    """Start a run and kill it: by the clock, as it writes its state or as it has written it; where it was hit."""
+    state = work / "state.npz"
+    before, stamp = _content(state), _stamp(state)
+    aim = rng.choice(["clock", "writes", "written"])
     started = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        if rng.random() < 0.5:
+        if aim == "clock":
             time.sleep(rng.uniform(0, longest))
         else:
             known = _hidden(work)
-            while started.poll() is None and _hidden(work) <= known:
-                time.sleep(0.0002)
-            time.sleep(rng.choice([0, 0.001, 0.003, 0.01]))
+            while started.poll() is None and _stamp(state) == stamp:
+                if aim == "writes" and any(_stamp(path)[1] for path in _hidden(work) - known):
+                    break
+                time.sleep(0.0001)
+            time.sleep(rng.choice([0, 0, 0.001, 0.003]))
     finally:
         started.kill()
         started.wait()
     if started.returncode >= 0:
         return "finished"
-    if _content(work / "state.npz") != before:
+    if _content(state) != before:
         return "after its state was written"
     return "while it wrote" if _hidden(work) else "before it wrote"
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """When a file was changed, and how large it is; zeros where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 def _hidden(work: Path) -> set[Path]:

@@ -210,6 +210,7 @@ class _Auditor:
             (f"not deterministic, {c.detail}" for c in checks if c.name == "deterministic" and not c.passed), ""
         )
         proof = None if reason else self._search(found)
+        self.meter.finish()
         lasting = None if proof is None else self._lasting(proof)
         if not reason and proof is None:
             reason = self._nothing_seen(found)
