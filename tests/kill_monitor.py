@@ -1,8 +1,8 @@
 """`truecal monitor` killed at random times and continued: the evidence is that of runs that nobody killed.
 
 Every day one file is new and one has grown. A run over both is killed by SIGKILL, at any time of its life, as it
-writes its state or just after, and then repeated to its end. `python -m tests.kill_monitor --kills 60 --seed 7` kills as often as
-wanted; the tests kill a few times.
+writes its state or just after, and then repeated to its end. `python -m tests.kill_monitor --kills 60 --seed 7` kills
+as often as wanted; the tests kill a few times.
 """
 
 from __future__ import annotations
