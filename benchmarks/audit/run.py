@@ -36,7 +36,7 @@ def audit_library(library: str) -> dict[str, Any]:
     rows = [row for row in (*PEERS, *(ours() if library == "truecal" else ())) if row.library == library]
     return {
         "library": library,
-        "version": importlib.metadata.version(library),
+        "version": tc.__version__ if library == "truecal" else importlib.metadata.version(library),
         "date": time.strftime("%Y-%m-%d"),
         "python": sys.version.split()[0],
         "with": {name: _version(name) for name in ("numpy", "scipy", "scikit-learn", "torch")},
