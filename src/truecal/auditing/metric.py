@@ -67,6 +67,10 @@ class OutOfTimeError(Exception):
     """The time limit has passed: the metric is not called any more."""
 
 
+class ExitedError(RuntimeError):
+    """The metric called sys.exit."""
+
+
 @final
 class Metric:
     """The callable in its form: it counts its calls, and knows how coarse its numbers are."""
@@ -77,6 +81,8 @@ class Metric:
         """How far apart values have been seen that should be equal: of two equal calls, or of rows in other orders."""
         self.refusal: str | None = None
         """What the metric said when it first refused."""
+        self.exited = ""
+        """How it called sys.exit, if it did."""
         self.known: dict[Any, NDArray[Any]] = {}
         """Values by predictions and outcomes."""
 
@@ -85,6 +91,8 @@ class Metric:
         value = self.attempt(y, self.form.predictions(rows))
         if isinstance(value, Exception):
             self.refusal = self.refusal or said(value)
+            if isinstance(value, ExitedError):
+                self.exited = str(value)
             return math.nan
         return -value if self.form.higher_is_better else value
 
@@ -101,7 +109,7 @@ class Metric:
         except Exception as problem:  # a stranger's code may raise anything
             return problem
         except SystemExit as problem:
-            return RuntimeError(f"the metric called sys.exit({problem.code!r})")
+            return ExitedError(f"the metric called sys.exit({problem.code!r})")
         finally:
             self.meter.count(time.perf_counter() - start)
         if not self.form.exact and not self.meter.double and math.isfinite(value):

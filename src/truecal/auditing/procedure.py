@@ -239,9 +239,10 @@ class _Auditor:
         )
 
     def _nothing_seen(self, found: Found) -> str:
-        """Why a search without a proof says nothing: it had no calls or time, or no world had a value."""
+        """Why a search without a proof says nothing: it had no calls or time, no world had a value, or the metric left
+        in the middle of it."""
         if any(part.worlds for part in found.searched):
-            return ""
+            return next((metric.exited for metric in self.metrics.values() if metric.exited), "")
         if not found.searched:
             return f"the {'time limit' if self.meter.late else 'budget'} allowed no search"
         refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
