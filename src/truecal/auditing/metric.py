@@ -143,17 +143,21 @@ class Meter:
 
     def begin(self) -> None:
         """The search begins: its budget does not count the checks, and ends in time at the pace they had. A quarter of
-        the time is kept for what a conviction is worth at 300 rows: a metric may be slowest with the fewest rows."""
-        now = time.monotonic()
+        the time is kept for what a conviction is worth at 300 rows."""
         pace = statistics.median(self._first)
-        allowed = max(0.0, self.deadline - now) / max(pace, 1e-9)
+        allowed = max(0.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
         self.shortened = allowed < self.limit
         self.limit = self.calls + int(min(self.limit, allowed))
-        if self.seconds is not None:
-            self.deadline = now + 0.75 * (self._end - now)
+        self.allow(0.75)
 
-    def finish(self) -> None:
-        """The search has ended: what is left may take the time that was kept."""
+    def allow(self, share: float) -> None:
+        """What begins now may take that share of the time that is left, and no more than was allowed before it."""
+        if self.seconds is not None:
+            now = time.monotonic()
+            self.deadline = min(self.deadline, now + share * (self._end - now))
+
+    def allow_all(self) -> None:
+        """What was allowed a share has ended: the rest may take all the time that is left."""
         self.shortened |= self.late
         self.deadline = self._end
 
