@@ -141,7 +141,8 @@ def with_value(array: Any, value: float) -> Any:
     [
         *((name, np.nan) for name in ("wealth.0", "memory.5", "now", "largest", "history", "maps.shifts")),
         *(("memory.5", value) for value in (np.inf, -1.0)),
-        *(("maps.slopes", value) for value in (np.inf, -1.0)),
+        *(("maps.slopes", value) for value in (np.inf, -1.0, 0.0, 5e-324, 1e300)),
+        *(("maps.shifts", value) for value in (-1e308, 1e308)),
         ("maps.log_weights", np.nan),
     ],
 )

@@ -446,8 +446,8 @@ def _check(path: str | os.PathLike[str], setup: _Setup, state: _State) -> None:
         raise damaged(path, "monitor", "history", f"must be of rows in order, up to {state.rows}")
     if (state.largest < state.now).any():
         raise damaged(path, "monitor", "largest", "is below the e-values now")
-    if state.maps is not None and not ((state.maps.slopes > 0).all() and np.isfinite(state.maps.log_weights.max())):
-        raise damaged(path, "monitor", "maps", "allows no map")
+    if state.maps is not None and not state.maps.allowed:
+        raise damaged(path, "monitor", "maps", "holds maps that no reference gives")
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------

@@ -38,6 +38,14 @@ class Maps:
     shifts: Array
     log_weights: Array
 
+    @property
+    def allowed(self) -> bool:
+        """Whether all maps are of the family, and one of them has any weight."""
+        slack = 1e-9
+        steep = (self.slopes < np.exp(-STEEPEST - slack)) | (self.slopes > np.exp(STEEPEST + slack))
+        far = np.abs(self.shifts) > FARTHEST + slack
+        return not steep.any() and not far.any() and bool(np.isfinite(self.log_weights.max()))
+
     def apply(self, rows: Rows) -> tuple[Rows, Maps]:
         """The rows with the null's predictions, each made of the rows before it alone, and the maps after them."""
         logs = self._log_likelihoods(rows)
