@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import truecal
-from truecal.auditing.metric import Form
+from truecal.auditing.metric import CallForm
 from truecal.auditing.worlds import lies, worlds
 from truecal.core.errors import COMPOSED
 
@@ -129,7 +129,7 @@ def worlds_and_lies(metric):
     """(truth, one lie of each kind) in the metric's form: three rows of classes, or one probability for four rows."""
     multiclass = is_multiclass(metric)
     found = worlds(3, classes_of(metric)) if multiclass else worlds(4, 2)
-    form = Form(binary="matrix" if multiclass else "column")
+    form = CallForm(binary="matrix" if multiclass else "column")
     return [
         (form.predictions(truth), [form.predictions(lie) for lie in dict(lies(truth)).values()])
         for truth in list(found.values())[: 7 if multiclass else 6]

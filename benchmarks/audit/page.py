@@ -32,14 +32,8 @@ def results_of(library: str) -> Path:
 
 
 def stored() -> dict[str, Result]:
-    """What was found, by library; results from before audits looked at 300 rows have no values there."""
-    found = {name: json.loads(results_of(name).read_text("utf-8")) for name in LIBRARIES if results_of(name).exists()}
-    for result in found.values():
-        for row in result["metrics"]:
-            row.setdefault("bug", "")
-            if "audit" in row:
-                row["audit"] = {"lasting": None, "unseen": ""} | row["audit"]
-    return found
+    """The results, by library."""
+    return {name: json.loads(results_of(name).read_text("utf-8")) for name in LIBRARIES if results_of(name).exists()}
 
 
 def write() -> None:
@@ -121,15 +115,15 @@ def _cells(row: Result) -> list[str]:
         return [name, row["what"], "not shown", "", "", "", row["problem"], ""]
     audit, proof = row["audit"], row["audit"]["proof"]
     checks = ", ".join(f"`{c['name']}`" for c in failed(audit))
+    notes = [note.partition(":")[0] for note in audit["notes"] if note.startswith("the time limit")]
     if proof is None:
         where = re.sub(r"^(certified on a grid|no gain found:|no verdict:) ", "", audit["summary"])
-        notes = [note.partition(":")[0] for note in audit["notes"] if note.startswith("the time limit")]
         return [name, row["what"], audit["verdict"], "", "", "", "; ".join([where, *notes]), checks]
     verdict = f"**{audit['verdict']}**" if not row["bug"] else f"**a bug of this function**: {row['bug']}"
     if audit["unseen"]:
         verdict += f" ({' and '.join(map(str, audit['unseen']))} classes not looked at)"
     world = f"{_world(proof)} ({proof['kind']}): {_numbers(proof)}{'' if proof['exact'] else '; outcomes drawn'}"
-    return [name, row["what"], verdict, *_lasting(audit["lasting"]), world, checks]
+    return [name, row["what"], verdict, *_lasting(audit["lasting"]), "; ".join([world, *notes]), checks]
 
 
 def _lasting(lasting: Result | None) -> list[str]:
@@ -214,5 +208,5 @@ def _verdict(row: Result) -> str:
 
 
 def with_verdicts(text: str, ours: Result) -> str:
-    """The page of measures with its table made anew."""
+    """The page of measures with its table replaced."""
     return re.sub(r"^\| name \|.*(?:\n\|.*)*", lambda _: markdown(verdicts(ours)), text, count=1, flags=re.MULTILINE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 LIBRARIES = {
     "torchmetrics": """
 Streaming metrics for PyTorch. Its calibration errors describe how far confidence and accuracy of a sample are apart;
-its documentation does not call them proper. Bins are closed on the left, so a prediction of exactly 1 has a bin of
-its own, beyond the number that was asked for (`one_bin`).""",
+its documentation does not call them proper. Bins are closed on the left, so that predictions of exactly 1 fall into an
+additional bin, beyond the number that was asked for (`one_bin`).""",
     "netcal": """
 Calibration methods, and the errors with which their effect is described. Two classes are one probability of the
 positive class. `MMCE` is listed in both forms: of one probability per row it has a bug, which is no property of
@@ -70,9 +70,9 @@ Of {audited} metrics of other libraries {gamed} are gamed, {lasting} of them als
   chances are drawn from Dirichlet(1/2); the same drawn outcomes for both. Where none of them gains, the lie of the
   smallest proof is tried in its own world, repeated to 300 rows. The gain has its standard error. Pooling means: the
   mean chance for every row, or for every row of a predicted class.
-- **smallest proof**: the fewest rows that show a gain, exactly: the true chances of each row → what the liar
-  predicts (the way of lying): expected value of the truth → of the lie, over all outcomes. Where two classes are one
-  probability per row, it is the second number.
+- **smallest proof**: the fewest rows in which such a way of lying gains, exactly: the true chances of each row → what
+  the liar predicts (the way of lying): expected value of the truth → of the lie, over all outcomes. Where two classes
+  are one probability per row, it is the second number.
 - **checks that failed**: `refuses_nan`, `refuses_infinite`, `refuses_bad_rows` (a row that is no distribution, or a
   probability above one) and `refuses_empty` ask whether bad input is answered by an error, NaN or infinity, and not
   by a number like any other; some libraries leave this to the caller, for speed. `row_order_with_ties`: the order of

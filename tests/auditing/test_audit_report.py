@@ -219,6 +219,15 @@ def test_a_metric_that_leaves_is_one_that_raises():
     report = tc.audit(leaves_at_times, budget=LITTLE)
     assert report.verdict == "gamed" and any("the metric called sys.exit(0)" in note for note in report.notes)
 
+    calls: list[int] = []
+
+    def leaves_later(y, p):
+        calls.append(len(y))
+        return tc.brier(y, p) if len(calls) <= 300 else sys.exit(0)
+
+    report = tc.audit(leaves_later, budget=2000)
+    assert report.summary == "no verdict: the metric called sys.exit(0)" and not report.passed
+
 
 def test_an_exception_without_words():
     class Silent(Exception):

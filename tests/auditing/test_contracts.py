@@ -101,7 +101,7 @@ def test_expected_failures_have_reasons_and_unexpected_passes_are_said():
     reasons = {"refuses_empty": "kept for an old caller", "refuses_bad_rows": "scores need not sum to one"}
     report = tc.audit(careless, budget=LITTLE, expected=reasons)
     assert report.passed and set(failed(report)) == set(reasons)
-    assert "refuses_empty: gives 0 without a word (expected: kept for an old caller)" in repr(report)
+    assert "refuses_empty: gives 0 and raises nothing (expected: kept for an old caller)" in repr(report)
     report = tc.audit(tc.brier, budget=LITTLE, expected={"refuses_nan": "not yet"})
     assert not report.passed and [check.name for check in report.surprises] == ["refuses_nan"]
     assert "refuses_nan: passed, though a failure was expected (expected: not yet)" in repr(report)

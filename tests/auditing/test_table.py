@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import truecal
-from truecal.auditing.metric import Form, Meter, Metric
+from truecal.auditing.metric import CallForm, Meter, Metric
 from truecal.auditing.simulation import _width, draw
 from truecal.auditing.table import Frame, chances, expectation, tabulate
 from truecal.auditing.worlds import WAYS, as_floats, grid, grid_predictions, lies, matrix, worlds
@@ -20,7 +20,7 @@ tc: Any = truecal  # what a test hands in need not be of the right type
 
 
 def metric_of(call, **form):
-    return Metric(call, Form(**form), Meter(10**6, None))
+    return Metric(call, CallForm(**form), Meter(10**6, None))
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 2), (4, 2), (1, 3), (3, 3), (2, 5)])
@@ -118,6 +118,6 @@ def test_the_bound_of_a_mean_covers_it(rng):
 
 def test_logits_and_columns_are_made_from_the_same_chances():
     rows = matrix([["0.2", "0.8"]])
-    assert Form(binary="column").predictions(rows).tolist() == [0.8]
-    np.testing.assert_allclose(Form(input="logits").predictions(rows), np.log([[0.2, 0.8]]))
-    np.testing.assert_allclose(Form(input="logits", binary="column").predictions(rows), [np.log(4)])
+    assert CallForm(binary="column").predictions(rows).tolist() == [0.8]
+    np.testing.assert_allclose(CallForm(input="logits").predictions(rows), np.log([[0.2, 0.8]]))
+    np.testing.assert_allclose(CallForm(input="logits", binary="column").predictions(rows), [np.log(4)])

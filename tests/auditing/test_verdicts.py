@@ -336,6 +336,23 @@ def test_seconds_cover_everything(slow_from, monkeypatch):
     assert any("the time limit shortened the search" in note for note in report.notes)
 
 
+@pytest.mark.parametrize("lie", ["none", "uniform"])
+def test_small_worlds_leave_time_for_300_rows(lie, monkeypatch):
+    """A metric that is slow with few rows, and with a lie that others follow: both are cut short, and noted."""
+    now = [0.0]
+    monkeypatch.setattr("truecal.auditing.metric.time.monotonic", lambda: now[0])
+
+    def slow(y, p):
+        few = 1 < len(y) < 10
+        now[0] += 2.0 if few or (lie == "uniform" and len(y) == 300 and (p == 0.5).all()) else 0.01
+        return tc.ERRORS["confidence_l1"](y, p)
+
+    report = tc.audit(slow, seconds=60)
+    assert report.verdict == "gamed" and report.lasting is not None and report.lasting.kind == "pool"
+    assert report.lasting.survives and report.lasting.draws >= 100
+    assert now[0] <= 62 and any("the time limit shortened the search" in note for note in report.notes)
+
+
 def test_a_grid_is_certified_by_every_pair_of_it():
     """The certificate once more by plain loops: every world and every prediction, by the expectation of the tests."""
     report = tc.audit(tc.ERRORS["binary"], budget=FEW)

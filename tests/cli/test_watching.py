@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import kill_monitor
 import truecal as tc
 from command_line import Run
 from truecal.cli import watching
@@ -133,6 +135,12 @@ def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
     write("b.csv", 50, rng)
     assert truecal("monitor", "a.csv", *STATE)[0] == truecal("monitor", "b.csv", *STATE)[0] == 0
     assert len(held) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_run_that_is_killed_and_repeated_has_the_same_evidence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kill_monitor.main(["--kills", "4", "--seed", "5"]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -286,20 +294,29 @@ def test_a_file_is_known_by_its_rows_whatever_its_name(truecal: Run, rng: np.ran
     assert code == 0 and "0 new rows in 4 files" in out and "300 counted before as " in out and "--again" in out
     after = tc.Monitor.load("state.npz").result()
     assert (after.n_samples, after.evalue) == (300, before.evalue)
-    code, out, _ = truecal("monitor", "copy.csv", "--state", "state.npz", "--again")
-    assert "copy.csv: 0 new rows, 300 counted before" in out  # known under its own name by now
+    assert "copy.csv: 0 new rows, 300 counted before" in truecal("monitor", "copy.csv", *STATE)[1]
+    code, out, _ = truecal("monitor", "copy.csv", *STATE, "--again")  # as the note said
+    assert "copy.csv: 300 new rows" in out and "Monitor, 600 rows" in out
+    code, out, _ = truecal("monitor", "copy.csv", *STATE, "--again")  # counted under its own name by now
+    assert "copy.csv: 0 new rows, 300 counted before" in out and "Monitor, 600 rows" in out
     Path("third.csv").write_bytes(Path("copy.csv").read_bytes())
     code, out, _ = truecal("monitor", "third.csv", *STATE, "--again")
-    assert "third.csv: 300 new rows" in out and "Monitor, 600 rows" in out
+    assert "third.csv: 300 new rows" in out and "Monitor, 900 rows" in out
 
 
 def test_a_copy_that_has_grown_brings_its_new_rows(truecal: Run) -> None:
-    rows = lines(100)
+    rows = lines(120)
     Path("log.csv").write_text(HEAD + "".join(rows[:60]))
     truecal("monitor", "log.csv", *STATE)
-    Path("moved.csv").write_text(HEAD + "".join(rows))
+    Path("moved.csv").write_text(HEAD + "".join(rows[:100]))
     code, out, _ = truecal("monitor", "moved.csv", *STATE)
     assert code == 0 and "moved.csv: 40 new rows, 60 counted before as " in out and "Monitor, 100 rows" in out
+    Path("again.csv").write_text(HEAD + "".join(rows[:100]))
+    assert "again.csv: 0 new rows, 100 counted before as " in truecal("monitor", "again.csv", *STATE)[1]
+    Path("again.csv").write_text(HEAD + "".join(rows))
+    out = truecal("monitor", "again.csv", *STATE)[1]
+    assert "again.csv: 20 new rows, 100 counted before" in out and "Monitor, 120 rows" in out
+    assert "again.csv: 0 new rows, 120 counted before" in truecal("monitor", "again.csv", *STATE, "--again")[1]
 
 
 def test_a_few_equal_rows_are_no_copy(truecal: Run) -> None:

@@ -28,6 +28,10 @@ def test_a_flat_reference_that_is_always_right_still_raises_an_alarm():
     later = np.random.default_rng(5).dirichlet([100, 100], 2000)
     found = monitor.update(1 - later.argmax(axis=1), later)
     assert found.alarm and not np.isnan(found.evalue) and found.since is not None and found.since < 200
+    assert "the reference shows a more extreme map than are considered" in found.notes[1]
+    p = np.random.default_rng(6).random(500)
+    usual = tc.monitor(reference=((np.random.default_rng(7).random(500) < p).astype(int), p)).update([1], [0.6])
+    assert not any("extreme" in note for note in usual.notes)
 
 
 SPREAD = [(c, k) for c in (0.01, 0.3, 1, 10, 100, 1000, 1e6) for k in (2, 3, 10)]
@@ -137,7 +141,8 @@ def with_value(array: Any, value: float) -> Any:
     [
         *((name, np.nan) for name in ("wealth.0", "memory.5", "now", "largest", "history", "maps.shifts")),
         *(("memory.5", value) for value in (np.inf, -1.0)),
-        *(("maps.slopes", value) for value in (np.inf, -1.0)),
+        *(("maps.slopes", value) for value in (np.inf, -1.0, 0.0, 5e-324, 1e300)),
+        *(("maps.shifts", value) for value in (-1e308, 1e308)),
         ("maps.log_weights", np.nan),
     ],
 )

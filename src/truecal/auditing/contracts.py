@@ -152,7 +152,7 @@ def _refuses(s: _Sample, y: Labels, given: NDArray[Any]) -> tuple[bool, str]:
         return True, f"raises {said(answer)}"
     if not math.isfinite(answer):
         return True, f"gives {float(answer):.6g}"
-    return False, f"gives {float(answer):.6g} without a word"
+    return False, f"gives {float(answer):.6g} and raises nothing"
 
 
 def _with(s: _Sample, value: float) -> NDArray[Any]:

@@ -7,13 +7,14 @@ asked what honesty and the best of some plain lies cost it at 300 rows, whose ch
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .metric import Metric
+from .metric import Metric, OutOfTimeError
 from .proof import Proof
 from .table import RELATIVE
 
@@ -103,15 +104,16 @@ def _best(metric: Metric, world: str) -> tuple[str, str] | None:
     """The lie with the largest gain on a few draws, or that is closest to one; None where nothing has a value."""
     rows = made(world)["world"]
     outcomes = _draws(rows, _FIRST, 1)
-    honest = _values(metric, rows, outcomes)
-    if not np.isfinite(honest).all():
-        return None
     gains = []
-    for kind, code in LIES:
-        gained = honest - _values(metric, made(f"{world}\n{code}")["lie"], outcomes)
-        if np.isfinite(gained).all():
-            gain, error = float(gained.mean()), float(gained.std(ddof=1)) / math.sqrt(_FIRST)
-            gains.append((gain > 2 * error, gain if gain > 2 * error else gain / max(error, 1e-300), kind, code))
+    metric.meter.allow(0.5)
+    with suppress(OutOfTimeError):  # the best of those that were tried
+        honest = _values(metric, rows, outcomes)
+        for kind, code in LIES if np.isfinite(honest).all() else ():
+            gained = honest - _values(metric, made(f"{world}\n{code}")["lie"], outcomes)
+            if np.isfinite(gained).all():
+                gain, error = float(gained.mean()), float(gained.std(ddof=1)) / math.sqrt(_FIRST)
+                gains.append((gain > 2 * error, gain if gain > 2 * error else gain / max(error, 1e-300), kind, code))
+    metric.meter.allow_all()
     return max(gains)[2:] if gains else None
 
 
@@ -125,13 +127,16 @@ def _tiled(metric: Metric, proof: Proof, draws: int) -> Lasting | None:
 
 
 def _judged(metric: Metric, world: str, kind: str, code: str, draws: int) -> Lasting | None:
-    """Truth and lie on fresh draws, the same for both."""
+    """Truth and lie on fresh draws, the same for both; on fewer of them where the time limit ends them."""
     code = f"{world}\n{code}".strip()
     rows = made(code)
-    outcomes = _draws(rows["world"], draws, 2)
-    truth, lie = (_values(metric, rows[name], outcomes) for name in ("world", "lie"))
-    if not (np.isfinite(truth).all() and np.isfinite(lie).all()):
+    pairs: list[tuple[float, float]] = []
+    with suppress(OutOfTimeError):
+        for y in _draws(rows["world"], draws, 2):
+            pairs.append((float(metric(y, rows["world"])), float(metric(y, rows["lie"]))))
+    if len(pairs) < _FEWEST or not np.isfinite(pairs).all():
         return None
+    truth, lie = np.array(pairs).T
     sign = -1 if metric.form.higher_is_better else 1
     return Lasting(
         kind=kind,
@@ -140,8 +145,8 @@ def _judged(metric: Metric, world: str, kind: str, code: str, draws: int) -> Las
         expected_truth=sign * float(truth.mean()),
         expected_lie=sign * float(lie.mean()),
         gain=float(np.mean(truth - lie)),
-        error=float(np.std(truth - lie, ddof=1) / math.sqrt(draws)),
-        draws=draws,
+        error=float(np.std(truth - lie, ddof=1) / math.sqrt(len(pairs))),
+        draws=len(pairs),
     )
 
 

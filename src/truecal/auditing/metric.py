@@ -33,7 +33,7 @@ no number of columns, so that a metric of one column refuses two."""
 
 @final
 @dataclass(frozen=True)
-class Form:
+class CallForm:
     """How a metric wants its arguments."""
 
     convention: Convention = "y_true_first"
@@ -67,16 +67,22 @@ class OutOfTimeError(Exception):
     """The time limit has passed: the metric is not called any more."""
 
 
+class ExitedError(RuntimeError):
+    """The metric called sys.exit."""
+
+
 @final
 class Metric:
     """The callable in its form: it counts its calls, and knows how coarse its numbers are."""
 
-    def __init__(self, call: Callable[[Any, Any], Any], form: Form, meter: Meter) -> None:
+    def __init__(self, call: Callable[[Any, Any], Any], form: CallForm, meter: Meter) -> None:
         self.call, self.form, self.meter = call, form, meter
         self.noise = 0.0
         """How far apart values have been seen that should be equal: of two equal calls, or of rows in other orders."""
         self.refusal: str | None = None
         """What the metric said when it first refused."""
+        self.exited = ""
+        """How it called sys.exit, if it did."""
         self.known: dict[Any, NDArray[Any]] = {}
         """Values by predictions and outcomes."""
 
@@ -85,6 +91,8 @@ class Metric:
         value = self.attempt(y, self.form.predictions(rows))
         if isinstance(value, Exception):
             self.refusal = self.refusal or said(value)
+            if isinstance(value, ExitedError):
+                self.exited = str(value)
             return math.nan
         return -value if self.form.higher_is_better else value
 
@@ -101,7 +109,7 @@ class Metric:
         except Exception as problem:  # a stranger's code may raise anything
             return problem
         except SystemExit as problem:
-            return RuntimeError(f"the metric called sys.exit({problem.code!r})")
+            return ExitedError(f"the metric called sys.exit({problem.code!r})")
         finally:
             self.meter.count(time.perf_counter() - start)
         if not self.form.exact and not self.meter.double and math.isfinite(value):
@@ -123,6 +131,7 @@ class Meter:
         self.calls, self.limit, self.double, self.shortened = 0, limit, False, False
         self.seconds = seconds
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
+        self._end = self.deadline
         self.progress = progress
         self._first: list[float] = []
 
@@ -133,11 +142,24 @@ class Meter:
             self._first.append(seconds)
 
     def begin(self) -> None:
-        """The search begins: its budget does not count the checks, and ends in time at the pace they had."""
+        """The search begins: its budget does not count the checks, and ends in time at the pace they had. A quarter of
+        the time is kept for what a conviction is worth at 300 rows."""
         pace = statistics.median(self._first)
         allowed = max(0.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
         self.shortened = allowed < self.limit
         self.limit = self.calls + int(min(self.limit, allowed))
+        self.allow(0.75)
+
+    def allow(self, share: float) -> None:
+        """What begins now may take that share of the time that is left, and no more than was allowed before it."""
+        if self.seconds is not None:
+            now = time.monotonic()
+            self.deadline = min(self.deadline, now + share * (self._end - now))
+
+    def allow_all(self) -> None:
+        """What was allowed a share has ended: the rest may take all the time that is left."""
+        self.shortened |= self.late
+        self.deadline = self._end
 
     @property
     def left(self) -> int:
@@ -182,12 +204,12 @@ def probe(n: int, k: int) -> tuple[Labels, Matrix]:
     return np.arange(n) % k, drawn(np.random.default_rng(k), n, k, 2.0)
 
 
-def find_form(call: Callable[[Any, Any], Any], k: int, wanted: Form, meter: Meter) -> Form | str:
+def find_form(call: Callable[[Any, Any], Any], k: int, wanted: CallForm, meter: Meter) -> CallForm | str:
     """The form in which the metric gives k classes a number, best with one class among the labels; or its refusal."""
     arrays: tuple[ArrayKind, ...] = ("numpy", "torch") if wanted.array == "auto" else (wanted.array,)
     if wanted.array == "auto" and _module(call).partition(".")[0] in ("torch", "torchmetrics"):
         arrays = ("torch", "numpy")
-    taken: list[Form] = []
+    taken: list[CallForm] = []
     reasons: list[Exception] = []
     try:
         for array in arrays:
@@ -205,7 +227,7 @@ def find_form(call: Callable[[Any, Any], Any], k: int, wanted: Form, meter: Mete
     return said(reasons[0])
 
 
-def _answer(call: Callable[[Any, Any], Any], k: int, form: Form, meter: Meter) -> Any:
+def _answer(call: Callable[[Any, Any], Any], k: int, form: CallForm, meter: Meter) -> Any:
     """What the metric gives for a few rows, or for more if those are too few."""
     answer: Any = None
     for n in PROBES:
@@ -216,14 +238,14 @@ def _answer(call: Callable[[Any, Any], Any], k: int, form: Form, meter: Meter) -
     return answer
 
 
-def _takes_one_class(call: Callable[[Any, Any], Any], k: int, form: Form, meter: Meter) -> bool:
+def _takes_one_class(call: Callable[[Any, Any], Any], k: int, form: CallForm, meter: Meter) -> bool:
     y, rows = probe(PROBES[0], k)
     answer = Metric(call, form, meter).attempt(np.zeros_like(y), form.predictions(rows))
     return not isinstance(answer, Exception) and not math.isnan(answer)
 
 
 def _binary_forms(
-    call: Callable[[Any, Any], Any], k: int, wanted: Form, array: ArrayKind, meter: Meter
+    call: Callable[[Any, Any], Any], k: int, wanted: CallForm, array: ArrayKind, meter: Meter
 ) -> tuple[BinaryForm, ...]:
     """Two classes as a matrix, unless that is refused or the metric refuses three columns as well."""
     if k != 2 or wanted.binary != "auto":

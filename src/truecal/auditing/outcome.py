@@ -13,7 +13,7 @@ from truecal.core.result import Result
 from .contracts import Check
 from .findings import Finding
 from .lasting import ROWS, Lasting
-from .metric import Form, members
+from .metric import CallForm, members
 from .proof import Proof, Reproduction
 from .search import Certificate, Searched
 
@@ -46,7 +46,7 @@ class AuditReport(Result):
     unchecked: tuple[str, ...]
     """Checks for which the time was too short."""
     searched: tuple[Searched, ...]
-    forms: dict[int, Form]
+    forms: dict[int, CallForm]
     """How the metric was called, by number of classes."""
     unseen: tuple[int, ...]
     """Numbers of classes that were asked for and not looked at."""
@@ -300,7 +300,7 @@ def _import(name: str) -> str:
     return f"metric = ...  # {' '.join(name.split())}"
 
 
-def _call(form: Form, options: dict[str, Any]) -> str:
+def _call(form: CallForm, options: dict[str, Any]) -> str:
     column = form.binary == "column"
     predictions = "p[:, 1]" if column else "p"
     if form.input == "logits":

@@ -20,8 +20,8 @@ from .lasting import ROWS, Lasting, at_300_rows
 from .metric import (
     ArrayKind,
     BinaryForm,
+    CallForm,
     Convention,
-    Form,
     InputKind,
     Meter,
     Metric,
@@ -98,7 +98,7 @@ def audit(
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any, exact: Any) -> Form:
+def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any, exact: Any) -> CallForm:
     _one_of(convention, "convention", ("y_true_first", "preds_first"))
     _one_of(array, "array", ("auto", "numpy", "torch"))
     _one_of(binary, "binary", ("auto", "matrix", "column"))
@@ -108,7 +108,7 @@ def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better
             raise TypeError(f"{name} must be True or False, got {shown(flag)}")
     if exact and input == "logits":
         raise ValueError("exact=True cannot apply to input='logits': logarithms are no fractions")
-    return Form(
+    return CallForm(
         convention, "numpy" if exact and array == "auto" else array, binary, input, bool(higher_is_better), exact
     )
 
@@ -173,7 +173,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _metrics(call: Callable[..., Any], classes: list[int], wanted: Form, meter: Meter) -> dict[int, Metric | str]:
+def _metrics(call: Callable[..., Any], classes: list[int], wanted: CallForm, meter: Meter) -> dict[int, Metric | str]:
     """For each number of classes the metric in the form that it takes, or why it took none."""
     found = {k: find_form(call, k, wanted, meter) for k in classes}
     if all(isinstance(form, str) for form in found.values()):
@@ -182,7 +182,7 @@ def _metrics(call: Callable[..., Any], classes: list[int], wanted: Form, meter: 
     return {k: form if isinstance(form, str) else Metric(call, form, meter) for k, form in found.items()}
 
 
-def _order(form: Form) -> str:
+def _order(form: CallForm) -> str:
     return "before predictions" if form.convention == "y_true_first" else "after predictions"
 
 
@@ -210,6 +210,7 @@ class _Auditor:
             (f"not deterministic, {c.detail}" for c in checks if c.name == "deterministic" and not c.passed), ""
         )
         proof = None if reason else self._search(found)
+        self.meter.allow_all()
         lasting = None if proof is None else self._lasting(proof)
         if not reason and proof is None:
             reason = self._nothing_seen(found)
@@ -238,9 +239,10 @@ class _Auditor:
         )
 
     def _nothing_seen(self, found: Found) -> str:
-        """Why a search without a proof says nothing: it had no calls or time, or no world had a value."""
+        """Why a search without a proof says nothing: it had no calls or time, no world had a value, or the metric left
+        in the middle of it."""
         if any(part.worlds for part in found.searched):
-            return ""
+            return next((metric.exited for metric in self.metrics.values() if metric.exited), "")
         if not found.searched:
             return f"the {'time limit' if self.meter.late else 'budget'} allowed no search"
         refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
@@ -252,10 +254,7 @@ class _Auditor:
         return (k for k in self.answers if k not in seen)
 
     def _lasting(self, proof: Proof) -> Lasting | None:
-        try:
-            return at_300_rows(self.metrics[proof.classes], proof, self.meter.left)
-        except OutOfTimeError:
-            return None
+        return at_300_rows(self.metrics[proof.classes], proof, self.meter.left)
 
     def _certified(self, found: Found) -> bool:
         return {certificate.classes for certificate in found.certificates} == set(self.metrics)
@@ -303,8 +302,10 @@ class _Auditor:
         sizes = [(n, k) for n in range(1, 7) for k in self.metrics if k**n <= most]
         for n, k in sizes:
             if found.convicted:
-                last = min(last, self.meter.calls + EXPLAINED if found.explained is None else found.explained)
-                found.explained = last
+                if found.explained is None:
+                    found.explained = self.meter.calls + EXPLAINED
+                    self.meter.allow(0.25)  # a metric may be slowest with the fewest rows
+                last = found.explained = min(last, found.explained)
             calls = min(last - self.meter.calls, self._share("small") // 4)
             examine_small(found, self.metrics[k], n, self.seed, calls, k)
 

@@ -13,7 +13,7 @@ from truecal.core.result import plain
 from truecal.core.types import Array
 
 from .metric import Metric, OutOfTimeError
-from .table import Frame, Table, chances, tabulate
+from .table import Frame, LieTable, chances, tabulate
 from .worlds import Matrix, as_floats
 
 
@@ -64,7 +64,7 @@ class Proof:
         return int(self.world.shape[1])
 
 
-def best_pair(table: Table, lies: dict[tuple[int, int], str]) -> tuple[int, int] | None:
+def best_pair(table: LieTable, lies: dict[tuple[int, int], str]) -> tuple[int, int] | None:
     """(world, prediction) that gains beyond doubt: a lie with a name, and round numbers unless others gain far more."""
     gains = {(int(w), int(u)): float(table.gains[w, u]) for w, u in np.argwhere(table.convicted)}
     named = {pair: gain for pair, gain in gains.items() if pair in lies} or gains
@@ -118,7 +118,7 @@ def prove(metric: Metric, frame: Frame, world: Matrix, lie: Matrix, kind: str) -
     )
 
 
-def _exactly(table: Table, row: int) -> Fraction:
+def _exactly(table: LieTable, row: int) -> Fraction:
     """The expectation in the first world without any rounding of its own."""
     weights = chances(table.predictions[0], table.outcomes)
     both = zip(weights, table.values[row], strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .metric import Metric
 from .proof import best_pair
-from .table import BARE, Frame, Table, affordable, tabulate
+from .table import BARE, Frame, LieTable, affordable, tabulate
 from .worlds import JITTER, WAYS, Matrix, grid, grid_predictions, lies, worlds
 
 Lies = dict[tuple[int, int], str]
@@ -77,8 +77,9 @@ class Lie:
 
     @property
     def plain(self) -> bool:
-        """Whether the lie has a name and the world something to predict: a proof that people understand."""
-        return not self.certain and self.kind != "anything"
+        """Whether the lie has a name and the world something to predict: a proof that people understand. The smallest
+        change of a prediction is no such lie: it gains next to nothing where a larger one without a name gains."""
+        return not self.certain and self.kind not in ("anything", "jitter")
 
     @property
     def rows(self) -> int:
@@ -95,7 +96,7 @@ class Found:
     lies: list[Lie] = field(default_factory=list)
     gains: dict[str, Lie] = field(default_factory=dict)
     """The largest gain of each way to lie, wherever it was."""
-    tables: list[tuple[Table, Lies]] = field(default_factory=list)
+    tables: list[tuple[LieTable, Lies]] = field(default_factory=list)
     explained: int | None = None
     """The number of calls up to which a convicted metric is asked for other ways of lying."""
     blind: list[int] = field(default_factory=list)
@@ -106,7 +107,7 @@ class Found:
         """Whether a lie that has a name pays in a world that has something to predict."""
         return any(lie.plain for lie in self.lies)
 
-    def note(self, table: Table, named: Lies, where: str, tried: int | None = None) -> None:
+    def note(self, table: LieTable, named: Lies, where: str, tried: int | None = None) -> None:
         """Take over what the table says; every prediction in it is a world as well, unless one world was `tried`."""
         worlds, predictions = table.defined if tried is None else (1, tried)
         self.searched.append(Searched(where, table.rows, table.classes, worlds, predictions, table.resolution))
@@ -120,7 +121,7 @@ class Found:
                 self.gains[way] = _lie(table, each, way)
 
 
-def _lie(table: Table, pair: tuple[int, int], kind: str) -> Lie:
+def _lie(table: LieTable, pair: tuple[int, int], kind: str) -> Lie:
     inside = slice(table.frame.before, table.rows - table.frame.after)
     world, lie = (table.predictions[i][inside] for i in pair)
     return Lie(table.metric, table.frame, world, lie, kind, float(table.gains[pair]))
@@ -229,7 +230,7 @@ def climb(found: Found, calls: int) -> None:
         _climb_from(found, table, world, lie, calls // max(1, len(starts)))
 
 
-def _starts(table: Table, named: Lies) -> Iterator[tuple[Table, Matrix, Matrix]]:
+def _starts(table: LieTable, named: Lies) -> Iterator[tuple[LieTable, Matrix, Matrix]]:
     """The best two lies of a table, about different worlds, and the truth in those worlds."""
     gains = {pair: float(table.gains[pair]) for pair in named if np.isfinite(float(table.gains[pair]))}
     order = sorted(gains, key=gains.__getitem__, reverse=True)
@@ -239,7 +240,7 @@ def _starts(table: Table, named: Lies) -> Iterator[tuple[Table, Matrix, Matrix]]
         yield table, table.predictions[w], table.predictions[u]
 
 
-def _climb_from(found: Found, start: Table, world: Matrix, lie: Matrix, calls: int) -> None:
+def _climb_from(found: Found, start: LieTable, world: Matrix, lie: Matrix, calls: int) -> None:
     last = start.metric.meter.calls + calls
     seen = {tuple(world.ravel()), tuple(lie.ravel())}
     best = tabulate(start.metric, [world, lie])
@@ -248,7 +249,7 @@ def _climb_from(found: Found, start: Table, world: Matrix, lie: Matrix, calls: i
     found.note(best, {(0, 1): "anything"}, "climbing, all outcomes", len(seen))
 
 
-def _improved(best: Table, seen: set[tuple[Any, ...]], last: int) -> Table | None:
+def _improved(best: LieTable, seen: set[tuple[Any, ...]], last: int) -> LieTable | None:
     """The first neighbour that gains more, if the calls up to `last` allow to find one."""
     metric, world = best.metric, best.predictions[0]
     for tried in _neighbours(best.predictions[1]):

@@ -69,7 +69,7 @@ def values(metric: Metric, rows: Matrix, outcomes: NDArray[np.int64]) -> Array:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Table:
+class LieTable:
     """Predictions that are worlds as well: `values[u, y]` of the metric, `chances[w, y]`, over the same outcomes."""
 
     metric: Metric
@@ -164,7 +164,7 @@ def expectation(chances: Array, values: Array) -> Array:
     return total
 
 
-def tabulate(metric: Metric, predictions: Iterable[Matrix], frame: Frame = BARE) -> Table:
+def tabulate(metric: Metric, predictions: Iterable[Matrix], frame: Frame = BARE) -> LieTable:
     """The table of predictions of one shape, within a frame of certain rows."""
     kept = [frame.around(rows) for rows in predictions]
     sides = frame.before + frame.after
@@ -173,7 +173,7 @@ def tabulate(metric: Metric, predictions: Iterable[Matrix], frame: Frame = BARE)
     found = np.array([values(metric, rows, outcomes) for rows in kept], dtype=kind)
     metric.meter.tell()
     weights = np.array([chances(world, outcomes) for world in kept], dtype=kind)
-    return Table(metric, frame, tuple(kept), outcomes, found, weights)
+    return LieTable(metric, frame, tuple(kept), outcomes, found, weights)
 
 
 def affordable(metric: Metric, predictions: Sequence[Matrix], outcomes: int, calls: int) -> Sequence[Matrix]:

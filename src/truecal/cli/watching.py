@@ -35,6 +35,8 @@ FEWEST_COPIED = 30
 equal by chance. A file that has the rows of another and no more is always a copy."""
 Content = tuple[int, str]
 """What a file holds: how many rows, and the digest of their labels and predictions."""
+_COPY = " (copy)"
+"""After the name of a file that was skipped as a copy: `--again` counts it, but no file that was counted itself."""
 Reader = Callable[[Sequence[Path], Reading], Loaded]
 
 
@@ -100,13 +102,13 @@ def _count(
 ) -> tuple[int, str]:
     path, _ = split_kind(file)
     place = os.path.realpath(path)
-    own = watched.files.get(place)
+    own = watched.files.get(place) or (None if again else watched.files.get(place + _COPY))
     before, digest = own or (0, "")
     classes, rows, batches = _rows(watched, file, reading, read)
     if watched.columns is not None and classes is not None and watched.columns != classes:
         expected, came = (", ".join(names[:8]) for names in (watched.columns, classes))
         raise failure(path, f"expected columns of the classes {expected} as before, got {came}")
-    known = {} if again else {content: name for name, content in watched.files.items() if name != place}
+    known = {} if again else _known(watched, place)
     copied = ""
     while True:
         try:
@@ -126,15 +128,23 @@ def _count(
             own, before, digest = None, 0, ""
     new = seen.rows - before
     if seen.rows > (0 if own is None else own[0]):
-        watched.files[place] = (seen.rows, seen.digest)
+        watched.files[place if new else place + _COPY] = (seen.rows, seen.digest)
         watched.columns = watched.columns or classes
+    if new:
+        watched.files.pop(place + _COPY, None)
     said = [f"{new} new rows"]
     if copied:
-        said += [f"{before} counted before as {path_text(copied)} (--again counts them once more)"]
+        said += [f"{before} counted before as {path_text(copied)}{'' if new else ' (--again counts them once more)'}"]
     elif before:
         said += [f"{before} counted before"]
     said += [f"{rows - seen.rows} without a prediction dropped"] * (rows > seen.rows)
     return new, f"{path_text(path)}: {', '.join(said)}"
+
+
+def _known(watched: Monitor, place: str) -> dict[Content, str]:
+    """What other files held when they were counted, and their names; a copy that was skipped is the last to ask."""
+    names = sorted(watched.files, key=lambda name: not name.endswith(_COPY))
+    return {watched.files[name]: name.removesuffix(_COPY) for name in names if name.removesuffix(_COPY) != place}
 
 
 def _kept(watched: Monitor, place: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..auditing.metric import Convention, Form, Meter, Metric, find_form
+from ..auditing.metric import Convention, CallForm, Meter, Metric, find_form
 from ..core.types import Array
 
 Aspect = Literal["event", "classes"]
@@ -138,7 +138,7 @@ def _outcome(
     y, p = data.inputs(aspect)
     meter = Meter(10**9, None)
     plain = {name: value for name, value in options.items() if not isinstance(value, np.ndarray)}
-    wanted = Form(convention=convention, array="auto", binary="auto")
+    wanted = CallForm(convention=convention, array="auto", binary="auto")
     form = find_form(lambda *both: metric(*both, **plain), p.shape[1], wanted, meter)
     if isinstance(form, str):
         return Outcome(data.name, expected, None, form)

@@ -17,7 +17,7 @@ from ..core.types import Array
 from ..io.state import check_array, damaged, read_state, reading_field, write_state
 from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
 from .inputs import KINDS, Inputs, Kind, read_inputs
-from .reference_maps import Maps, fit_maps
+from .reference_maps import FITTED, Maps, fit_maps
 
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Bins of probability where no reference gives others: equal widths, and finer where predictions are sure."""
@@ -446,8 +446,8 @@ def _check(path: str | os.PathLike[str], setup: _Setup, state: _State) -> None:
         raise damaged(path, "monitor", "history", f"must be of rows in order, up to {state.rows}")
     if (state.largest < state.now).any():
         raise damaged(path, "monitor", "largest", "is below the e-values now")
-    if state.maps is not None and not ((state.maps.slopes > 0).all() and np.isfinite(state.maps.log_weights.max())):
-        raise damaged(path, "monitor", "maps", "allows no map")
+    if state.maps is not None and not state.maps.allowed:
+        raise damaged(path, "monitor", "maps", "holds maps that no reference gives")
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------
@@ -513,6 +513,9 @@ def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
     best = np.unravel_index(int(np.argmax(maps.log_weights)), maps.log_weights.shape)
     usual = f"temperature {1 / maps.slopes[best[0]]:.3g} and shift {maps.shifts[best]:+.2g}"
     notes = [f"usual is what {inputs.n_samples} rows of reference show: {usual}"]
+    sizes = np.abs([np.log(maps.slopes[best[0]]), maps.shifts[best]])
+    if (sizes > np.array(FITTED) - 1e-6).any():
+        notes.append("the reference shows a more extreme map than are considered: an alarm may come without a change")
     some = slice(0, _TESTED)
     proba = maps.typical(rows.take(some))
     mapped = replace(inputs, y=inputs.y[some], reports=proba if inputs.kind == "multiclass" else proba[:, 1])

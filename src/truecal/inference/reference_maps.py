@@ -23,6 +23,9 @@ RADIUS, STEP = 4.0, 0.4
 """The grid of maps in standard errors around the best fit."""
 STEEPEST, FARTHEST = 4.0, 8.0
 """No map has |log b| or |s| beyond these, whatever the reference shows: temperatures of .02 to 55."""
+FITTED = 3.0, 5.0
+"""The best fit is looked for within these; one at their border explains the reference as well as it can, and no
+better."""
 _SLOPE = 1e-3  # a step for second differences of a smooth function
 
 
@@ -34,6 +37,14 @@ class Maps:
     slopes: Array
     shifts: Array
     log_weights: Array
+
+    @property
+    def allowed(self) -> bool:
+        """Whether all maps are of the family, and one of them has any weight."""
+        slack = 1e-9
+        steep = (self.slopes < np.exp(-STEEPEST - slack)) | (self.slopes > np.exp(STEEPEST + slack))
+        far = np.abs(self.shifts) > FARTHEST + slack
+        return not steep.any() and not far.any() and bool(np.isfinite(self.log_weights.max()))
 
     def apply(self, rows: Rows) -> tuple[Rows, Maps]:
         """The rows with the null's predictions, each made of the rows before it alone, and the maps after them."""
@@ -88,7 +99,7 @@ def fit_maps(rows: Rows) -> Maps:
         parts = (log_mapped(rows.take(part), slope, shift).sum() for part in _blocks(rows))
         return float(x @ x / 2 - sum(parts))
 
-    best = np.asarray(minimize(surprise, np.zeros(2), method="L-BFGS-B", bounds=[(-3, 3), (-5, 5)]).x)
+    best = np.asarray(minimize(surprise, np.zeros(2), method="L-BFGS-B", bounds=[(-most, most) for most in FITTED]).x)
     root = np.linalg.cholesky(_spread(_curvature(surprise, best)))
     z = np.arange(-RADIUS, RADIUS + STEP / 2, STEP)
     log_slopes = best[0] + root[0, 0] * z
