@@ -175,7 +175,9 @@ def expected(kind: str, u: np.ndarray, q: np.ndarray, edges: np.ndarray) -> tupl
         views, loss = [(q, u)], 2 * np.mean(u**2 - 2 * u * q + q)
     else:
         views, loss = list(zip(q.T, u.T, strict=True)), np.mean((u**2 - 2 * u * q).sum(axis=1) + 1)
-    errors = [tc.CalibrationError(tc.Outcomes((0.0, 1.0)), tc.Edges(edges[j : j + 1])) for j in range(len(views))]
+    errors = [
+        tc.CalibrationError(tc.properties.Outcomes((0.0, 1.0)), tc.Edges(edges[j : j + 1])) for j in range(len(views))
+    ]
     gaps = [error.parts(error.read(*view))[0].gap_sq for error, view in zip(errors, views, strict=True)]
     return float(np.mean(gaps)), float(loss)
 

@@ -45,7 +45,7 @@ def gap_sq(points: float) -> float:
 
 def true_gap_sq(chances: Any, u: Any, folds: Any) -> float:
     """The squared gap that the chances themselves have in the bins of each fold, in squared points."""
-    error = tc.CalibrationError(tc.Outcomes((0.0, 1.0)), tc.Quantile("auto"))
+    error = tc.CalibrationError(tc.properties.Outcomes((0.0, 1.0)), tc.Quantile("auto"))
     frozen = Frozen.of(error, error.read(chances, u))
     return 1e4 * spreads(frozen, folds=folds)[0].theta
 

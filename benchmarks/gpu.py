@@ -269,12 +269,12 @@ def rules(vector: bool) -> list[Any]:
     """Every rule and treatment of ties."""
     if vector:
         return [
-            *(tc.ArgmaxQuantile(3, ties=ties) for ties in ("auto", "together", "row")),
-            tc.ArgmaxQuantile((1, 4)),
-            tc.KdTree(8),
-            tc.KMeans(6),
-            tc.Exact(),
-            tc.Halfspaces(4),
+            *(tc.rules.ArgmaxQuantile(3, ties=ties) for ties in ("auto", "together", "row")),
+            tc.rules.ArgmaxQuantile((1, 4)),
+            tc.rules.KdTree(8),
+            tc.rules.KMeans(6),
+            tc.rules.Exact(),
+            tc.rules.Halfspaces(4),
         ]
     return [
         tc.Quantile(15),
@@ -283,7 +283,7 @@ def rules(vector: bool) -> list[Any]:
         tc.Quantile(15, ties="row"),
         tc.TwoBin(),
         tc.Poisson(0.1),
-        tc.Exact(),
+        tc.rules.Exact(),
         tc.Edges([0, 0.01, 0.2, 0.5, 1]),
         tc.Quantile((2, 15, 400)),
         tc.EqualWidth((3, 200)),
@@ -298,7 +298,7 @@ def properties(k: int) -> dict[str, Any]:
         "full": tc.Full(),
         "binary": tc.Binary(),
         "top label": tc.TopLabel(),
-        "linear": tc.Outcomes((0.0, 1.0)),
+        "linear": tc.properties.Outcomes((0.0, 1.0)),
         "linear(phi)": tc.Linear(values),
     }
 

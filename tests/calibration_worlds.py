@@ -88,7 +88,10 @@ class Cell:
             options = {"sample_weight": WEIGHTS[self.weights](self.n, rng), "groups": groups, "what": "gap_sq"}
             target = float(
                 np.mean(
-                    [self._interval(*pair, tc.Outcomes((0.0, 1.0)), options).estimate for pair in self._known(u, q)]
+                    [
+                        self._interval(*pair, tc.properties.Outcomes((0.0, 1.0)), options).estimate
+                        for pair in self._known(u, q)
+                    ]
                 )
             )
             for _ in range(each):

@@ -34,7 +34,7 @@ def directions(t: float, n: int, samples: int, shift: float = 0.0) -> tuple[floa
     for _ in range(samples):
         z = rng.normal(0, 1.5, n)
         y = (rng.random(n) < expit(z)).astype(int)
-        word = tc.mean_gap(y, expit(t * z + shift), error="binary").word
+        word = tc.analysis.mean_gap(y, expit(t * z + shift), error="binary").word
         level += "too " in word
         spread += "confident" in word
     return level / samples, spread / samples
@@ -141,7 +141,7 @@ def regret(world: str, n: int, k: int, samples: int) -> tuple[float, float]:
         fit, select, test = (_chances(rows, k, rng) for rows in (n, n, 4000))
         y = _labels(fit, rng), _labels(select, rng)
         maps = {
-            "none": tc.Identity(),
+            "none": tc.recalibration.Identity(),
             "temperature": tc.TemperatureScaling(),
             "vector": tc.VectorScaling(),
             "isotonic": tc.IsotonicOneVsRest(),

@@ -112,8 +112,14 @@ def _weights(w: World) -> Any:
 def _rule(w: World) -> Any:
     m = w.pick(1, 2, 5, (2, 5), "auto", 10**8)
     return w.pick(
-        *(tc.Quantile(m), tc.EqualWidth(m), tc.Edges([0, 0.3, 1]), tc.Edges([0.4, 0.5]), tc.Exact(), tc.TwoBin()),
-        *(tc.Poisson(w.pick(0.1, 1e-300, 1e300)), tc.ArgmaxQuantile(m), tc.KdTree(m), tc.Halfspaces(3), tc.KMeans(2)),
+        *(tc.Quantile(m), tc.EqualWidth(m), tc.Edges([0, 0.3, 1]), tc.Edges([0.4, 0.5]), tc.rules.Exact(), tc.TwoBin()),
+        *(
+            tc.Poisson(w.pick(0.1, 1e-300, 1e300)),
+            tc.rules.ArgmaxQuantile(m),
+            tc.rules.KdTree(m),
+            tc.rules.Halfspaces(3),
+            tc.rules.KMeans(2),
+        ),
         *(tc.Quantile(3, ties="row"), tc.Quantile(3, ties="together")),
     )
 
@@ -124,7 +130,7 @@ def _error(w: World) -> Any:
 
 
 def _candidates(w: World) -> Any:
-    return w.pick([tc.TemperatureScaling(), tc.Identity()], {"a": tc.VectorScaling()}, [], {}, ["x"], 5)
+    return w.pick([tc.TemperatureScaling(), tc.recalibration.Identity()], {"a": tc.VectorScaling()}, [], {}, ["x"], 5)
 
 
 def _models(w: World) -> Any:

@@ -22,16 +22,16 @@ SCALAR_RULES = [
     tc.EqualWidth(4),
     tc.EqualWidth((2, 3, 10)),
     tc.Edges([0, 0.3, 0.55, 1]),
-    tc.Exact(),
+    tc.rules.Exact(),
     tc.TwoBin(),
     tc.Poisson(0.15),
 ]
 VECTOR_RULES = [
-    *[tc.ArgmaxQuantile(m, ties=t) for m in (1, 2, 3) for t in ("average", "together", "row")],
-    tc.ArgmaxQuantile((1, 2, 4)),
-    tc.KdTree((2, 4)),
-    tc.Halfspaces(3),
-    tc.Exact(),
+    *[tc.rules.ArgmaxQuantile(m, ties=t) for m in (1, 2, 3) for t in ("average", "together", "row")],
+    tc.rules.ArgmaxQuantile((1, 2, 4)),
+    tc.rules.KdTree((2, 4)),
+    tc.rules.Halfspaces(3),
+    tc.rules.Exact(),
 ]
 
 
@@ -93,7 +93,7 @@ def scalar_chance(reports: Array, rule: Any, m: int | None) -> Array:
         g = reference.same_bin(reference.interval_bins(reports, reference.edges_of(m, reports.dtype)))
     elif isinstance(rule, tc.Edges):
         g = reference.same_bin(reference.interval_bins(reports, rule.values))
-    elif isinstance(rule, tc.Exact):
+    elif isinstance(rule, tc.rules.Exact):
         g = reference.same_bin(reference.exact_bins(reports))
     elif isinstance(rule, tc.TwoBin):
         g = reference.two_bin(reports)
@@ -105,13 +105,13 @@ def scalar_chance(reports: Array, rule: Any, m: int | None) -> Array:
 def vector_chance(rows: Array, rule: Any, m: int | None) -> Array:
     """G of whole distributions."""
     g: Any
-    if isinstance(rule, tc.ArgmaxQuantile):
+    if isinstance(rule, tc.rules.ArgmaxQuantile):
         assert m is not None
         g = reference.argmax_quantile(rows, m, resolve_ties(rule, "l2"))
-    elif isinstance(rule, tc.KdTree):
+    elif isinstance(rule, tc.rules.KdTree):
         assert m is not None
         g = reference.same_bin(reference.kd_bins(rows, m))
-    elif isinstance(rule, tc.Halfspaces):
+    elif isinstance(rule, tc.rules.Halfspaces):
         keys = list(rule.keys(rows))
         g = np.mean([[[float(x) for x in row] for row in reference.two_bin(key)] for key in keys], axis=0)
     else:

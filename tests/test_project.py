@@ -91,9 +91,19 @@ def test_no_room_hides_a_public_name():
 
 def test_nothing_lies_loose_at_the_top():
     loose = {path.name for path in PACKAGE.iterdir() if path.is_file()}
-    assert loose == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
+    public = {"analysis.py", "losses.py", "properties.py", "results.py", "rules.py"}  # names alone, without code
+    assert loose == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"} | public
     folders = {path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == set(ROOMS)
+
+
+def test_the_top_level_is_small_and_old_names_warn():
+    assert len(tc.__all__) <= 60
+    for module, names in tc._MOVED.items():
+        for name in names:
+            with pytest.warns(DeprecationWarning, match=f"truecal.{name} is now truecal.{module}.{name}"):
+                found = getattr(tc, name)
+            assert found is getattr(getattr(tc, module), name) and name not in tc.__all__
 
 
 def test_every_module_says_in_one_sentence_what_it_is_for():

@@ -45,7 +45,7 @@ def test_a_level_that_would_need_endless_draws_is_refused(level: float) -> None:
 
 def test_draws_and_directions_are_bounded() -> None:
     refuses(lambda: tc.calibration_test(Y, P, n_resamples=10**9), "resamples must be at most 1,000,000")
-    refuses(lambda: tc.full_error(Y, P, strategy=tc.Halfspaces(10**9)), "n_directions must be at most 10,000")
+    refuses(lambda: tc.full_error(Y, P, strategy=tc.rules.Halfspaces(10**9)), "n_directions must be at most 10,000")
 
 
 def peak_megabytes(call: Callable[[], Any]) -> float:
@@ -65,7 +65,7 @@ def peak_megabytes(call: Callable[[], Any]) -> float:
         lambda m: tc.binary_error(Z, U, n_bins=m, strategy="uniform", sample_weight=np.ones(60)),
         lambda m: tc.full_error(Y, P, n_bins=m),
         lambda m: tc.full_error(Y, P, strategy="kd", n_bins=m),
-        lambda m: tc.full_error(Y, P, strategy=tc.KMeans(m)),
+        lambda m: tc.full_error(Y, P, strategy=tc.rules.KMeans(m)),
         lambda m: tc.evaluate(Z, U, n_bins=m, diagram_bins=m, n_resamples=39),
         lambda m: tc.calibration_test(Y, P, error="classwise", n_bins=m, n_resamples=39),
     ],
@@ -104,7 +104,7 @@ def test_a_row_without_weight_may_have_an_infinite_loss() -> None:
 @pytest.mark.parametrize("size", [1e200, 1e-200, 5e307])
 def test_outcome_values_whose_squares_are_no_numbers_are_refused(size: float) -> None:
     values, reports = RNG.uniform(-1, 1, 60) * size, RNG.uniform(-1, 1, 60) * size
-    for call in (tc.linear_error, tc.linear_loss):
+    for call in (tc.linear_error, tc.losses.linear_loss):
         refuses(lambda call=call: call(values, reports), "outcomes .* another unit")  # type: ignore[misc]  # a default binds the loop's value
     refuses(lambda: tc.gap(values, reports, error="linear"), "outcomes .* another unit")
     refuses(lambda: tc.CalibrationError(tc.Linear(values[:3]), tc.Quantile(5)), "phi .* another unit")
@@ -159,7 +159,7 @@ def test_one_row_has_no_gap_along_half_spaces() -> None:
 
 def test_the_direction_of_predictions_next_to_certain_has_a_pvalue() -> None:
     u = np.full(40, 1e-17)
-    found = tc.mean_gap(np.ones(40, dtype=int), u, error="binary", groups=np.arange(40))
+    found = tc.analysis.mean_gap(np.ones(40, dtype=int), u, error="binary", groups=np.arange(40))
     assert 0 <= found.pvalue <= 1
 
 
@@ -242,7 +242,7 @@ def test_the_interval_of_scarce_surprises_has_the_unit_of_the_outcomes(size, str
     came = u + np.where(np.arange(200) < 2, 0.4, 0.0)
 
     def found(unit: float) -> Any:
-        error = tc.CalibrationError(tc.Outcomes(range=(0.0, 2 * unit)), strategy)
+        error = tc.CalibrationError(tc.properties.Outcomes(range=(0.0, 2 * unit)), strategy)
         return tc.confidence_interval(came * unit, u * unit, error=error, what="gap_sq", n_bins=None)
 
     here, there = found(1.0), found(size)

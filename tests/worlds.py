@@ -23,20 +23,20 @@ SCALAR_RULES = {
     "quantile-many": tc.Quantile(9),
     "uniform": tc.EqualWidth(3),
     "edges": tc.Edges([0, 0.3, 0.55, 1]),
-    "exact": tc.Exact(),
+    "exact": tc.rules.Exact(),
     "two-bin": tc.TwoBin(),
     "poisson": tc.Poisson(0.2),
-    "two-bin-grid": tc.OnGrid(tc.TwoBin(), 8),
-    "poisson-grid": tc.OnGrid(tc.Poisson(0.2), 8),
+    "two-bin-grid": tc.rules.OnGrid(tc.TwoBin(), 8),
+    "poisson-grid": tc.rules.OnGrid(tc.Poisson(0.2), 8),
 }
 VECTOR_RULES = {
-    "argmax": tc.ArgmaxQuantile(2),
-    "argmax-together": tc.ArgmaxQuantile(2, ties="together"),
-    "argmax-row": tc.ArgmaxQuantile(2, ties="row"),
-    "kd": tc.KdTree(2),
-    "kmeans": tc.KMeans(2),
-    "halfspaces": tc.Halfspaces(3),
-    "exact": tc.Exact(),
+    "argmax": tc.rules.ArgmaxQuantile(2),
+    "argmax-together": tc.rules.ArgmaxQuantile(2, ties="together"),
+    "argmax-row": tc.rules.ArgmaxQuantile(2, ties="row"),
+    "kd": tc.rules.KdTree(2),
+    "kmeans": tc.rules.KMeans(2),
+    "halfspaces": tc.rules.Halfspaces(3),
+    "exact": tc.rules.Exact(),
 }
 COMMON = ("quantile", "argmax")  # rules that make quick meets in sums over all outcomes
 FAMILIES = ("uniform", "kd")  # those that make test meets beside them; CI meets all

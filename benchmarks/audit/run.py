@@ -80,7 +80,7 @@ def _row(row: Audited) -> dict[str, Any]:
     return found
 
 
-def _audit(row: Audited) -> tuple[tc.AuditReport, int]:
+def _audit(row: Audited) -> tuple[tc.results.AuditReport, int]:
     scope: dict[str, Any] = {"np": np}
     exec(row.code, scope)  # the lines of metrics.py, which the page prints
     metric = scope["metric"]

@@ -67,7 +67,7 @@ def one_bin_check(row: Audited) -> tuple[Any, Any, float]:
     return y, p, float(abs(np.mean(p.max(axis=1) - (p.argmax(axis=1) == y))))
 
 
-def checks_script(report: tc.AuditReport, row: Audited, failed: Sequence[str]) -> str:
+def checks_script(report: tc.results.AuditReport, row: Audited, failed: Sequence[str]) -> str:
     """A script that shows every failed check, for each number of classes."""
     parts = ["import numpy as np\n", row.code, _TRIED]
     shown = [_CHECKS[name].replace("NAME", name) for name in failed if name in _CHECKS]

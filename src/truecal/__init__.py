@@ -17,7 +17,55 @@ __version__ = "0.2.0"
 
 
 _HOMES: dict[str, str] = {}
-_MODULES = ("io", "plots")  # tc.plots.reliability(y, p), without an import of its own
+_MODULES = ("analysis", "io", "losses", "plots", "properties", "recalibration", "results", "rules")
+"""Public modules that are loaded when they are asked for: tc.plots.reliability(y, p)."""
+_MOVED = {
+    "analysis": (
+        "Dominance",
+        "MeanGap",
+        "Noise",
+        "Refinement",
+        "dominance",
+        "mean_gap",
+        "noise_of_U",
+        "refinement",
+        "tabulate",
+    ),
+    "losses": (
+        "confidence_loss",
+        "linear_loss",
+    ),
+    "properties": ("Outcomes",),
+    "recalibration": (
+        "CalibratedClassifier",
+        "CanonicalRecalibration",
+        "Identity",
+        "ScalingBinning",
+        "Selection",
+    ),
+    "results": (
+        "AuditReport",
+        "Baseline",
+        "CalibrationTest",
+        "ConsistencyBands",
+        "Decomposition",
+        "Gap",
+        "Interval",
+        "MonitorUpdate",
+        "NullBand",
+        "PairedDifference",
+    ),
+    "rules": (
+        "ArgmaxEdges",
+        "ArgmaxQuantile",
+        "Exact",
+        "Halfspaces",
+        "KMeans",
+        "KdTree",
+        "OnGrid",
+    ),
+}
+"""Names that left the top level in 0.3: they warn for one release."""
 
 
 def _homes() -> dict[str, str]:
@@ -39,6 +87,12 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
+    for module, names in _MOVED.items():
+        if name in names:
+            import warnings
+
+            warnings.warn(f"truecal.{name} is now truecal.{module}.{name}", DeprecationWarning, stacklevel=2)
+            return getattr(importlib.import_module(f".{module}", __name__), name)
     if name.startswith("__") or name not in _homes():
         raise AttributeError(f"module 'truecal' has no attribute {name!r}")
     value = getattr(importlib.import_module(_homes()[name], __name__), name)
@@ -47,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes()})
+    return sorted({*globals(), *_homes(), *_MODULES})

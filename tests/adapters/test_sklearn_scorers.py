@@ -49,7 +49,7 @@ def test_every_scorer_is_minus_its_measure_for_text_labels():
         assert scorer(MODEL, REST, REST_NAMES) == -value, name
         assert scorer.__name__ == name
         seen += 1
-    left = [n for n, e in tc.ERRORS.items() if isinstance(e.property, (tc.Outcomes, tc.TopLabel))]
+    left = [n for n, e in tc.ERRORS.items() if isinstance(e.property, (tc.properties.Outcomes, tc.TopLabel))]
     assert seen > 20 and len(tc.SCORERS) == 1 + len(tc.LOSSES) + len(tc.ERRORS) - len(left)
 
 
@@ -161,7 +161,7 @@ def test_options_reach_the_measure():
     assert tc.scorer("classwise", n_bins=4)(MODEL, REST, REST_NAMES) == -tc.classwise_error(
         REST_NAMES, p, n_bins=4, **about
     )
-    error = tc.CalibrationError(tc.Full(), tc.KdTree(8))
+    error = tc.CalibrationError(tc.Full(), tc.rules.KdTree(8))
     assert tc.scorer(error)(MODEL, REST, REST_NAMES) == -error(REST_NAMES, p, **about)
     ece = tc.scorer("ece", n_bins=5, strategy="quantile")
     assert ece(MODEL, REST, REST_NAMES) == -tc.ERRORS["ece"].with_options(n_bins=5, strategy="quantile")(

@@ -27,8 +27,8 @@ FEW, SOME = 400, 1500
 
 def few_directions(metric):
     """Half-spaces cost milliseconds a call; three are as truthful as sixty-four."""
-    if isinstance(getattr(metric, "binning", None), tc.Halfspaces):
-        return tc.CalibrationError(metric.property, tc.Halfspaces(3))
+    if isinstance(getattr(metric, "binning", None), tc.rules.Halfspaces):
+        return tc.CalibrationError(metric.property, tc.rules.Halfspaces(3))
     return metric
 
 

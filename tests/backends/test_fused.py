@@ -82,7 +82,7 @@ def test_what_has_no_short_way(monkeypatch):
     monkeypatch.setattr(quick, "_MOST_CELLS", 12)
     for rule in (tc.EqualWidth(5), tc.EqualWidth((2, 3)), tc.Edges([0, 0.1, 0.2, 0.3, 0.4, 1])):
         assert backend.raw_moments(sample, rule, "average", "l2", DISPATCH, fused) is None
-    for rule, ties in ((tc.Exact(), "average"), (tc.TwoBin(), "average"), (tc.Quantile(3, ties="row"), "row")):
+    for rule, ties in ((tc.rules.Exact(), "average"), (tc.TwoBin(), "average"), (tc.Quantile(3, ties="row"), "row")):
         assert backend.raw_moments(sample, rule, ties, "l2", DISPATCH, fused) is None
 
 

@@ -74,14 +74,18 @@ def test_several_bin_counts_in_one_pass(name, ties, rule):
 
 @pytest.mark.parametrize("bins", [(2,), (2, 3, 9)])
 def test_several_counts_of_cells_of_vectors(bins):
-    for rule in (tc.ArgmaxQuantile(bins), tc.KdTree(bins)):
+    for rule in (tc.rules.ArgmaxQuantile(bins), tc.rules.KdTree(bins)):
         metric = tc.CalibrationError(tc.Full(), rule)
         y, p = predictions(metric, 90, ties=True)
         assert_same_parts(metric, metric.read(y, p), on_tensors(metric, y, p))
 
 
 def test_tables_to_look_at_are_numpys():
-    for name, rule in [("classwise", tc.Quantile((2, 5))), ("confidence", tc.EqualWidth(4)), ("full", tc.KdTree(4))]:
+    for name, rule in [
+        ("classwise", tc.Quantile((2, 5))),
+        ("confidence", tc.EqualWidth(4)),
+        ("full", tc.rules.KdTree(4)),
+    ]:
         metric = tc.CalibrationError(tc.ERRORS[name].property, rule)
         y, p = predictions(metric, 50, ties=True)
         w = np.linspace(0.5, 3, 50)
@@ -200,7 +204,7 @@ def test_narrow_floats_are_binned_as_on_the_cpu(dtype, strategy):
 
 def test_an_edge_is_compared_in_the_precision_of_the_predictions():
     u = torch.tensor([0.7, 0.3], dtype=torch.float32)
-    table = tc.tabulate(tc.Binary(), tc.EqualWidth(10), OnDevice([1, 0]), OnDevice(u))[0]
+    table = tc.analysis.tabulate(tc.Binary(), tc.EqualWidth(10), OnDevice([1, 0]), OnDevice(u))[0]
     assert table.count[0].tolist() == [0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
 
 
@@ -338,7 +342,7 @@ def test_losses_of_arrays_on_a_gpu(name):
 
 def test_the_loss_of_a_linear_property():
     v = np.arange(6.0).reshape(3, 2)
-    assert_close(tc.linear_loss(OnDevice(v), OnDevice(v[::-1].copy())), tc.linear_loss(v, v[::-1]))
+    assert_close(tc.losses.linear_loss(OnDevice(v), OnDevice(v[::-1].copy())), tc.losses.linear_loss(v, v[::-1]))
 
 
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
@@ -417,9 +421,9 @@ def test_drawn_labels_follow_the_predictions():
     "call",
     [
         tc.gap,
-        tc.mean_gap,
+        tc.analysis.mean_gap,
         tc.confidence_interval,
-        tc.noise_of_U,
+        tc.analysis.noise_of_U,
         tc.consistency_bands,
         lambda y, p: tc.gap(y, p, error="classwise"),
         lambda y, p: tc.calibration_test(y, p, error="full", n_bins=2, n_resamples=99),

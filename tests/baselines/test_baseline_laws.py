@@ -37,7 +37,7 @@ def test_every_baseline_says_what_it_is():
     assert set(tc.ERRORS) == {*COMPOSED, *BASELINES} and len(tc.ERRORS) == len(COMPOSED) + len(BASELINES)
     assert len({baseline.title for baseline in BASELINES.values()}) == len(BASELINES)
     for name, baseline in BASELINES.items():
-        assert name == baseline.name and isinstance(baseline, tc.Baseline)
+        assert name == baseline.name and isinstance(baseline, tc.results.Baseline)
         assert all((baseline.title, baseline.definition, baseline.reason, baseline.symbol, baseline.compute.__doc__))
         assert any(year in baseline.reference for year in map(str, range(1950, 2030))), name
         assert hash(baseline) == hash(replace(baseline)) and baseline.name in repr(baseline)

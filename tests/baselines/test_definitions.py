@@ -207,7 +207,7 @@ def test_what_is_composed_is_not_written_twice(rng):
     assert_close(BASELINES["ace"](y, p), tc.ERRORS["classwise_l1"](y, p), 1)
     assert_close(BASELINES["sce"](y, p), tc.CalibrationError(tc.Classwise(), tc.EqualWidth(15), "l1")(y, p), 1)
     assert_close(BASELINES["mmce_corrected"](y, p), poisson(y, p), 1)
-    assert_close(BASELINES["corp"](y == 0, p[:, 0]), tc.refinement(y == 0, p[:, 0]).miscalibration, 1)
+    assert_close(BASELINES["corp"](y == 0, p[:, 0]), tc.analysis.refinement(y == 0, p[:, 0]).miscalibration, 1)
 
 
 def test_the_smooth_curve_between_its_points(rng):

@@ -105,7 +105,7 @@ def test_the_same_index_in_another_order_is_refused():
             lambda: tc.evaluate(y, p, groups=mixed),
             lambda: tc.compare(y, {"a": p}, groups=mixed),
             lambda: tc.gap(y, p, groups=mixed),
-            lambda: tc.mean_gap(y, p, groups=mixed),
+            lambda: tc.analysis.mean_gap(y, p, groups=mixed),
             lambda: tc.confidence_interval(y, p, groups=mixed),
             lambda: tc.paired_difference(y, p, p, groups=mixed),
         ),

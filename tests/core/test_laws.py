@@ -280,11 +280,11 @@ def test_n_times_the_error_is_loss_plus_U(metric, rng):
     ("name", "loss"),
     [
         ("classwise", lambda y, p: tc.brier(y, p) / p.shape[1]),
-        ("confidence", tc.confidence_loss),
+        ("confidence", tc.losses.confidence_loss),
         ("full", tc.brier),
         ("full_halfspace", tc.brier),
-        ("binary", tc.linear_loss),
-        ("linear", tc.linear_loss),
+        ("binary", tc.losses.linear_loss),
+        ("linear", tc.losses.linear_loss),
     ],
 )
 def test_the_loss_part_is_the_associated_loss(name, loss, rng):
@@ -306,7 +306,7 @@ def test_equal_rows_are_equal_reports_of_a_linear_property(rng):
     p = np.tile(rng.dirichlet(np.ones(26)), (17, 1))
     y = rng.integers(0, 26, 17)
     for phi in (rng.standard_normal(26), rng.standard_normal((26, 3))):
-        metric = tc.CalibrationError(tc.Linear(phi), tc.Exact())
+        metric = tc.CalibrationError(tc.Linear(phi), tc.rules.Exact())
         assert metric(y, p) == pytest.approx(metric(y[::-1], p), rel=1e-12)
         assert len(metric.tables(y, p)[0].count[0]) == 1
 

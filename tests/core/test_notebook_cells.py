@@ -23,7 +23,7 @@ def results():
     one = tc.evaluate(y, sharp, by=by, name="<script>net", **SHORT).with_notes(["a note that goes on " * 8])
     both = tc.compare(y, {"a network with a name that is rather long": p, "<i>sharp": sharp}, **SHORT)
     some = [tc.gap(y, sharp), tc.confidence_interval(y, sharp), tc.calibration_test(y, sharp, n_resamples=99)]
-    some += [tc.paired_difference(y, p, sharp), tc.decompose(y, p), tc.mean_gap(y, sharp), both.dominance]
+    some += [tc.paired_difference(y, p, sharp), tc.decompose(y, p), tc.analysis.mean_gap(y, sharp), both.dominance]
     return [one, both, *some]
 
 

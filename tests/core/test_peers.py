@@ -100,6 +100,6 @@ def test_plug_in_values_from_the_literature():
     """Kumar et al.: .5 four times and .6 five times with label sums 1 and 4; plug-in l1 = 2/9, plug-in l2² = .05."""
     u = np.array([0.5] * 4 + [0.6] * 5)
     y = np.array([1, 0, 0, 0, 1, 1, 1, 1, 0])
-    table = tc.CalibrationError(tc.Binary(), tc.Exact()).tables(y, u)[0]
+    table = tc.CalibrationError(tc.Binary(), tc.rules.Exact()).tables(y, u)[0]
     assert tc.binary_error(y, u, norm="l1", strategy="exact") == pytest.approx(2 / 9)
     assert (table.residual**2 / table.count).sum() / 9 == pytest.approx(0.05)

@@ -220,7 +220,7 @@ def test_half_precision_reports_are_their_own_values(sample, m):
 def test_clusters_of_reports_are_a_partition_like_any_other(sample, m, seed):
     """Whatever cells k-means finds, the error is that of those cells, and equal reports share one."""
     y, proba, w = sample
-    rule = tc.KMeans(m, seed=seed)
+    rule = tc.rules.KMeans(m, seed=seed)
     partition = rule.partition(proba)
     bins = [0] * len(y)
     for cell, rows in enumerate(np.split(partition.order, partition.cuts[0])):
@@ -238,7 +238,7 @@ def test_clusters_of_reports_are_a_partition_like_any_other(sample, m, seed):
 @given(multiclass(max_n=8), st.integers(0, 3))
 def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, seed):
     y, proba, w = sample
-    rule = tc.Halfspaces(n_directions=3, seed=seed)
+    rule = tc.rules.Halfspaces(n_directions=3, seed=seed)
     value = tc.full_error(y, proba, strategy=rule, sample_weight=w)
     directions = np.random.default_rng(seed).standard_normal((3, proba.shape[1]))
     expected = 0.0
@@ -271,7 +271,7 @@ def test_linear_scalar_property(sample, m, strategy, ties, seed):
         chance = scalar_chance(reports, strategy, m, ties)
     assert_close(value, ref.l2(chance, residuals, w), loss_over_n(residuals, w))
     if proba.dtype == np.float64 and strategy != "uniform":  # float32 probabilities give float32-rounded reports
-        rule = {"quantile": tc.Quantile(m, ties=ties), "exact": tc.Exact(), "two_bin": tc.TwoBin()}.get(
+        rule = {"quantile": tc.Quantile(m, ties=ties), "exact": tc.rules.Exact(), "two_bin": tc.TwoBin()}.get(
             strategy, tc.Poisson()
         )
         by_label = tc.CalibrationError(tc.Linear(phi), rule)(y, proba, sample_weight=w)
@@ -299,7 +299,7 @@ def test_losses(sample):
     y, proba, _ = sample
     for loss, values in (
         (tc.brier, ref.brier(y, proba)),
-        (tc.confidence_loss, ref.confidence_loss(y, proba)),
+        (tc.losses.confidence_loss, ref.confidence_loss(y, proba)),
         (tc.spherical, ref.spherical(y, proba)),
         (tc.cross_entropy, ref.cross_entropy(y, proba)),
         (tc.classification_error, [1 - z for _, z in ref.confidence_pairs(y, proba)]),

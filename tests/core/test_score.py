@@ -88,7 +88,7 @@ def test_the_expected_gap_squared_prefers_a_lie():
 
 PARTITIONS = [
     *(tc.Quantile(2), tc.Quantile(3), tc.Quantile(6), tc.Quantile(2, ties="together"), tc.Quantile(2, ties="row")),
-    *(tc.EqualWidth(1), tc.EqualWidth(3), tc.EqualWidth(50), tc.Exact()),
+    *(tc.EqualWidth(1), tc.EqualWidth(3), tc.EqualWidth(50), tc.rules.Exact()),
 ]
 
 
@@ -145,7 +145,7 @@ def test_scores_are_in_units_of_the_brier_score(k, rng):
     own = [ref.gap_sq(ref.interval_bins(p[:, r], ref.edges_of(4, float)), (p - onehot)[:, r : r + 1]) for r in range(k)]
     classwise = tc.CalibrationError(tc.Classwise(), tc.EqualWidth(4))
     assert classwise(y, p, scale="score") == pytest.approx(brier + unit * sum(own), rel=1e-12)
-    whole = tc.CalibrationError(tc.Full(), tc.KdTree(4))
+    whole = tc.CalibrationError(tc.Full(), tc.rules.KdTree(4))
     joint = ref.gap_sq(ref.kd_bins(p, 4), p - onehot)
     assert whole(y, p, scale="score") == pytest.approx(brier + unit * joint, rel=1e-12)
 
@@ -160,7 +160,7 @@ def test_a_constant_no_longer_beats_the_truth_in_exact_cells(rng):
     assert wins == 0
 
 
-EXACT = tc.CalibrationError(tc.Binary(), tc.Exact())
+EXACT = tc.CalibrationError(tc.Binary(), tc.rules.Exact())
 
 
 def test_equal_width_bins_in_one_corner_mean_the_same_gap(rng):
@@ -210,10 +210,10 @@ KINDS = {
     "binary": tc.CalibrationError(tc.Binary(), tc.EqualWidth(5)),
     "classwise": tc.CalibrationError(tc.Classwise(), tc.EqualWidth(5)),
     "confidence": tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5)),
-    "full": tc.CalibrationError(tc.Full(), tc.KdTree(4)),
+    "full": tc.CalibrationError(tc.Full(), tc.rules.KdTree(4)),
     "linear": tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4]), tc.EqualWidth(5)),
     "other linear": tc.CalibrationError(tc.Linear([0.0, 1.0, 0.5]), tc.EqualWidth(5)),
-    "outcomes": tc.CalibrationError(tc.Outcomes((0.0, 1.0)), tc.EqualWidth(5)),
+    "outcomes": tc.CalibrationError(tc.properties.Outcomes((0.0, 1.0)), tc.EqualWidth(5)),
 }
 
 
@@ -290,7 +290,7 @@ def test_a_table_from_sums_is_the_table_of_the_rows(rng):
     p, y = rng.dirichlet(np.ones(3), 200), rng.integers(0, 3, 200)
     edges = tc.Edges([0, 0.2, 0.5, 1])
     for property in (tc.Classwise(), tc.Confidence()):
-        (wanted,) = tc.tabulate(property, edges, y, p)
+        (wanted,) = tc.analysis.tabulate(property, edges, y, p)
         names = ("count", "outcome", "residual", "residual_sq")
         sums = {name: getattr(wanted, name) for name in names}
         found = tc.BinTable.from_sums(property, edges, **sums)
@@ -313,7 +313,7 @@ def test_sums_that_no_rows_have_are_refused(rng):
     """What a group-by brings along: bins without rows, another sign, means for sums, rows in the wrong bins."""
     p, y = rng.random(300), rng.integers(0, 2, 300)
     edges = tc.Edges([0, 0.25, 0.5, 0.75, 1])
-    (table,) = tc.tabulate(tc.Binary(), edges, y, p)
+    (table,) = tc.analysis.tabulate(tc.Binary(), edges, y, p)
     sums: dict[str, Any] = {name: getattr(table, name)[0] for name in ("count", "outcome", "residual", "residual_sq")}
     masked = np.ma.masked_array(sums["residual"], [False, True, False, False])
     means = {name: values / sums["count"] for name, values in sums.items() if name != "count"}

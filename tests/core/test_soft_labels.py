@@ -37,7 +37,7 @@ def test_losses_of_votes_are_their_definitions():
     assert tc.brier(VOTES, P) == pytest.approx(np.square(P - VOTES).sum(axis=1).mean())
     assert tc.cross_entropy(VOTES, P) == pytest.approx(-(VOTES * np.log(P)).sum(axis=1).mean())
     assert tc.classification_error(VOTES, P) == pytest.approx(1 - right.mean())
-    assert tc.confidence_loss(VOTES, P) == pytest.approx((1 - right + np.square(c - right)).mean())
+    assert tc.losses.confidence_loss(VOTES, P) == pytest.approx((1 - right + np.square(c - right)).mean())
 
 
 def test_classwise_votes_are_a_linear_property_of_each_class():

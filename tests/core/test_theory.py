@@ -235,10 +235,10 @@ LINEAR = [
     if name not in ("edges", "quantile-many")
 ]
 LOSS_OF = {
-    tc.Linear: lambda y, p: tc.linear_loss(PHI[np.asarray(y)], np.asarray(p) @ PHI),
+    tc.Linear: lambda y, p: tc.losses.linear_loss(PHI[np.asarray(y)], np.asarray(p) @ PHI),
     tc.Classwise: lambda y, p: tc.brier(y, p) / np.shape(p)[1],
     tc.Full: tc.brier,
-    tc.Confidence: tc.confidence_loss,
+    tc.Confidence: tc.losses.confidence_loss,
 }
 
 
@@ -283,8 +283,8 @@ def test_matching_calibration_is_enough_for_the_loss_identity():
     space.truth = np.array([[0.6, 0.4, 0.0], [0.6, 0.0, 0.4], [0.2, 0.2, 0.6]])
     h = np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.35, 0.05, 0.6]])
     conf = tc.CalibrationError(tc.Confidence(), tc.Quantile(2))
-    assert 2 * space.expected(conf, h) == pytest.approx(space.expected_loss(tc.confidence_loss, h), rel=1e-10)
-    full = tc.CalibrationError(tc.Full(), tc.Exact())
+    assert 2 * space.expected(conf, h) == pytest.approx(space.expected_loss(tc.losses.confidence_loss, h), rel=1e-10)
+    full = tc.CalibrationError(tc.Full(), tc.rules.Exact())
     assert 2 * space.expected(full, h) > space.expected_loss(tc.brier, h) + 1e-3
 
 
@@ -300,9 +300,9 @@ def test_a_predictor_that_is_only_classwise_calibrated_can_lose_to_its_garbling(
         for value in (0.1, 0.3, 0.6):
             assert space.truth[f[:, r] == value, r].mean() == pytest.approx(value)
     garbled = space.posterior(f)  # a function of f's report, made without a label
-    full = tc.CalibrationError(tc.Full(), tc.Exact())
+    full = tc.CalibrationError(tc.Full(), tc.rules.Exact())
     assert space.expected(full, garbled) < space.expected(full, f) - 1e-4
-    classwise = tc.CalibrationError(tc.Classwise(), tc.Exact())
+    classwise = tc.CalibrationError(tc.Classwise(), tc.rules.Exact())
     assert 2 * space.expected(classwise, f) == pytest.approx(space.expected_loss(tc.brier, f) / 3, rel=1e-10)
 
 

@@ -82,7 +82,7 @@ def test_rankings_stability_dominance_and_chain(data, comparison):
     assert comparison.stability["confidence_l1"].kendall.shape == (3, 3)
     assert "classwise_two_bin" not in comparison.stability
     losses = {name: [loss(y, p) for loss in tc.LOSSES.values()] for name, p in models.items()}
-    assert comparison.dominance.chain == tc.dominance(losses).chain
+    assert comparison.dominance.chain == tc.analysis.dominance(losses).chain
     values = {(r.error, r.n_bins) for r in comparison.rankings if r.by == "value"}
     assert {(c.error, c.n_bins) for c in comparison.chain} == values
     scored = {r.error for r in comparison.rankings if r.by == "score"}
@@ -226,7 +226,7 @@ def test_without_a_truthful_error_models_stand_by_their_confidence_loss(data):
     result = compare(y, models, n_resamples=19, errors=["confidence_l1"])
     board = result.leaderboard()
     assert [row["score"] for row in board] == [None] * 3
-    order = sorted(models, key=lambda name: tc.confidence_loss(y, models[name]))
+    order = sorted(models, key=lambda name: tc.losses.confidence_loss(y, models[name]))
     assert [row["model"] for row in board] == order and "<table>" in result._repr_html_()
 
 

@@ -13,7 +13,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from inference_cases import softmax, world
-from truecal import calibration_test, consistency_bands, gap, mean_gap, null_band
+from truecal import calibration_test, consistency_bands, gap, null_band
+from truecal.analysis import mean_gap
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import auto_bins
 from truecal.evaluation.budget import FEWEST_DRAWS, MOST_DRAWS, Plan
@@ -26,7 +27,7 @@ confidence_interval: Any = tc.confidence_interval
 
 def test_every_named_error_is_measured_for_some_kind_of_predictions():
     rest = {name for name, error in COMPOSED.items() if not error.property.kinds}
-    assert all(isinstance(tc.ERRORS[name].property, tc.Outcomes) for name in rest)
+    assert all(isinstance(tc.ERRORS[name].property, tc.properties.Outcomes) for name in rest)
     inputs = read_inputs([0, 1, 1], [[0.5, 0.5], [0.2, 0.8], [0.4, 0.6]])
     assert {tc.ERRORS[name].property for name in inputs.error_names()} == {tc.Binary(), tc.Confidence()}
     three = read_inputs([0, 1, 1], np.full((3, 4), 0.25))

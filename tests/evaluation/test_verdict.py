@@ -340,7 +340,7 @@ def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     assert one.predictive.startswith("Says 60.5%, right 62.5%. Score 0.")
     assert one.calibration == "No miscalibration detected." and one.ece == ""
     off = compare(y, {"sharp model": models["sharp"]}, n_resamples=99, errors=["classwise", "confidence"]).verdict
-    sure, right = (getattr(tc.mean_gap(y, models["sharp"]), name) for name in ("mean_report", "mean_outcome"))
+    sure, right = (getattr(tc.analysis.mean_gap(y, models["sharp"]), name) for name in ("mean_report", "mean_outcome"))
     points = f"{100 * (sure - right):.0f}"  # mean confidence − accuracy, and nothing else
     words = f"Not calibrated: over-confident by {points} points. Strongest violation: over-confident"
     assert off.calibration.startswith(words)

@@ -32,7 +32,7 @@ class Work:
             for module in (data, properties, inputs):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, counted)
-        for family in (BinningRule, tc.Halfspaces):
+        for family in (BinningRule, tc.rules.Halfspaces):
             monkeypatch.setattr(family, "pieces", self._pieces(family.pieces))
 
     def _counting(self, name: str, check: Any) -> Any:
@@ -110,8 +110,8 @@ def test_public_functions_validate_once_too(work):
     calls = (
         lambda: tc.gap(y, p),
         lambda: tc.gap(y, p, error="classwise"),
-        lambda: tc.refinement(y, p),
-        lambda: tc.mean_gap(y, p),
+        lambda: tc.analysis.refinement(y, p),
+        lambda: tc.analysis.mean_gap(y, p),
         lambda: tc.calibration_test(y, p, n_resamples=9),
         lambda: tc.confidence_interval(y, p, what="score", sample_weight=np.arange(1.0, 401.0)),
     )

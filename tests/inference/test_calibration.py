@@ -12,7 +12,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from inference_cases import arguments, rows_of, us_of
-from truecal import calibration_test, mean_gap, noise_of_U
+from truecal import calibration_test
+from truecal.analysis import mean_gap, noise_of_U
 from truecal.core.errors import COMPOSED, get_error
 from truecal.inference import null as null_module
 from truecal.inference.frozen import Frozen
@@ -33,7 +34,7 @@ def test_test_interval_and_decomposition_share_one_U(name, weighted):
     error = get_error(name) if not tc.ERRORS[name].binning.has_counts else get_error(name, (2, 6, 50))
     y, p, sampler = arguments(name)
     if name == "linear":
-        error = tc.CalibrationError(tc.Outcomes((0.0, 1.0)), error.binning)
+        error = tc.CalibrationError(tc.properties.Outcomes((0.0, 1.0)), error.binning)
     w = np.random.default_rng(0).random(40) if weighted else None
     expected = error.decompose(y, p, sample_weight=w)
     test = calibration_test(y, p, error=error, n_resamples=19, sampler=sampler, sample_weight=w)
@@ -70,12 +71,12 @@ def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weight
     ("prop", "rule"),
     [
         (tc.Classwise(), tc.Poisson(0.2)),
-        (tc.Classwise(), tc.Exact()),
+        (tc.Classwise(), tc.rules.Exact()),
         (tc.Classwise(), tc.Quantile((2, 5), ties="together")),
         (tc.Classwise(), tc.Quantile((2, 5), ties="row")),
         (tc.Confidence(), tc.Poisson(0.2)),
-        (tc.Full(), tc.KdTree((2, 4))),
-        (tc.Full(), tc.Exact()),
+        (tc.Full(), tc.rules.KdTree((2, 4))),
+        (tc.Full(), tc.rules.Exact()),
     ],
     ids=repr,
 )
@@ -95,7 +96,7 @@ def test_draws_under_other_rules(prop, rule, weighted):
 @pytest.mark.parametrize("phi", [[0.0, 1.0, 3.0, -1.0], [[0, 1], [1, 1], [2, 0], [0, 0]]], ids=["scalar", "vector"])
 def test_linear_properties_draw_whole_labels(phi):
     y, p = rows_of(4, 30, 5)
-    rule = tc.KdTree(4) if np.ndim(phi) == 2 else tc.Quantile(4)
+    rule = tc.rules.KdTree(4) if np.ndim(phi) == 2 else tc.Quantile(4)
     error = tc.CalibrationError(tc.Linear(phi), rule)
     drawn = simulate(world_of(error, y, p), 5, seed=1).drawn
     labels = draw_labels(np.random.default_rng(1), p, 5)

@@ -45,11 +45,11 @@ def test_too_extreme_is_over_confident(t, word):
     rng = np.random.default_rng(0)
     z = rng.normal(0, 1.5, 2000)
     y = (rng.random(2000) < expit(z)).astype(int)
-    found = tc.mean_gap(y, expit(t * z), error="binary")
+    found = tc.analysis.mean_gap(y, expit(t * z), error="binary")
     assert found.direction == Direction("", word, 100 * found.gap) and found.word == word
     assert tc.gap(y, expit(t * z), error="binary").direction == word
     assert tc.evaluate(y, expit(t * z), errors=["binary"], n_resamples=99).to_dict()["direction"]["spread"] == word
-    both = tc.mean_gap(y, expit(t * z + 1), error="binary").direction
+    both = tc.analysis.mean_gap(y, expit(t * z + 1), error="binary").direction
     assert (both.level, both.spread) == ("too high", word) and both.points > 10
     assert str(both) == f"too high and {word}"
 
@@ -58,12 +58,12 @@ def test_the_spread_survives_weights_clusters_and_tables():
     rng = np.random.default_rng(1)
     z = rng.normal(0, 1.5, 20_000)
     y, u = (rng.random(20_000) < expit(z)).astype(int), expit(1.6 * z)
-    heavy = tc.mean_gap(y, u, error="binary", sample_weight=rng.lognormal(0, 0.5, 20_000))
-    clusters = tc.mean_gap(y, u, error="binary", groups=np.arange(20_000) // 4)
-    (table,) = tc.tabulate(tc.Binary(), tc.EqualWidth(50), y, u)
+    heavy = tc.analysis.mean_gap(y, u, error="binary", sample_weight=rng.lognormal(0, 0.5, 20_000))
+    clusters = tc.analysis.mean_gap(y, u, error="binary", groups=np.arange(20_000) // 4)
+    (table,) = tc.analysis.tabulate(tc.Binary(), tc.EqualWidth(50), y, u)
     for found in (heavy, clusters, mean_gap_of_table(table, tc.Binary())):
         assert found.word == "over-confident" and found.extreme > 0
-    one = tc.mean_gap(y, np.full(20_000, y.mean()), error="binary")
+    one = tc.analysis.mean_gap(y, np.full(20_000, y.mean()), error="binary")
     assert np.isnan(one.spread_pvalue) and one.word == "no clear direction"
 
 
@@ -72,7 +72,7 @@ def test_confidences_have_one_axis_and_its_size_is_confidence_minus_accuracy():
     p = rng.dirichlet(np.ones(4), 2000)
     sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
     y = (p.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
-    found = tc.mean_gap(y, sharp)
+    found = tc.analysis.mean_gap(y, sharp)
     points = 100 * (sharp.max(axis=1).mean() - (sharp.argmax(axis=1) == y).mean())
     assert found.direction.level == "" and found.direction.spread == "over-confident"
     assert found.direction.points == pytest.approx(points, rel=1e-12)
@@ -81,7 +81,7 @@ def test_confidences_have_one_axis_and_its_size_is_confidence_minus_accuracy():
 def test_a_few_misses_of_a_sure_model_still_have_a_direction():
     """Where few surprises are expected the t test has no power; the binomial law at the mean report has."""
     right = np.arange(50) >= 3
-    found = tc.mean_gap(right, np.full(50, 0.999), error="top_label")
+    found = tc.analysis.mean_gap(right, np.full(50, 0.999), error="top_label")
     assert found.word == "over-confident" and abs(found.gap) < 2 * found.se
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from inference_cases import rows_of
-from truecal import mean_gap
+from truecal.analysis import mean_gap
 from truecal.inference.poisson_binomial import poisson_binomial
 
 

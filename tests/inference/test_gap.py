@@ -10,7 +10,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from inference_cases import draw_labels, rows_of, softmax, world
-from truecal import gap, refinement
+from truecal import gap
+from truecal.analysis import refinement
 from truecal.core.errors import COMPOSED, signed_root
 from truecal.core.rules import auto_bins
 
@@ -74,7 +75,7 @@ def test_directions_by_kind_of_prediction():
     )
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(50, 2))
-    error = tc.CalibrationError(tc.Outcomes(None, True), tc.KdTree(4))
+    error = tc.CalibrationError(tc.properties.Outcomes(None, True), tc.rules.KdTree(4))
     assert gap(vectors + 0.1, vectors, error=error, n_bins=None).direction == "no direction"
 
 
@@ -155,7 +156,7 @@ def test_refinement_of_one_probability_and_of_named_outcomes():
     y = rng.random(500) < u
     found = refinement(y.astype(int), u)
     assert 0 < found.miscalibration < found.discrimination < found.uncertainty  # fitted to the outcomes: never negative
-    assert found.loss == pytest.approx(tc.linear_loss(y.astype(float), u))
+    assert found.loss == pytest.approx(tc.losses.linear_loss(y.astype(float), u))
     assert_close(refinement(np.where(y, "yes", "no"), u, pos_label="yes").loss, found.loss)
     assert "miscalibration" in repr(found) and "gap of" in repr(found)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gap"]["n_bins"] == auto_bins(500)

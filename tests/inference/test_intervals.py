@@ -10,7 +10,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of, softmax, world
-from truecal import calibration_test, mean_gap, noise_of_U, null_band, paired_difference
+from truecal import calibration_test, null_band, paired_difference
+from truecal.analysis import mean_gap, noise_of_U
 from truecal.core.errors import get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
@@ -210,7 +211,7 @@ def test_real_outcomes_have_parts_with_intervals():
     rng = np.random.default_rng(0)
     mean = rng.uniform(0, 10, 300)
     outcomes = mean + rng.normal(size=300)
-    error = tc.CalibrationError(tc.Outcomes((0.0, 10.0)), tc.Quantile(6))
+    error = tc.CalibrationError(tc.properties.Outcomes((0.0, 10.0)), tc.Quantile(6))
     calm, off = (confidence_interval(outcomes, u, error=error, what="gap_sq") for u in (mean, np.clip(mean + 1, 0, 10)))
     assert calm.low is not None and off.low is not None and calm.low < 0 < off.low
     loss = confidence_interval(outcomes, mean, error=error, what="loss")

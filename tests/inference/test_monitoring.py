@@ -25,7 +25,7 @@ def predictions(kind: str, n: int, rng: np.random.Generator) -> np.ndarray[Any, 
     return rng.dirichlet(np.ones(3 if kind == "multiclass" else 2), n)
 
 
-def updated(monitor: tc.Monitor, kind: str, y: Any, p: Any) -> tc.MonitorUpdate:
+def updated(monitor: tc.Monitor, kind: str, y: Any, p: Any) -> tc.results.MonitorUpdate:
     y = np.asarray(y)
     if kind == "multiclass":
         return monitor.update(y, p)
@@ -34,7 +34,7 @@ def updated(monitor: tc.Monitor, kind: str, y: Any, p: Any) -> tc.MonitorUpdate:
     return monitor.update(None, tc.TopPredictions(y, p[:, 1]))
 
 
-def numbers(found: tc.MonitorUpdate) -> np.ndarray[Any, Any]:
+def numbers(found: tc.results.MonitorUpdate) -> np.ndarray[Any, Any]:
     return np.array([found.evalue, *(process.evalue for process in found.processes)])
 
 

@@ -124,7 +124,7 @@ def test_conclusions_withhold_what_is_not_to_be_trusted():
 
 
 def _real() -> tc.CalibrationError:
-    return tc.CalibrationError(tc.Outcomes((-9.0, 9.0)), tc.Quantile(5))
+    return tc.CalibrationError(tc.properties.Outcomes((-9.0, 9.0)), tc.Quantile(5))
 
 
 def test_rows_that_differ_alike_are_told_from_none():

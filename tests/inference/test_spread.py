@@ -161,7 +161,7 @@ def test_the_unit_turns_the_squared_gap_into_U(rule, clustered):
 
 def test_halfspaces_have_an_interval_around_the_gap_of_the_parts():
     y, p = rows_of(3, 200, 2, tied=False)
-    error = tc.CalibrationError(tc.Full(), tc.Halfspaces(8))
+    error = tc.CalibrationError(tc.Full(), tc.rules.Halfspaces(8))
     frozen = Frozen.of(error, error.read(y, p))
     (found,) = spreads(frozen)
     assert_close(found.theta, frozen.parts[0].gap_sq, 1)

@@ -69,7 +69,7 @@ class TestFigures:
     def test_dominance_has_the_chain_and_its_correlations(self, case: tuple[str, pd.DataFrame]) -> None:
         experiment, table = case
         figure = figures.dominance(table, experiment)
-        chain = list(tc.dominance(table[list(LOSSES)].to_numpy()).chain)
+        chain = list(tc.analysis.dominance(table[list(LOSSES)].to_numpy()).chain)
         assert len(chain) > 5
         for axis, family in zip(figure.axes, ("ConfCE_corr", "LinCE_cw"), strict=True):
             assert len(axis.get_lines()) == 3

@@ -227,7 +227,7 @@ class TestScores:
     def test_the_score_is_that_of_the_library(self, case: Any, family: str, error: str) -> None:
         validation, y_validation, test, y = case
         scored = with_scores(pd.DataFrame([score_logits(validation, y_validation, test, y, recalibrations=("none",))]))
-        for prefix, map_ in (("", tc.TemperatureScaling()), ("none_", tc.Identity())):
+        for prefix, map_ in (("", tc.TemperatureScaling()), ("none_", tc.recalibration.Identity())):
             p = map_.fit(validation, y_validation).predict_proba(test)
             for count in (5, 20, 2000, "auto"):
                 expected = tc.score(y, p, error=error, n_bins=count)
@@ -266,7 +266,7 @@ class TestScores:
         plain = score_logits(*case)
         row = score_logits(validation, y_validation, test, y, recalibrations=tuple(RECALIBRATIONS))
         assert_close({name: row[name] for name in plain}, plain, 1)
-        for name, estimator in (("none", tc.Identity()), ("vector", tc.VectorScaling()),
+        for name, estimator in (("none", tc.recalibration.Identity()), ("vector", tc.VectorScaling()),
                                 ("isotonic", tc.IsotonicOneVsRest())):  # fmt: skip
             p = estimator.fit(validation, y_validation).predict_proba(test)
             assert row[f"{name}_brier"] == pytest.approx(tc.brier(y, p), rel=1e-8)

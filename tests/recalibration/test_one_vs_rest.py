@@ -91,7 +91,7 @@ def test_venn_abers_with_weights_is_that_of_repeated_rows():
 def test_they_repair_an_overconfident_model(cls):
     z, y = draw(4000, 4, true_temperature=3.0)
     fitted = cls().fit(z[:2000], y[:2000])
-    before = tc.Identity().fit(z, y).predict_proba(z[2000:])
+    before = tc.recalibration.Identity().fit(z, y).predict_proba(z[2000:])
     after = fitted.predict_proba(z[2000:])
     assert tc.brier(y[2000:], after) < tc.brier(y[2000:], before) - 0.05
     assert tc.gap(y[2000:], after).points < 5

@@ -166,7 +166,7 @@ def test_a_map_that_makes_validation_worse_is_not_kept():
         UserWarning, match=r"TemperatureScaling makes the Brier score .* worse, 0\.\d+ -> 0\.\d+: .*left as"
     ):
         calibrated = tc.calibrate(model, X_val, wrong, method=sharp)
-    assert isinstance(calibrated.recalibrator_, tc.Identity)
+    assert isinstance(calibrated.recalibrator_, tc.recalibration.Identity)
     np.testing.assert_allclose(calibrated.predict_proba(X_test), model.predict_proba(X_test), atol=1e-9)
 
 

@@ -58,7 +58,7 @@ def test_a_prediction_above_1_by_a_rounding_is_in_the_last_bin(dtype, rows):
     stream.freeze().update(y, p)
     for name in ("classwise", "confidence"):
         rule, property = stream.rule(name), tc.ERRORS[name].property
-        (memory,) = tc.tabulate(property, rule, y, p)
+        (memory,) = tc.analysis.tabulate(property, rule, y, p)
         np.testing.assert_array_equal(stream.table(name).count, memory.count)
         assert stream.result().row(name).value == pytest.approx(tc.CalibrationError(property, rule)(y, p), rel=1e-12)
     with pytest.raises(ValueError, match=r"edges run from 0 to 0\.99 and do not cover the prediction 1 at row 0"):

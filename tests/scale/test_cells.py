@@ -46,7 +46,7 @@ def test_argmax_edges_are_loops_over_rows(weighted):
     for i in range(len(y)):
         top = int(np.argmax(p[i]))
         sums[top, bin_of(p[i, top], EDGES[top])] += w[i] * (p[i] - np.eye(3)[y[i]])
-    error = tc.CalibrationError(tc.Full(), tc.ArgmaxEdges(EDGES))
+    error = tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES))
     found = error(y, p, sample_weight=w if weighted else None)
     assert found == pytest.approx(np.square(sums).sum() / w.sum() ** 2, rel=1e-12)
 
@@ -67,7 +67,7 @@ def test_on_a_grid_is_the_mean_over_cuts_between_its_cells(rule):
             chance = float(np.prod([cut if c else 1 - cut for c in cuts]))
         part = np.concatenate([[0], np.cumsum(cuts)])[cell]
         wanted += chance * sum(float((u - y)[part == b].sum()) ** 2 for b in set(part.tolist()))
-    error = tc.CalibrationError(tc.Binary(), tc.OnGrid(rule, N))
+    error = tc.CalibrationError(tc.Binary(), tc.rules.OnGrid(rule, N))
     assert error(y, u) == pytest.approx(wanted / len(u) ** 2, rel=1e-12)
 
 
@@ -76,13 +76,13 @@ def test_a_fine_grid_is_close_to_the_rule_itself():
     u = rng.random(500)
     y = rng.random(500) < u**2
     for rule in (tc.TwoBin(), tc.Poisson(0.1)):
-        exact, grid = (tc.CalibrationError(tc.Binary(), r)(y, u) for r in (rule, tc.OnGrid(rule)))
+        exact, grid = (tc.CalibrationError(tc.Binary(), r)(y, u) for r in (rule, tc.rules.OnGrid(rule)))
         assert grid == pytest.approx(exact, rel=1e-3) and grid != exact
 
 
 def test_truth_is_optimal_over_argmax_edges():
     """All 27 outcomes of three rows: nobody gains by another report."""
-    error = tc.CalibrationError(tc.Full(), tc.ArgmaxEdges(EDGES))
+    error = tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES))
     rng = np.random.default_rng(2)
 
     def expected(truth: Any, report: Any) -> float:
@@ -103,11 +103,11 @@ def test_refused_in_words():
         (lambda: tc.Edges(np.zeros((1, 2, 3))), "finite increasing"),
         (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES[:2]))(y, p), "edges are of 2 views"),
         (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES / 2))(y, p), "do not cover the prediction"),
-        (lambda: tc.CalibrationError(tc.Full(), tc.ArgmaxEdges(EDGES[:2]))(y, p), "edges are of 2 classes"),
-        (lambda: tc.ArgmaxEdges([0, 1]), "one row per class"),
-        (lambda: tc.CalibrationError(tc.Binary(), tc.OnGrid(tc.TwoBin()), "l1"), "norm='l1' cannot apply"),
+        (lambda: tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES[:2]))(y, p), "edges are of 2 classes"),
+        (lambda: tc.rules.ArgmaxEdges([0, 1]), "one row per class"),
+        (lambda: tc.CalibrationError(tc.Binary(), tc.rules.OnGrid(tc.TwoBin()), "l1"), "norm='l1' cannot apply"),
     ):
         with pytest.raises(ValueError, match=words):
             make()
     with pytest.raises(TypeError, match="OnGrid takes"):
-        tc.OnGrid(tc.Quantile(3))  # type: ignore[arg-type]  # what a user may hand in
+        tc.rules.OnGrid(tc.Quantile(3))  # type: ignore[arg-type]  # what a user may hand in

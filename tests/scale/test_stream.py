@@ -57,12 +57,12 @@ def assert_equal(stream: tc.Stream, y: Any, p: Any, w: Any = None) -> None:
             for name in ("error", "loss", "U", "score"):
                 unit = scale if name == "error" else scale * sample.size
                 assert abs(getattr(found, name) - getattr(wanted, name)) <= 1e-12 * unit, (entry.name, name)
-            if not isinstance(entry.rule, tc.OnGrid):  # a kernel may give all pairs next to no weight
+            if not isinstance(entry.rule, tc.rules.OnGrid):  # a kernel may give all pairs next to no weight
                 assert found.gap_sq == pytest.approx(wanted.gap_sq, abs=1e-11, nan_ok=True)
         assert abs(error.of_table(table) - value) <= 1e-12 * max(scale, 1e-3), entry.name
-        if isinstance(entry.rule, tc.OnGrid):
+        if isinstance(entry.rule, tc.rules.OnGrid):
             continue
-        (memory,) = tc.tabulate(error.property, entry.rule, y, p, sample_weight=w)
+        (memory,) = tc.analysis.tabulate(error.property, entry.rule, y, p, sample_weight=w)
         assert memory.edges is not None and table.edges is not None
         assert memory.edges.dtype == table.edges.dtype and (memory.edges == table.edges).all()
         if w is None:
@@ -125,7 +125,7 @@ def test_a_block_is_every_64th_row():
     blocks = stream.tally_of(stream.entry("confidence")).blocks
     assert blocks is not None
     for b in range(64):
-        table = tc.tabulate(tc.Confidence(), tc.EqualWidth(5), y[b::64], p[b::64])[0]
+        table = tc.analysis.tabulate(tc.Confidence(), tc.EqualWidth(5), y[b::64], p[b::64])[0]
         np.testing.assert_allclose(blocks.residual[b], table.residual, atol=1e-14)
         assert blocks.of("weight")[b] == table.rows
         assert blocks.of("wrong")[b] == table.totals.wrong
@@ -148,7 +148,7 @@ def test_few_predictions_give_the_quantile_bins_themselves():
     stream = fed(observed(("classwise", "confidence"), p, n_bins=7), y, p, [100])
     for name in ("classwise", "confidence"):
         error = tc.ERRORS[name]
-        exact = tc.tabulate(error.property, tc.Quantile(7, ties="together"), y, p)[0]
+        exact = tc.analysis.tabulate(error.property, tc.Quantile(7, ties="together"), y, p)[0]
         np.testing.assert_array_equal(stream.table(name).count, exact.count)
 
 
@@ -216,7 +216,7 @@ def test_refusals_in_words():
         (lambda: tc.stream("linear"), "cannot be streamed"),
         (lambda: tc.stream("full_halfspace"), "cannot be streamed"),
         (
-            lambda: tc.stream(tc.CalibrationError(tc.Full(), tc.KdTree(4))),
+            lambda: tc.stream(tc.CalibrationError(tc.Full(), tc.rules.KdTree(4))),
             "makes its cells from all predictions at once",
         ),
         (lambda: tc.stream(("binary", "classwise")), "one kind of predictions"),
@@ -224,7 +224,10 @@ def test_refusals_in_words():
         (lambda: tc.stream("binary", edges="equal"), "edges must be 'uniform'"),
         (lambda: tc.stream("binary", n_bins=3, edges=[0, 0.5, 1]), "n_bins=3 cannot apply"),
         (lambda: tc.stream("full", edges="uniform"), "cannot apply to 'full'"),
-        (lambda: tc.stream("binary", edges=tc.tabulate(tc.Binary(), tc.Quantile(3), y == 0, p[:, 0])[0]), "observe"),
+        (
+            lambda: tc.stream("binary", edges=tc.analysis.tabulate(tc.Binary(), tc.Quantile(3), y == 0, p[:, 0])[0]),
+            "observe",
+        ),
         (lambda: unfrozen(p).update(y, p), r"freeze\(\) after the last observe"),
         (lambda: tc.stream("confidence").freeze(), "no predictions were observed"),
         (lambda: tc.stream("confidence", edges="uniform").observe(p), "known already"),

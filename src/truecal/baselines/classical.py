@@ -266,7 +266,8 @@ CLASSICAL = (
         "CORP miscalibration",
         Binary(),
         definition=(
-            "the mean squared error less that of the isotonic regression of outcomes on predictions; see tc.refinement"
+            "the mean squared error less that of the isotonic regression of outcomes on predictions; see "
+            "tc.analysis.refinement"
         ),
         reference="Dimitriadis, Gneiting, Jordan 2021, arXiv 2008.03033",
         truthful=False,

@@ -16,7 +16,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..auditing.metric import Convention, CallForm, Meter, Metric, find_form
+from ..auditing.metric import CallForm, Convention, Meter, Metric, find_form
 from ..core.types import Array
 
 Aspect = Literal["event", "classes"]

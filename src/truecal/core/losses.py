@@ -177,7 +177,7 @@ def confidence_loss(y: Array, proba: Array) -> Array:
     """1 − z + (c − z)² with c the largest probability and z whether its class came: the loss of ConfCE^corr.
 
     >>> import truecal as tc
-    >>> round(tc.confidence_loss([0, 1], [[.8, .2], [.8, .2]]), 6)
+    >>> round(tc.losses.confidence_loss([0, 1], [[.8, .2], [.8, .2]]), 6)
     0.84
     """
     confidence, correct = _top(y, proba)
@@ -194,7 +194,7 @@ def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_e
     """||u − φ(y)||² of any linear property: outcome values and reports, both (n,) or (n, d).
 
     >>> import truecal as tc
-    >>> tc.linear_loss([1.0, 3.0], [2.0, 3.0])
+    >>> tc.losses.linear_loss([1.0, 3.0], [2.0, 3.0])
     0.5
     """
     if on_device(reports):

@@ -47,7 +47,7 @@ def tabulate(
     `norm` only decides what ties="auto" means for a quantile rule: averages for l2, together for l1.
 
     >>> import truecal as tc
-    >>> tc.tabulate(tc.Binary(), tc.Quantile(2, ties="together"), [0, 1, 0, 1], [.5] * 4)[0].count.tolist()
+    >>> tc.analysis.tabulate(tc.Binary(), tc.Quantile(2, ties="together"), [0, 1, 0, 1], [.5] * 4)[0].count.tolist()
     [[4.0, 0.0]]
     """
     if not isinstance(property, Property) or not isinstance(binning, BinningRule):

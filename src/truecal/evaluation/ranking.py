@@ -73,7 +73,7 @@ def dominance(losses: Any) -> Dominance:
     its worst model backwards, so the answer depends on the order of rows only among models with identical losses.
 
     >>> import truecal as tc
-    >>> result = tc.dominance({"a": [.1, .3], "b": [.2, .4], "c": [.3, .2], "d": [.4, .5]})
+    >>> result = tc.analysis.dominance({"a": [.1, .3], "b": [.2, .4], "c": [.3, .2], "d": [.4, .5]})
     >>> result.chain_names
     ('a', 'b', 'd')
     >>> bool(result.order[0, 2])

@@ -143,11 +143,11 @@ def mean_gap(
     direction is named in at most 5% of samples.
 
     >>> import truecal as tc
-    >>> tc.mean_gap([1] * 12, [.7] * 12, error="binary")  # .7 ** 12 is 1.4%, one side of two
+    >>> tc.analysis.mean_gap([1] * 12, [.7] * 12, error="binary")  # .7 ** 12 is 1.4%, one side of two
     too low: gap -0.3 without a standard error (mean prediction 0.7, mean outcome 1)
-    >>> tc.mean_gap([1] * 12, [.9] * 12, error="binary").word
+    >>> tc.analysis.mean_gap([1] * 12, [.9] * 12, error="binary").word
     'no clear direction'
-    >>> tc.mean_gap([0, 0, 0, 1] * 20 + [0, 1, 1, 1] * 20, [.05] * 80 + [.95] * 80, error="binary").word
+    >>> tc.analysis.mean_gap([0, 0, 0, 1] * 20 + [0, 1, 1, 1] * 20, [.05] * 80 + [.95] * 80, error="binary").word
     'over-confident'
     """
     property = read_error(error, None, y_proba, of_gap=True).property.directed()

@@ -150,7 +150,7 @@ def noise_of_U(
     that a calibrated predictor with these reports expects, and `relative` = sd/loss. Labels are not used.
 
     >>> import truecal as tc
-    >>> noise = tc.noise_of_U([0, 1, 0, 1], [.5, .5, .5, .5], error="binary", n_bins=1)
+    >>> noise = tc.analysis.noise_of_U([0, 1, 0, 1], [.5, .5, .5, .5], error="binary", n_bins=1)
     >>> round(noise.sd, 6), noise.loss
     (0.306186, 0.25)
     """

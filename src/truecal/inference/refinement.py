@@ -50,7 +50,7 @@ def refinement(
     a prediction is its isotonic regression on the outcomes. Dimitriadis, Gneiting and Jordan, arXiv 2008.03033.
 
     >>> import truecal as tc
-    >>> split = tc.refinement([0, 0, 1, 1], [.2, .4, .3, .9])
+    >>> split = tc.analysis.refinement([0, 0, 1, 1], [.2, .4, .3, .9])
     >>> round(split.miscalibration - split.discrimination + split.uncertainty - split.loss, 12)
     0.0
     """

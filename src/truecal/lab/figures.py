@@ -165,7 +165,7 @@ def assumption(table: pd.DataFrame, experiment: str) -> Figure:
 def dominance(table: pd.DataFrame, experiment: str) -> Figure:
     """Each truthful error along the longest dominance chain, with its rank correlation to that order."""
     figure, axes = _grid(1, 2, SMALL)
-    chain = tc.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64)).chain
+    chain = tc.analysis.dominance(table[list(LOSSES)].to_numpy(dtype=np.float64)).chain
     places = np.arange(1, len(chain) + 1)
     for axis, family in zip(axes[0], TRUTHFUL, strict=True):
         label = FAMILIES[family].label

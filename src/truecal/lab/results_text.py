@@ -227,7 +227,7 @@ class Experiment:
     @cached_property
     def order(self) -> Dominance:
         """The dominance order of the checkpoints on all losses."""
-        return tc.dominance(self.kept[list(LOSSES)].to_numpy(dtype=np.float64))
+        return tc.analysis.dominance(self.kept[list(LOSSES)].to_numpy(dtype=np.float64))
 
     @property
     def along_chain(self) -> dict[str, list[float]]:

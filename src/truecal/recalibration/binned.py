@@ -129,7 +129,7 @@ class ScalingBinning(OneVsRestBins):
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(size=(500, 2))
     >>> y = (rng.random(500) < 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))).astype(int)
-    >>> binning = tc.ScalingBinning(n_bins=5).fit(logits, y)
+    >>> binning = tc.recalibration.ScalingBinning(n_bins=5).fit(logits, y)
     >>> len(np.unique(binning.predict_proba(logits)[:, 1].round(12)))
     5
     """
@@ -168,7 +168,7 @@ class CanonicalRecalibration(ProbabilityMap):
 
     >>> import truecal as tc
     >>> p = [[0.6, 0.3, 0.1]] * 4
-    >>> canonical = tc.CanonicalRecalibration.from_probabilities().fit(p, [0, 0, 1, 2])
+    >>> canonical = tc.recalibration.CanonicalRecalibration.from_probabilities().fit(p, [0, 0, 1, 2])
     >>> canonical.predict_proba(p[:1]).tolist()
     [[0.5, 0.25, 0.25]]
     """

@@ -98,7 +98,7 @@ def select_recalibration(
     >>> rng = np.random.default_rng(0)
     >>> logits = 3 * rng.normal(size=(2000, 3))
     >>> y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)       # the true temperature is 2
-    >>> maps = [tc.Identity(), tc.TemperatureScaling()]
+    >>> maps = [tc.recalibration.Identity(), tc.TemperatureScaling()]
     >>> tc.select_recalibration(maps, logits[:1000], y[:1000], logits[1000:], y[1000:]).name
     'TemperatureScaling'
     """

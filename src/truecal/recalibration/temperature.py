@@ -234,7 +234,8 @@ class Identity(ScoreMap):
     Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attribute: `classes_`.
 
     >>> import truecal as tc
-    >>> tc.Identity.from_probabilities().fit([[0.9, 0.1]], [0]).predict_proba([[0.7, 0.3]]).round(12).tolist()
+    >>> identity = tc.recalibration.Identity.from_probabilities().fit([[0.9, 0.1]], [0])
+    >>> identity.predict_proba([[0.7, 0.3]]).round(12).tolist()
     [[0.7, 0.3]]
     """
 

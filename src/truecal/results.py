@@ -1,0 +1,15 @@
+"""The classes of results, for annotations: what the public functions return."""
+
+from .auditing import AuditReport as AuditReport
+from .baselines import Baseline as Baseline
+from .core.errors import Decomposition as Decomposition
+from .core.table import BinTable as BinTable
+from .evaluation.comparison import Comparison as Comparison
+from .evaluation.model import Evaluation as Evaluation
+from .inference.bands import ConsistencyBands as ConsistencyBands
+from .inference.calibration import CalibrationTest as CalibrationTest
+from .inference.gaps import Gap as Gap
+from .inference.intervals import Interval as Interval
+from .inference.monitoring import MonitorUpdate as MonitorUpdate
+from .inference.null_band import NullBand as NullBand
+from .inference.paired import PairedDifference as PairedDifference
