@@ -56,7 +56,7 @@ INTRO = """# The audit of calibration metrics
 Does a metric reward lying? The calibration metrics of ten libraries, and our own, audited by `tc.audit` in one and
 the same way ([how, and how to read a verdict](auditing.md); [why it matters](why-truthful.md)). Audited on {date}
 with truecal {truecal}, Python {python} and the versions in the headings. `make audit` installs them in separate
-environments, audits, runs every script, and writes this page and [all proofs](../benchmarks/audit/PROOFS.md).
+environments, audits, runs every script, and writes this page and all proofs (`benchmarks/audit/PROOFS.md`).
 
 **A verdict is no judgement of a library.** These metrics were made to describe a sample, and their documentation
 does not call them proper. "Gamed" says that a forecaster who knows the true chances can lower the expected value by
@@ -86,7 +86,7 @@ search short. Numbers of classes: 2 and 3 where a metric takes both; a verdict n
 
 KINDS = """For every way of lying that gains at 300 rows, the first metric of the tables under which it is the best.
 Both scripts run with numpy and the library alone. Those of all metrics are in
-[benchmarks/audit/PROOFS.md](../benchmarks/audit/PROOFS.md)."""
+`benchmarks/audit/PROOFS.md`."""
 
 PROOFS_INTRO = """# Every proof of the audit
 

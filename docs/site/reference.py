@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluster")
 """Places whose names are public below `truecal`, beside the adapters."""
+NAMES = ("truecal.analysis", "truecal.losses", "truecal.properties", "truecal.results", "truecal.rules")
+"""Modules of names that are defined elsewhere."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")
 CODE = re.compile(r"(`[^`]*`)")
 SPECIAL = re.compile(r"([*|\\]|_(?=\W|$))")
@@ -34,7 +36,7 @@ def rooms() -> dict[str, dict[str, list[str]]]:
     """Page -> module -> the public names that live there, as `truecal.gap` or `truecal.io.read_labels`."""
     found: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for node in ast.parse(pkgutil.get_data("truecal", "__init__.pyi") or b"").body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module:
             home = f"truecal.{node.module}"
             found[home.split(".")[1]].setdefault(home, []).extend(f"truecal.{name.name}" for name in node.names)
             importlib.import_module(home)
@@ -43,6 +45,13 @@ def rooms() -> dict[str, dict[str, list[str]]]:
     with mock(missing_frameworks()):  # after all else, which would take an empty module for the real one
         for module in adapters():
             importlib.import_module(module)
+    for module in NAMES:
+        names = [name for name in vars(importlib.import_module(module)) if not name.startswith("_")]
+        found[module.removeprefix("truecal.")][module] = [
+            f"{module}.{name}" for name in names if name not in truecal.__all__
+        ]
+    others = ("CalibratedClassifier", "CanonicalRecalibration", "Identity", "ScalingBinning", "Selection")
+    found["recalibration"]["truecal.recalibration"] += [f"truecal.recalibration.{name}" for name in others]
     for module in (*PLACES, *adapters()):
         page = module.removeprefix("truecal.").replace(".", "-")
         found[page][module] = public(module)
@@ -156,13 +165,26 @@ def attribute_words(name: str) -> list[str]:
     return ModuleAnalyzer.for_module(next(homes)).find_attr_docs()["", attribute]
 
 
+def sections(lines: list[str]) -> list[str]:
+    """The sections of parameters and of what is returned as fields, which Sphinx lays out; the rest as it is."""
+    text, _, examples = "\n".join(lines).partition("\nExamples\n--------\n")
+    text, _, returned = text.partition("\nReturns\n-------\n")
+    text, _, parameters = text.partition("\nParameters\n----------\n")
+    fields = [
+        f":param {name}: {' '.join(words.split())}"
+        for name, words in re.findall(r"^(\w+)\n((?:    .*\n?)+)", parameters, re.M)
+    ]
+    fields += [f":returns: {' '.join(returned.split())}"] if returned else []
+    return [*text.split("\n"), "", *fields, "", *examples.split("\n")]
+
+
 def plain_words(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
     """Docstrings are plain words, lists and examples; a dictionary's are those under its definition."""
     if isinstance(value, dict):
         lines[:] = attribute_words(name)
     text: list[str] = []
     example = False
-    for line in lines:
+    for line in sections(lines):
         example = bool(PROMPT.match(line)) or (example and bool(line.strip()))
         if line.lstrip().startswith("- ") and text and text[-1].strip() and not text[-1].lstrip().startswith("- "):
             text.append("")

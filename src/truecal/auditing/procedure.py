@@ -12,6 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from truecal.core.data import check_positive_int, check_seed, shown
+from truecal.core.parameters import described
 from truecal.evaluation.model import check_progress
 
 from .contracts import CHECKS, NO_GAIN, Check, check_contracts
@@ -44,6 +45,7 @@ _NOTHING = "no lie that was tried gains"
 _SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
 
 
+@described("An AuditReport.")
 def audit(
     metric: Callable[..., Any],
     *,

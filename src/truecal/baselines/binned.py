@@ -9,6 +9,7 @@ import numpy as np
 from ..backends.arrays import is_tensor, top_class_and_value
 from ..core.data import as_array, check_positive_int, shown
 from ..core.errors import CalibrationError
+from ..core.parameters import described
 from ..core.properties import Binary, Classwise, Confidence, Outcomes
 from ..core.rules import MOST_BINS, BinningRule, Quantile
 from ..core.sample import Sample
@@ -21,6 +22,7 @@ from .baseline import SCALAR, Baseline
 _POOLING = "absolute bin sums reward pooling: a coarser prediction hides its noise in fewer bins"
 
 
+@described("The error.")
 def ece(
     y_true: Any,
     y_proba: Any,

@@ -13,6 +13,7 @@ from ..backends.arrays import namespace, row_products
 from ..backends.numpy import interval_index
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype
+from .parameters import described
 from .rules import MOST_EDGES, BinningRule, EqualWidth, needed
 from .sample import Bounds, Reports
 from .types import Array
@@ -168,6 +169,7 @@ def _steps(points: Array, last: Any) -> Array:
     return steps
 
 
+@described()
 @final
 @dataclass(frozen=True)
 class Poisson(AveragedRule):

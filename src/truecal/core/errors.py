@@ -15,6 +15,7 @@ from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
 from .cells import Piece
 from .data import as_array, shown
+from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, EqualWidth, Quantile, resolve_ties
@@ -30,6 +31,7 @@ SCALES = ("raw", "loss", "bins", "score")
 Corrected = Literal["auto"] | bool
 
 
+@described()
 @dataclass(frozen=True)
 class CalibrationError:
     """A property, a binning rule and a norm: everything a calibration error is made of.
@@ -421,6 +423,7 @@ def get_error(error: str | CalibrationError, n_bins: BinCounts | None = None) ->
     return error if n_bins is None else error.with_bins(n_bins)
 
 
+@described("A Decomposition: error, loss, U, gap and score.")
 def decompose(
     y_true: Any,
     y_proba: Any,

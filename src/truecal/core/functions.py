@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..backends.arrays import on_device
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
+from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, Ties, VectorRule
 from .sample import Bounds
@@ -89,6 +90,7 @@ def classwise_error(
 ) -> float: ...
 @overload
 def classwise_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
 def classwise_error(
     y_true: Any,
     y_proba: Any,
@@ -119,6 +121,7 @@ def confidence_error(
 ) -> float: ...
 @overload
 def confidence_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ConfidenceOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
 def confidence_error(
     y_true: Any,
     y_proba: Any,
@@ -166,6 +169,7 @@ def top_label_error(
 ) -> float: ...
 @overload
 def top_label_error(correct: Any, confidence: Any, *, n_bins: Counts, **options: Unpack[_TopOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
 def top_label_error(
     correct: Any,
     confidence: Any,
@@ -192,6 +196,7 @@ def top_label_error(
 def full_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_FullOptions]) -> float: ...
 @overload
 def full_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_FullOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
 def full_error(
     y_true: Any,
     y_proba: Any,
@@ -222,6 +227,7 @@ def full_error(
 def binary_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_BinaryOptions]) -> float: ...
 @overload
 def binary_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_BinaryOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
 def binary_error(
     y_true: Any,
     y_proba: Any,
@@ -250,6 +256,7 @@ def linear_error(
 ) -> float: ...
 @overload
 def linear_error(outcomes: Any, reports: Any, *, n_bins: Counts, **options: Unpack[_LinearOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
 def linear_error(
     outcomes: Any,
     reports: Any,
@@ -297,6 +304,7 @@ class ScoreOptions(TypedDict, total=False):
 def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[ScoreOptions]) -> float: ...
 @overload
 def score(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[ScoreOptions]) -> Array: ...
+@described("The score, lower is better: a float, or an array for several bin counts.")
 def score(
     y_true: Any,
     y_proba: Any,

@@ -14,9 +14,12 @@ from ..backends.arrays import at_columns, doubled, namespace, on_device, row_pro
 from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .data import check_multiclass, check_pair, check_weights, wide_blocks
 from .frames import refuse_reordered
+from .parameters import described_text
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
 from .types import Array
+
+_PARAMETERS = ("y_true", "y_proba", "sample_weight", "per_example", "labels")
 
 
 class Loss:
@@ -37,7 +40,7 @@ class Loss:
         self.streamed = streamed
         """Whether a stream adds it up by itself, because no table holds it."""
         self.name = self.__name__ = formula.__name__
-        self.__doc__ = formula.__doc__
+        self.__doc__ = described_text(formula.__doc__ or "", _PARAMETERS, "The mean loss, or that of every row.")
 
     def __repr__(self) -> str:
         return f"<loss {self.name}>"

@@ -24,6 +24,7 @@ from .data import (
     check_weights,
 )
 from .frames import refuse_reordered
+from .parameters import described
 from .sample import Bounds, Sample, unit_weights
 from .types import Array
 
@@ -128,6 +129,7 @@ def _outcomes(y: Array) -> dict[str, Any]:
     return {"marks": y} if y.ndim == 1 else {"values": y}
 
 
+@described()
 @final
 @dataclass(frozen=True)
 class Binary(Property):
@@ -326,6 +328,7 @@ def _check_correct(correct: Any) -> Array:
     return array
 
 
+@described()
 @final
 @dataclass(frozen=True, eq=False)
 class Linear(OfDistributions):

@@ -34,6 +34,7 @@ from .cells import (
     sorted_cells,
 )
 from .data import as_array, check_positive_int, rounding_slack, shown, working_dtype
+from .parameters import described
 from .sample import Bounds, Reports
 from .types import Array
 
@@ -76,7 +77,7 @@ def auto_bins(rows: int, views: int = 1) -> int:
 
     Reports and outcomes play no part, so an error at this count stays truthful.
 
-    >>> from truecal.core.rules import auto_bins
+    >>> from truecal.rules import auto_bins
     >>> auto_bins(5000), auto_bins(5000, 100)
     (30, 190)
     """
@@ -327,6 +328,7 @@ def check_ties(ties: Any) -> Ties:
     return ties  # type: ignore[no-any-return]  # a member of TIES, which mypy cannot see
 
 
+@described()
 @final
 @dataclass(frozen=True)
 class Quantile(CountedRule, RankRule):
@@ -352,6 +354,7 @@ class Quantile(CountedRule, RankRule):
         return tuple(quantile_cuts(n, m) for m in self.counts or ())
 
 
+@described()
 @final
 @dataclass(frozen=True)
 class EqualWidth(CountedRule, FixedRule):
@@ -404,6 +407,7 @@ def _crowded(ordered: Array, m: int, bounds: Bounds) -> Runs:
     return Runs(start, cell[start], m)
 
 
+@described()
 @final
 @dataclass(frozen=True)
 class Edges(FixedRule):

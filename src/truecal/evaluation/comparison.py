@@ -14,6 +14,7 @@ from ..core.data import shown
 from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
+from ..core.parameters import described
 from ..core.result import html_text, plain, table_html
 from ..core.rules import BinCounts
 from ..core.types import Array, Groups
@@ -292,6 +293,7 @@ def _flat_pair(pair: Pair) -> dict[str, Any]:
     return row | {"condition": pair.condition}
 
 
+@described("A Comparison.")
 def compare(
     y_true: Any,
     models: Mapping[str, Any],

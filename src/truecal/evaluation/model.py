@@ -13,6 +13,7 @@ from ..backends.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, shown
 from ..core.extras import require
 from ..core.frames import refuse_reordered
+from ..core.parameters import described
 from ..core.result import Result, html_text, plain, table_html
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
@@ -235,6 +236,7 @@ class Evaluation(Measurement):
         return require("truecal.plots", "plots").reliability(self, ax=ax, **options)
 
 
+@described("An Evaluation.")
 def evaluate(
     y_true: Any,
     y_proba: Any,

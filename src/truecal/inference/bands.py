@@ -11,6 +11,7 @@ import numpy as np
 from ..core.cells import SUMMED_ROWS, BinCells
 from ..core.data import check_positive_int, shown
 from ..core.errors import CalibrationError
+from ..core.parameters import described
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.types import Array
@@ -56,6 +57,7 @@ class ConsistencyBands(Result):
         )
 
 
+@described("ConsistencyBands.")
 def consistency_bands(
     y_true: Any,
     y_proba: Any,

@@ -14,6 +14,7 @@ from ..backends.arrays import beside, compiled_draws, doubled, is_tensor, on_cpu
 from ..backends.numpy import DISPATCH
 from ..core.data import shown
 from ..core.errors import CalibrationError
+from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
@@ -143,6 +144,7 @@ class CalibrationTest(Result):
         return "\n".join(lines)
 
 
+@described("A CalibrationTest.")
 def calibration_test(
     y_true: Any,
     y_proba: Any,

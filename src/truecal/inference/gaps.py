@@ -7,6 +7,7 @@ from typing import Any, Unpack, final, overload
 
 from ..core.errors import CalibrationError, signed_root
 from ..core.functions import Counts, OneCount
+from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
@@ -50,6 +51,7 @@ class Gap(Result):
 def gap(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[Options]) -> Gap: ...
 @overload
 def gap(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[Options]) -> tuple[Gap, ...]: ...
+@described("A Gap, or a tuple of them for several bin counts.")
 def gap(
     y_true: Any,
     y_proba: Any,

@@ -14,6 +14,7 @@ from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
 from ..core.losses import LOSSES, Loss
+from ..core.parameters import described
 from ..core.properties import Binary, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array, Groups
@@ -29,6 +30,7 @@ Progress = Callable[[float], None]
 _MOST_COMPARED = 1 << 22  # predictions among which copies of rows are looked for
 
 
+@described()
 @dataclass(frozen=True, eq=False)
 class TopPredictions:
     """Predictions of which only the top class is known: whether it was right, and the confidence it was given."""

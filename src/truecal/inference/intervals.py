@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
+from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
@@ -74,6 +75,7 @@ def confidence_interval(
 def confidence_interval(
     y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_Options]
 ) -> tuple[Interval, ...]: ...
+@described("An Interval, or a tuple of them for several bin counts.")
 def confidence_interval(
     y_true: Any,
     y_proba: Any,

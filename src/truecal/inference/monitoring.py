@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends.numpy import top_class
 from ..core.data import as_array, both_classes, row_blocks, shown
+from ..core.parameters import described
 from ..core.result import Result, plain
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
@@ -177,6 +178,7 @@ class _State:
         return _State(wealth, memory, nothing, nothing, np.empty((0, 2 + len(processes))), maps)
 
 
+@described("A Monitor.")
 def monitor(*, reference: Any = None, alpha: float = 0.05, labels: Any = None, pos_label: Any = 1) -> Monitor:
     """A test of calibration for a stream of predictions whose labels become known, at every time and for ever.
 

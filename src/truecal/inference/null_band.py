@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.errors import CalibrationError
+from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array
@@ -54,6 +55,7 @@ class NullBand(Result):
         return "\n".join(lines)
 
 
+@described("A NullBand.")
 def null_band(
     y_true: Any,
     y_proba: Any,

@@ -11,6 +11,7 @@ from scipy.special import stdtr, stdtrit
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
+from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
@@ -82,6 +83,7 @@ def paired_difference(
 def paired_difference(
     y_true: Any, a: Any, b: Any, *, n_bins: Counts, **options: Unpack[_Options]
 ) -> tuple[PairedDifference, ...]: ...
+@described("A PairedDifference, or a tuple of them for several bin counts.")
 def paired_difference(
     y_true: Any,
     a: Any,

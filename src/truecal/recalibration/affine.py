@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from truecal.core.data import check_positive_int
+from truecal.core.parameters import described
 from truecal.recalibration.base import (
     Codes,
     Float64s,
@@ -200,6 +201,7 @@ class Objective:
         return bool((label == scores.max(axis=1)).all() and (label > scores.min(axis=1)).any())
 
 
+@described()
 class VectorScaling(AffineMap):
     """One scale and one intercept per class: softmax(w * z + c). Guo et al., ICML 2017.
 
@@ -216,6 +218,7 @@ class VectorScaling(AffineMap):
     diagonal = True
 
 
+@described()
 class MatrixScaling(AffineMap):
     """A full matrix and an intercept: softmax(W z + c), multinomial logistic regression on the logits.
 
@@ -229,6 +232,7 @@ class MatrixScaling(AffineMap):
     """
 
 
+@described()
 class DirichletScaling(AffineMap):
     """A full matrix and an intercept on log-probabilities: softmax(W log p + c).
 

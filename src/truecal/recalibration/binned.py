@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
 
 from truecal.core.data import check_positive_int, shown
+from truecal.core.parameters import described
 from truecal.recalibration.base import (
     Codes,
     Float64s,
@@ -85,6 +86,7 @@ class OneVsRestBins(ProbabilityMap):
         return normalise(np.where(np.isnan(means), p, means), p)  # a prediction in an empty bin stays
 
 
+@described()
 class HistogramBinning(OneVsRestBins):
     """For each class r the frequency of r in the bin of p_r, then rows divided by their sums.
 
@@ -207,6 +209,7 @@ class CanonicalRecalibration(ProbabilityMap):
         return np.where(np.isnan(means), p, means)
 
 
+@described()
 class IsotonicOneVsRest(ProbabilityMap):
     """For each class r the best non-decreasing map of p_r to the frequency of r, then rows divided by their sums.
 

@@ -22,6 +22,8 @@ from truecal.recalibration.base import (
     probabilities_of,
 )
 
+from ..core.parameters import described
+
 HEAVIEST = 1e100  # the weight of a new sample beside which no other counts
 FARTHEST = 745.0  # log-odds beyond it, where exp underflows, are read as it
 SEPARABLE = (
@@ -103,6 +105,7 @@ def logistic(
     return np.asarray(np.append(found.x[:-1] / size, found.x[-1]))
 
 
+@described()
 @dataclass(eq=False, repr=False, kw_only=True)
 class PlattScaling(OneVsRest):
     """A straight line through the log-odds, p = 1 / (1 + exp(−(a s + b))), for each class against the rest.
@@ -137,6 +140,7 @@ class PlattScaling(OneVsRest):
         return sigmoid(fitted[0] * scores + fitted[1])
 
 
+@described()
 class BetaScaling(OneVsRest):
     """p' = 1 / (1 + exp(−(a log p − b log(1 − p) + c))) with a, b ≥ 0, for each class against the rest.
 
@@ -169,6 +173,7 @@ def _beta_features(scores: Float64s) -> Float64s:
     return np.column_stack([-np.logaddexp(0, -scores), np.logaddexp(0, scores)])
 
 
+@described()
 class VennAbers(OneVsRest):
     """Isotonic regression twice, once with the new sample as 0 and once as 1: p₁ / (1 − p₀ + p₁).
 

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from truecal.core.data import as_array, shown
+from truecal.core.parameters import described
 from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
 from truecal.recalibration.base import FLOOR, Floats, Recalibrator, on_host, softmax_of
 from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
@@ -39,6 +40,7 @@ SMALLEST = float(np.log(FLOOR))
 WORSE = 1e-9  # a Brier score larger by more than this is worse
 
 
+@described("A classifier with the map behind it.")
 def calibrate(
     estimator: Any, X: Any, y: Any, *, method: str | Recalibrator = "temperature", sample_weight: Any = None
 ) -> CalibratedClassifier:

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from truecal.core.data import as_array, check_labels, check_same_length, shown
 from truecal.core.errors import CalibrationError, get_error
 from truecal.core.extras import require
+from truecal.core.parameters import described
 from truecal.core.result import Result
 from truecal.recalibration.base import Recalibrator, blocks
 
@@ -67,6 +68,7 @@ class Selection(Result):
         return "\n".join([*lines, "  the first value is optimistic: it was chosen on these rows"])
 
 
+@described("A Selection.")
 def select_recalibration(
     candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator],
     logits_fit: Any,

@@ -23,6 +23,8 @@ from truecal.recalibration.base import (
     on_host,
 )
 
+from ..core.parameters import described
+
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
 GONE = -800.0  # the exponential of this and of everything below it is 0
@@ -246,6 +248,7 @@ class Identity(ScoreMap):
         return logits.values.astype(np.promote_types(logits.values.dtype, np.float32))
 
 
+@described()
 class TemperatureScaling(ScoreMap):
     """Divide the logits by one temperature T > 0, the minimiser of the cross-entropy on validation data.
 

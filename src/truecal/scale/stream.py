@@ -21,6 +21,7 @@ from ..core.data import (
     working_dtype,
 )
 from ..core.errors import COMPOSED, CalibrationError
+from ..core.parameters import described
 from ..core.properties import TopLabel
 from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
@@ -51,6 +52,7 @@ BASICS: dict[Kind, tuple[str, ...]] = {
 """The errors whose sums give accuracy and direction; one cell is enough where nobody asked for more."""
 
 
+@described("A Stream.")
 def stream(
     errors: str | CalibrationError | Sequence[str | CalibrationError] | None = None,
     n_bins: BinCounts | None = None,

@@ -14,6 +14,7 @@ from ...core.data import as_array, check_labels, shown
 from ...core.errors import CalibrationError, Scale, default_error, get_error
 from ...core.extras import require
 from ...core.losses import LOSSES, Loss
+from ...core.parameters import described
 from ...core.properties import Binary
 from ...core.rules import read_bins
 from ...core.types import Array
@@ -88,6 +89,7 @@ def _alike(one: Array, two: Array) -> bool:
     return (one.dtype.kind in "US") == (two.dtype.kind in "US") and two.ndim == 1
 
 
+@described("A scorer for scikit-learn; larger is better.")
 def scorer(
     measure: str | Measure = "score",
     *,
