@@ -28,7 +28,7 @@ from .scripts import checks_script, one_bin_check, proof_script
 
 BUDGETS = (4_000, 20_000)
 """A metric that the first does not convict is audited again with the second."""
-SECONDS = 1200.0
+SECONDS = 600.0
 
 
 def audit_library(library: str) -> dict[str, Any]:

@@ -32,7 +32,8 @@ to be read with their p-values; they are not offered as errors to rank by. `num_
 make 49 bins, and one more for predictions of exactly 0; with 1 no other row is counted (`one_bin`).""",
     "torch-uncertainty": """
 Uncertainty quantification for PyTorch. Its calibration errors add bins of equal mass, single classes and smooth ECE
-to that of torchmetrics.""",
+to that of torchmetrics. A call of `SmoothCalibrationError` takes some ten seconds where its value is near 0: the time
+limit ended its audit before a lie at 300 rows had enough draws.""",
     "calibre": """
 Isotonic and other calibrators, with numbers that describe their effect. `mean_calibration_error` is the mean
 absolute difference between prediction and outcome, of which a certain prediction has the least wherever one class is
