@@ -34,7 +34,7 @@ def rooms() -> dict[str, dict[str, list[str]]]:
     """Page -> module -> the public names that live there, as `truecal.gap` or `truecal.io.read_labels`."""
     found: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for node in ast.parse(pkgutil.get_data("truecal", "__init__.pyi") or b"").body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module:
             home = f"truecal.{node.module}"
             found[home.split(".")[1]].setdefault(home, []).extend(f"truecal.{name.name}" for name in node.names)
             importlib.import_module(home)
