@@ -304,6 +304,34 @@ def test_tables_and_sheets_have_names(folder):
     assert "expected a SQLite or DuckDB database" in refusal("none.db")
 
 
+def test_a_view_has_to_be_named(folder):
+    with sqlite3.connect("runs.db") as database:
+        IDENTIFIED.to_sql("preds", database, index=False)
+        database.execute("CREATE VIEW half AS SELECT * FROM preds LIMIT 150")
+    database.close()
+    assert read_predictions("runs.db").n == N and read_predictions("runs.db::half").n == 150
+
+
+def test_a_log_of_inspect_without_logprobs(folder):
+    log = pytest.importorskip("inspect_ai.log")
+    model, scorer = pytest.importorskip("inspect_ai.model"), pytest.importorskip("inspect_ai.scorer")
+    spec = log.EvalSpec(
+        created="2026-01-01T00:00:00+00:00", task="t", dataset=log.EvalDataset(), model="m", config=log.EvalConfig()
+    )
+
+    def refused(status: str, scores: Any) -> str:
+        answer = model.ModelOutput.from_content("m", "ANSWER: A")
+        more = {"input": "?", "target": "A", "choices": ["x", "y"], "output": answer, "scores": scores}
+        log.write_eval_log(
+            log.EvalLog(status=status, eval=spec, samples=[log.EvalSample(id=1, epoch=1, **more)]), "a.eval"
+        )
+        return refusal("a.eval")
+
+    scored = {"choice": scorer.Score(value="C", answer="A")}
+    assert refused("success", scored).endswith("run inspect eval with --logprobs --top-logprobs 20")
+    assert refused("error", {}).endswith("run inspect eval-retry")
+
+
 def test_text_among_the_numbers_of_a_sheet(folder):
     odd = WIDE.astype({"prob_dog": object})
     odd.loc[2, "prob_dog"] = "0,25"
