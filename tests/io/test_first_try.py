@@ -259,6 +259,13 @@ def test_long_tables_with_their_truth(folder):
     assert "expected one class marked in 'is_true' per sample" in refusal("marked.parquet")
 
 
+def test_a_long_table_beside_labels_in_its_order(folder):
+    save_long("long.csv")
+    np.save("labels.npy", Y)
+    assert "expected a key named 'id' to match rows by" in refusal("long.csv", labels="labels.npy")
+    assert np.array_equal(np.asarray(read_predictions("long.csv", labels="labels.npy", id_column=False).y_true), Y)
+
+
 def test_clusters_are_no_long_table(folder):
     table = pd.DataFrame({"patient_id": [1, 1, 2, 2], "label": [0, 1, 0, 1], "prob": [0.2, 0.9, 0.3, 0.6]})
     table.to_csv("clusters.csv", index=False)
@@ -302,6 +309,44 @@ def test_tables_and_sheets_have_names(folder):
     assert "drop ::preds" in refusal("preds.csv::preds")
     Path("none.db").write_bytes(b"nothing")
     assert "expected a SQLite or DuckDB database" in refusal("none.db")
+
+
+BAD = {
+    "missing": lambda table: table.iloc[1:],
+    "other": lambda table: table.assign(id=table["id"].where(table.index != table.index[3], -1)),
+    "duplicated": lambda table: pd.concat([table, table.iloc[[3]]]),
+    "extra": lambda table: pd.concat([table, pd.DataFrame({"id": [99_999], "label": ["cat"]})]),
+}
+
+
+def save_truth(path: str, truth: pd.DataFrame) -> None:
+    if path.endswith(".xlsx"):
+        truth.to_excel(path, index=False)
+    elif path.endswith(".db"):
+        with sqlite3.connect(path) as database:
+            truth.to_sql("truth", database, index=False)
+        database.close()
+    else:
+        truth.to_parquet(path) if path.endswith(".parquet") else truth.to_csv(path, index=False)
+
+
+@pytest.mark.parametrize("variant", BAD)
+@pytest.mark.parametrize("path", ["truth.csv", "truth.xlsx", "truth.db", "truth.parquet"])
+@pytest.mark.parametrize("predictions", ["submission.csv", "long.csv"])
+def test_identifiers_that_do_not_match_are_named_and_nothing_is_written(
+    folder, variant, path, predictions, capsys, monkeypatch
+):
+    (save_submission if predictions == "submission.csv" else save_long)(predictions)
+    save_truth(path, BAD[variant](SOLUTION))
+    before = sorted(item.name for item in folder.iterdir())
+    outputs = ["--json", "o.json", "--html", "o.html", "--csv", "o.csv", "--plot", "o.png"]
+    monkeypatch.setattr(sys, "argv", ["truecal", "evaluate", predictions, "--labels", path, *outputs])
+    assert run_app() == 1
+    said = capsys.readouterr()
+    rows = {"missing": SHUFFLED[0], "other": SHUFFLED[3], "duplicated": N, "extra": N}
+    assert said.out == "" and f"at row {rows[variant]}" in said.err
+    assert ("(--no-id)" in said.err) == (predictions == "submission.csv")  # samples of a long table have no other order
+    assert sorted(item.name for item in folder.iterdir()) == before
 
 
 def test_a_view_has_to_be_named(folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,8 @@ def open_database(request: Request) -> Source:
 
 
 def _sqlite_table(request: Request, path: str, wanted: str | None) -> Any:
+    import sqlite3  # some builds of Python come without
+
     pyarrow = need("pyarrow", "cli", "databases")
     place = f"file:{url_quote(str(Path(path).absolute()))}?mode=ro"
     with parsing(request.path, "a SQLite database"), closing(sqlite3.connect(place, uri=True)) as database:

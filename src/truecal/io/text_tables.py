@@ -142,7 +142,9 @@ def _delimiter(path: str) -> str:
     header = lines[0] if lines else ""
     marks = [mark for mark in (";", "\t", "|") if mark in header]
     if "," not in header:
-        return marks[0] if marks else " " if suffix == ".txt" and " " in header.strip() else ","
+        counts = {line.strip().count(" ") for line in lines}
+        spaces = suffix == ".txt" and len(counts) == 1 and counts != {0}
+        return marks[0] if marks else " " if spaces else ","
     for mark in marks:
         cells = header.split(mark)
         even = all(line.count(mark) == header.count(mark) for line in lines)
