@@ -156,7 +156,7 @@ def _wide(request: Request, source: Source, found: _Long, number: str) -> Source
 
     sizes = f"{len(found.sample)} rows are {len(found.ids)} samples of {len(found.classes)} classes"
     note = f"a row per class: {sizes}, by {quote(found.id_name)} and {quote(found.class_name)}"
-    return Source(source.path, "column", forms, numbers, values, True, (note, *source.notes))
+    return Source(source.path, "column", forms, numbers, values, True, (note, *source.notes), unordered=True)
 
 
 def _marks(request: Request, source: Source, found: _Long) -> tuple[str, Values] | None:
