@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit docs pictures clean
+.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit docs notebooks pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -85,6 +85,9 @@ $(VENV)-docs/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	touch $@
+
+notebooks: $(VENV)-docs/.ready
+	$(VENV)-docs/bin/jupyter execute --inplace docs/notebooks/*.ipynb
 
 docs: $(VENV)-docs/.ready
 	rm -rf build/docs

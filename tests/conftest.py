@@ -27,6 +27,7 @@ settings.load_profile("truecal")
 OPTIONAL = (
     *("altair", "calibration", "dask", "datasketches", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
     *("numba", "pandas", "polars", "pyarrow", "rich", "safetensors"),
+    *("betacal", "openpyxl", "python_calamine", "venn_abers"),
     *("evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"),
     *("sklearn", "timm", "torch", "torchmetrics", "torchvision", "typer", "vl_convert"),
 )

@@ -187,6 +187,12 @@ OUTSIDE = """
 }).map(element => element.outerHTML.slice(0, 80))
 """
 """What sticks out of the screen and is in nothing that scrolls by itself."""
+CLIPPED = """
+[...document.querySelectorAll("article pre")].filter(block => block.scrollWidth > block.clientWidth + 1
+  && (innerWidth >= 1280 || !["auto", "scroll"].includes(getComputedStyle(block).overflowX))
+).map(block => block.innerText.slice(0, 80))
+"""
+"""Code that is cut off: on a desk what is wider than its box, on a phone what does not scroll either."""
 WIDE_PAGE = "<!doctype html><meta name=viewport content='width=device-width'><p class=wide style='width: 600px'>wide"
 
 
@@ -205,3 +211,14 @@ def test_no_page_is_wider_than_a_phone(pages, site, tmp_path):
     assert width > 390
     assert len(outside) == 1
     assert {path.name: what for path, what in found.items() if what != (390, [])} == {}
+
+
+@pytest.mark.skipif(chromium.browser_path() is None, reason="no Chromium on this machine")
+def test_no_code_is_clipped(pages, site):
+    found = {}
+    with chromium.launch() as browser:
+        for path in sorted(pages):
+            for width in (1280, 390) if path != site / "index.html" else ():  # which leads on
+                browser.open(path, width=width, ready=chromium.LOADED)
+                found[path.name, width] = browser.run(CLIPPED)
+    assert found and {place: blocks for place, blocks in found.items() if blocks} == {}

@@ -18,12 +18,13 @@ author = "The truecal authors"
 project_copyright = author
 version = release = truecal.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]  # myst_nb: and Markdown
 extensions += ["navigation", "reference"]  # beside this file
 root_doc = "docs/index"
 include_patterns = ["docs/**", "*.md", "benchmarks/README.md", "results/*/RESULTS.md"]
 exclude_patterns = ["docs/site"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "myst-nb", ".rst": "restructuredtext", ".ipynb": "myst-nb"}
+nb_execution_mode = "off"  # notebooks are kept with their results, which a test runs again
 
 myst_heading_anchors = 3  # GitHub's anchors: measuring.md#the-errors
 default_role = "literal"  # `names` in docstrings are code, as in Markdown

@@ -116,6 +116,12 @@ def save_texts(path: str) -> None:
     np.savetxt("labels.txt", Y, fmt="%d")
 
 
+def save_pipeline(path: str) -> None:
+    rows = [[{"label": name, "score": p} for name, p in zip(NAMES, row, strict=True)] for row in PROBA]
+    Path(path).write_text(json.dumps(rows))
+    np.save("names.npy", NAMES[Y])
+
+
 def save_both_orders(path: str) -> None:
     IDENTIFIED.to_csv("preds.csv", index=False)
     IDENTIFIED.iloc[SHUFFLED].to_csv("shuffled.csv", index=False)
@@ -151,6 +157,8 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "evaluate images.npz": save_images,
     "evaluate image.npy": save_image,
     "evaluate bfloat16.npz": lambda path: np.savez(path, probs=tensors().bfloat16().float().numpy(), labels=Y),
+    "evaluate lists.csv": lambda path: pd.DataFrame({"probs": list(PROBA), "label": Y}).to_csv(path, index=False),
+    "evaluate pipeline.json": save_pipeline,
     "evaluate long.csv": save_long,
     "evaluate E0.csv": lambda path: ODDS.assign(FTR=np.array(["H", "D", "A"])[Y]).to_csv(path, index=False),
     "evaluate preds.npz --labels": save_votes,
@@ -259,6 +267,57 @@ def test_long_tables_with_their_truth(folder):
     assert "expected one class marked in 'is_true' per sample" in refusal("marked.parquet")
 
 
+def test_a_long_table_beside_labels_in_its_order(folder):
+    save_long("long.csv")
+    np.save("labels.npy", NAMES[Y])
+    assert "expected a key named 'id' to match rows by" in refusal("long.csv", labels="labels.npy")
+    assert np.array_equal(np.asarray(read_predictions("long.csv", labels="labels.npy", id_column=False).y_true), Y)
+    said = refusal("long.csv", labels=Y)
+    assert "expected names of classes as labels, the classes 'cat', 'dog', 'fox' have no order" in said
+
+
+def test_a_pipeline_of_hugging_face(folder):
+    rows = [
+        sorted(({"label": name, "score": p} for name, p in zip(NAMES, row, strict=True)), key=lambda x: -x["score"])
+        for row in PROBA
+    ]
+    Path("hf.json").write_text(json.dumps(rows))
+    read = read_predictions("hf.json", labels=NAMES[Y])
+    assert np.mean(read.probabilities().argmax(axis=1) == read.y_true) == np.mean(PROBA.argmax(axis=1) == Y)
+    assert "have no order, and labels has the number" in refusal("hf.json", labels=Y)
+    numbered = [[{**x, "label": f"LABEL_{list(NAMES).index(x['label'])}"} for x in row] for row in rows]
+    Path("numbered.json").write_text(json.dumps(numbered))
+    assert np.abs(read_predictions("numbered.json", labels=Y).probabilities() - PROBA).max() < 1e-12
+    rows[3] = rows[3][:2]
+    Path("hf.json").write_text(json.dumps(rows))
+    assert "row 3 differs by" in refusal("hf.json") and refusal("hf.json").endswith("pass top_k=None")
+
+
+@pytest.mark.parametrize("form", [str, lambda row: str(list(row)), lambda row: " ".join(map(repr, row.tolist()))])
+def test_lists_as_numpy_and_python_print_them(folder, form):
+    pd.DataFrame({"probs": [form(row) for row in PROBA], "label": Y}).to_csv("lists.csv", index=False)
+    read = read_predictions("lists.csv")
+    assert np.abs(read.probabilities() - PROBA).max() < 1e-7
+    pd.DataFrame({"probs": ["[0.1 0.2 ... 0.3]"], "label": [0]}).to_csv("lists.csv", index=False)
+    assert refusal("lists.csv").endswith("save the array as .npz")
+
+
+def test_messages_end_with_the_option(folder):
+    PERCENT.to_csv("percent.csv", index=False)
+    assert refusal("percent.csv").endswith("say percent=True (--percent)")
+    np.savetxt("bare.csv", np.column_stack([Y, PROBA]), delimiter=",")
+    assert refusal("bare.csv").endswith("if it has the labels, say label_column (--label-column) '0'")
+    ODDS.to_csv("odds.csv", index=False)
+    assert refusal("odds.csv").endswith("say odds=True (--odds)")
+
+
+def test_file_names_in_an_index_are_identifiers(folder):
+    names = [f"{i}.png" for i in range(N)]
+    pd.DataFrame(PROBA, columns=NAMES, index=names).to_csv("preds.csv")
+    pd.DataFrame({"label": NAMES[Y]}, index=names).iloc[SHUFFLED].to_csv("truth.csv")
+    assert np.array_equal(np.asarray(read_predictions("preds.csv", labels="truth.csv").y_true), Y)
+
+
 def test_clusters_are_no_long_table(folder):
     table = pd.DataFrame({"patient_id": [1, 1, 2, 2], "label": [0, 1, 0, 1], "prob": [0.2, 0.9, 0.3, 0.6]})
     table.to_csv("clusters.csv", index=False)
@@ -302,6 +361,72 @@ def test_tables_and_sheets_have_names(folder):
     assert "drop ::preds" in refusal("preds.csv::preds")
     Path("none.db").write_bytes(b"nothing")
     assert "expected a SQLite or DuckDB database" in refusal("none.db")
+
+
+BAD = {
+    "missing": lambda table: table.iloc[1:],
+    "other": lambda table: table.assign(id=table["id"].where(table.index != table.index[3], -1)),
+    "duplicated": lambda table: pd.concat([table, table.iloc[[3]]]),
+    "extra": lambda table: pd.concat([table, pd.DataFrame({"id": [99_999], "label": ["cat"]})]),
+}
+
+
+def save_truth(path: str, truth: pd.DataFrame) -> None:
+    if path.endswith(".xlsx"):
+        truth.to_excel(path, index=False)
+    elif path.endswith(".db"):
+        with sqlite3.connect(path) as database:
+            truth.to_sql("truth", database, index=False)
+        database.close()
+    else:
+        truth.to_parquet(path) if path.endswith(".parquet") else truth.to_csv(path, index=False)
+
+
+@pytest.mark.parametrize("variant", BAD)
+@pytest.mark.parametrize("path", ["truth.csv", "truth.xlsx", "truth.db", "truth.parquet"])
+@pytest.mark.parametrize("predictions", ["submission.csv", "long.csv"])
+def test_identifiers_that_do_not_match_are_named_and_nothing_is_written(
+    folder, variant, path, predictions, capsys, monkeypatch
+):
+    (save_submission if predictions == "submission.csv" else save_long)(predictions)
+    save_truth(path, BAD[variant](SOLUTION))
+    before = sorted(item.name for item in folder.iterdir())
+    outputs = ["--json", "o.json", "--html", "o.html", "--csv", "o.csv", "--plot", "o.png"]
+    monkeypatch.setattr(sys, "argv", ["truecal", "evaluate", predictions, "--labels", path, *outputs])
+    assert run_app() == 1
+    said = capsys.readouterr()
+    rows = {"missing": SHUFFLED[0], "other": SHUFFLED[3], "duplicated": N, "extra": N}
+    assert said.out == "" and f"at row {rows[variant]}" in said.err
+    assert ("(--no-id)" in said.err) == (predictions == "submission.csv")  # samples of a long table have no other order
+    assert sorted(item.name for item in folder.iterdir()) == before
+
+
+def test_a_view_has_to_be_named(folder):
+    with sqlite3.connect("runs.db") as database:
+        IDENTIFIED.to_sql("preds", database, index=False)
+        database.execute("CREATE VIEW half AS SELECT * FROM preds LIMIT 150")
+    database.close()
+    assert read_predictions("runs.db").n == N and read_predictions("runs.db::half").n == 150
+
+
+def test_a_log_of_inspect_without_logprobs(folder):
+    log = pytest.importorskip("inspect_ai.log")
+    model, scorer = pytest.importorskip("inspect_ai.model"), pytest.importorskip("inspect_ai.scorer")
+    spec = log.EvalSpec(
+        created="2026-01-01T00:00:00+00:00", task="t", dataset=log.EvalDataset(), model="m", config=log.EvalConfig()
+    )
+
+    def refused(status: str, scores: Any) -> str:
+        answer = model.ModelOutput.from_content("m", "ANSWER: A")
+        more = {"input": "?", "target": "A", "choices": ["x", "y"], "output": answer, "scores": scores}
+        log.write_eval_log(
+            log.EvalLog(status=status, eval=spec, samples=[log.EvalSample(id=1, epoch=1, **more)]), "a.eval"
+        )
+        return refusal("a.eval")
+
+    scored = {"choice": scorer.Score(value="C", answer="A")}
+    assert refused("success", scored).endswith("run inspect eval with --logprobs --top-logprobs 20")
+    assert refused("error", {}).endswith("run inspect eval-retry")
 
 
 def test_text_among_the_numbers_of_a_sheet(folder):

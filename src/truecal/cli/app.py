@@ -41,8 +41,8 @@ USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the par
 app = typer.Typer(
     name="truecal",
     help="Whether a classifier's probabilities can be trusted, with calibration errors that cannot be gamed.",
-    epilog="Files: npz, npy, csv, json, jsonl, parquet, feather/arrow, pt, safetensors; logs of lm-evaluation-harness "
-    "and inspect_ai.",
+    epilog="Files: npz, npy, csv, json, jsonl, parquet, feather/arrow, xlsx, SQLite, DuckDB, pt, safetensors; logs of "
+    "lm-evaluation-harness and inspect_ai.",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
@@ -50,14 +50,15 @@ app = typer.Typer(
 Files = Annotated[
     list[Path],
     typer.Argument(
-        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits or FILE:probs.",
+        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits; FILE.db::TABLE.",
         show_default=False,
     ),
 ]
 File = Annotated[
     Path,
     typer.Argument(
-        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs.", show_default=False
+        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs; FILE.db::TABLE.",
+        show_default=False,
     ),
 ]
 Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]

@@ -19,7 +19,7 @@ from truecal.io.streams import split_member
 class Reading:
     """What the files hold, and where the labels are."""
 
-    labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in a file of their own.")] = None
+    labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in another file.")] = None
     label_column: Annotated[str | None, Option("--label-column", help="The column or key of the labels.")] = None
     columns: Annotated[str | None, Option("--columns", help="Columns or keys of predictions, comma-separated.")] = None
     id: Annotated[

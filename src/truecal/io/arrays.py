@@ -78,7 +78,8 @@ def _rows_of(entry: Entry, axis: int | None) -> Callable[[], Array]:
         array = entry.load()
         if axis is None:
             return array.ravel()
-        return np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
+        rows = math.prod(np.delete(array.shape, axis).tolist())
+        return np.moveaxis(array, axis, -1).reshape(rows, array.shape[axis])
 
     return load
 

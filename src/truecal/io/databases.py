@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,12 +32,15 @@ def open_database(request: Request) -> Source:
 
 
 def _sqlite_table(request: Request, path: str, wanted: str | None) -> Any:
+    import sqlite3  # some builds of Python come without
+
     pyarrow = need("pyarrow", "cli", "databases")
     place = f"file:{url_quote(str(Path(path).absolute()))}?mode=ro"
     with parsing(request.path, "a SQLite database"), closing(sqlite3.connect(place, uri=True)) as database:
         database.execute("PRAGMA trusted_schema = OFF")  # views of the file run no functions
-        listed = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
-        name = _chosen(request, [row[0] for row in database.execute(listed)], wanted, "table")
+        listed = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
+        found = [(name, kind == "view") for name, kind in database.execute(listed)]
+        name = _chosen(request, found, wanted, "table")
         cursor = database.execute(f"SELECT * FROM {_identifier(name)}")
         names = [column[0] for column in cursor.description]
         rows = cursor.fetchall()
@@ -50,8 +52,9 @@ def _duckdb_table(request: Request, path: str, wanted: str | None) -> Any:
     duckdb = need("duckdb", "duckdb", "DuckDB databases")
     config = {"enable_external_access": "false"}  # views of the file read no other files
     with parsing(request.path, "a DuckDB database"), duckdb.connect(path, read_only=True, config=config) as database:
-        names = [row[0] for row in database.execute("SHOW TABLES").fetchall()]
-        name = _chosen(request, names, wanted, "table")
+        listed = "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'main'"
+        found = [(name, kind == "VIEW") for name, kind in database.execute(listed).fetchall()]
+        name = _chosen(request, found, wanted, "table")
         return database.sql(f"SELECT * FROM {_identifier(name)}").to_arrow_table()
 
 
@@ -65,7 +68,11 @@ def open_workbook(request: Request) -> Source:
     with parsing(request.path, "an Excel workbook"):
         book = calamine.CalamineWorkbook.from_path(path)
         sheets = list(book.sheet_names)
-        name = sheets[0] if wanted is None and sheets else _chosen(request, sheets, wanted, "sheet")
+        name = (
+            sheets[0]
+            if wanted is None and sheets
+            else _chosen(request, [(sheet, False) for sheet in sheets], wanted, "sheet")
+        )
         rows = book.get_sheet_by_name(name).to_python()
     rows = [row for row in rows if any(cell != "" for cell in row)]
     if len(rows) < 2:
@@ -83,10 +90,12 @@ def _identifier(name: str) -> str:
     return f'"{doubled}"'
 
 
-def _chosen(request: Request, names: list[str], wanted: str | None, what: str) -> str:
+def _chosen(request: Request, found: list[tuple[str, bool]], wanted: str | None, what: str) -> str:
+    """The table or sheet that is named, or the only one; a view runs a query of the file, and has to be named."""
     path, _ = split_member(request.path)
-    if wanted is None and len(names) == 1:
-        return names[0]
+    names, tables = [name for name, _ in found], [name for name, view in found if not view]
+    if wanted is None and len(tables) == 1:
+        return tables[0]
     if wanted is None or wanted not in names:
         problem = f"found {listing(names)}" if wanted is None else f"{quote(wanted)} is not among {listing(names)}"
         example = f": name one, {path}::{names[0]}" if names else ""

@@ -43,6 +43,10 @@ def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Sou
     if not samples:
         raise request.refuse("expected samples, the log has none")
     notes = () if log.status == "success" else (f"the status of the log is {quote(log.status)}",)
+    unscored = next((sample for sample in samples if not sample.scores), None)
+    if notes and unscored is not None:
+        missing = f"its status is {quote(log.status)} and sample {quote(unscored.id)} has no score"
+        raise request.refuse(f"expected a log of a run that has ended, {missing}: run inspect eval-retry")
     source = None if request.kind == "choices" else _stated(request, samples, notes)
     if source is not None:
         return source

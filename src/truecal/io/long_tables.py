@@ -55,17 +55,19 @@ def from_long(request: Request, source: Source | object, labels_elsewhere: bool)
     strong = [n for n in source.forms if n.lower() in (*PROBA_NAMES, *LOGIT_NAMES) and source.forms[n] == NUMBER]
     weak = [n for n in source.forms if n.lower() in SCORE_NAMES and source.forms[n] == NUMBER]
     numbers = list(given) if given is not None else strong or weak
-    ids = [n for n in source.forms if is_identifier(n)] if request.id_column is None else [request.id_column]
+    named = request.id_column
+    ids = [named] if isinstance(named, str) else [n for n in source.forms if is_identifier(n)]
     classes = [n for n in source.forms if n.lower() in CLASS_NAMES and n != request.label_column]
     classes += [n for n in source.forms if n.lower() in LABEL_NAMES and n != request.label_column]
     if len(numbers) != 1 or numbers[0] not in source.forms or not classes:
         return request, source
     for id_name in ids:
-        if id_name is False or id_name not in source.forms or id_name in (classes[0], *numbers):
+        if id_name not in source.forms or id_name in (classes[0], *numbers):
             continue
         found = _long(request, source, id_name, classes[0], numbers[0])
         if found is not None:
-            return replace(request, proba_columns=None, id_column=id_name), _wide(request, source, found, numbers[0])
+            request = replace(request, proba_columns=None, id_column=False if named is False else id_name)
+            return request, _wide(request, source, found, numbers[0])
     return request, source
 
 
@@ -154,7 +156,7 @@ def _wide(request: Request, source: Source, found: _Long, number: str) -> Source
 
     sizes = f"{len(found.sample)} rows are {len(found.ids)} samples of {len(found.classes)} classes"
     note = f"a row per class: {sizes}, by {quote(found.id_name)} and {quote(found.class_name)}"
-    return Source(source.path, "column", forms, numbers, values, True, (note, *source.notes))
+    return Source(source.path, "column", forms, numbers, values, True, (note, *source.notes), unordered=True)
 
 
 def _marks(request: Request, source: Source, found: _Long) -> tuple[str, Values] | None:

@@ -68,7 +68,7 @@ def match_rows(ours: Keys | None, theirs: Keys | None, wanted: IdColumn = None) 
             if np.array_equal(mine, others) and _repeated(mine) is not None:
                 continue  # clusters, in the same order
             match = _matched(ours, theirs, name, mine, others)
-            if match.moved and (is_pandas_index(name) or name == "index"):
+            if match.moved and mine.dtype.kind in "iu" and (is_pandas_index(name) or name == "index"):
                 raise _ambiguous(theirs, name, match)
             return match
         except FileError as error:  # another column may do

@@ -360,6 +360,8 @@ def _labels_of(
 ) -> tuple[Values | None, Labels | None]:
     """Labels as written and as indices: those from elsewhere, which the file's own must equal, else the file's own."""
     path = request.path
+    for labels, where in ((parts.labels, parts.label_where), given or (None, "")):
+        _refuse_numbers(request, parts, labels, classes, where)
     own = None if parts.labels is None else _indices(request, parts.labels, shape, classes, parts.label_where)
     values, indices = parts.labels, own
     if given is not None:
@@ -381,6 +383,17 @@ def _labels_of(
         occur = "occurs" if len(never) == 1 else "occur"
         notes.append(f"{len(never)} of {shape[1]} classes never {occur} as a label: {names}")
     return numbers_if_whole(values), indices
+
+
+def _refuse_numbers(
+    request: Request, parts: FileParts, labels: Values | None, classes: tuple[str, ...] | None, where: str
+) -> None:
+    """Numbers as labels of named classes that have no order: which class a number means would be a guess."""
+    if not parts.unordered or labels is None or classes is None or numbers_if_whole(labels).dtype.kind not in "iu":
+        return
+    if numbers_if_whole(np.array(classes, dtype=object)).dtype == object:
+        found = f"{listing(classes)} have no order, and {where} has the number {labels[0]}"
+        raise request.refuse(f"expected names of classes as labels, the classes {found}: write names there")
 
 
 def _labels_differ(path: str, parts: FileParts, given: tuple[Values, str], row: int) -> FileError:

@@ -73,6 +73,7 @@ class Source:
     named: bool = True
     notes: tuple[str, ...] = ()
     dense: Dense | None = None
+    unordered: bool = False  # classes have names and no order, so that numbers cannot be their indices
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class FileParts:
     used: frozenset[str] = frozenset()  # columns or keys that were read
     groups: Indices | None = None  # the image that each row is from
     dense: bool = False  # rows are pixels or tokens
+    unordered: bool = False
 
 
 def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
@@ -141,6 +143,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         unused=tuple(name for name in forms if name not in used),
         n_rows=len(numbers),
         used=used,
+        unordered=source.unordered,
     )
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
@@ -304,9 +307,25 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
         check_probabilities(numbers, name) if numbers.ndim == 2 else check_reports(numbers, name)
     except (TypeError, ValueError) as error:
         hint = "" if layout.sure else f". No name says what these numbers are: if they are logits, say {LOGITS_OPTION}"
-        if numbers.ndim == 2 and _near_one(numbers) <= _rounding(numbers):
-            hint = f". If they are rounded probabilities, say {NORMALIZE_OPTION}"
+        if numbers.ndim == 2:
+            hint = _likely(numbers, layout) or hint
         raise failure(path, f"{error}{hint}") from error
+
+
+def _likely(numbers: Floats, layout: Layout) -> str:
+    """What rows that are no distributions seem to be, and the option that says so; nothing where that is open."""
+    if _near_one(numbers) <= _rounding(numbers):
+        return f". If they are rounded probabilities, say {NORMALIZE_OPTION}"
+    if numbers.min() >= 0 and _near_one(numbers / 100) <= _rounding(numbers):
+        return f": say {PERCENT_OPTION}"
+    if numbers.min() > 1 and 0.9 <= float((1 / numbers).sum(axis=1).mean()) <= 1.5:
+        return f". If they are a bookmaker's odds, say {ODDS_OPTION}"
+    for column in (0, numbers.shape[1] - 1) if numbers.shape[1] > 2 and len(layout.columns) > 1 else ():
+        rest = np.delete(numbers, column, axis=1)
+        if (numbers[:, column] == np.floor(numbers[:, column])).all() and _near_one(rest) <= ROUNDED:
+            name = quote(layout.columns[column])
+            return f". Without column {name} every row sums to 1: if it has the labels, say {LABEL_OPTION} {name}"
+    return ""
 
 
 def _near_one(numbers: Floats) -> float:

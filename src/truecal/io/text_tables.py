@@ -29,6 +29,7 @@ BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a
 MOST_TEXT = 1 << 28  # bytes of a .json file, which is parsed as a whole
 SAMPLED_ROWS = 1000  # looked at to tell the decimal mark
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_SCALAR = re.compile(r"np\.float(?:16|32|64)\(([^()]*)\)")
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
 
@@ -53,7 +54,7 @@ def open_csv(request: Request) -> Source:
     for name, cell in zip(head.names, head.example, strict=True):
         told = name in (request.proba_columns or ()) or name_says(name) is not None or name in CONFIDENCE_NAMES
         types[name] = number if told or cell.strip() == "" or _is_number(cell, head.decimal) else text
-        if cell.lstrip().startswith("["):
+        if cell.lstrip().startswith("[") or (told and _is_vector(cell)):
             types[name] = pyarrow.list_(number)
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
@@ -69,6 +70,12 @@ def _is_number(cell: str, decimal: str = ".") -> bool:
     except ValueError:
         return False
     return "_" not in cell
+
+
+def _is_vector(cell: str) -> bool:
+    """Several numbers with spaces between them."""
+    parts = cell.split()
+    return len(parts) > 1 and all(map(_is_number, parts))
 
 
 def _is_fraction(cell: str, decimal: str = ".") -> bool:
@@ -142,7 +149,9 @@ def _delimiter(path: str) -> str:
     header = lines[0] if lines else ""
     marks = [mark for mark in (";", "\t", "|") if mark in header]
     if "," not in header:
-        return marks[0] if marks else " " if suffix == ".txt" and " " in header.strip() else ","
+        counts = {line.strip().count(" ") for line in lines}
+        spaces = suffix == ".txt" and len(counts) == 1 and counts != {0}
+        return marks[0] if marks else " " if spaces else ","
     for mark in marks:
         cells = header.split(mark)
         even = all(line.count(mark) == header.count(mark) for line in lines)
@@ -243,13 +252,24 @@ def _fault(path: str, head: Head, types: dict[str, Any]) -> FileError | None:
     return None
 
 
+def _as_json(text: str) -> str:
+    """A list as Python or numpy prints it: [0.1 0.9], [np.float64(0.1), np.float64(0.9)], or 0.1 0.9."""
+    plain = _SCALAR.sub(r"\1", text).strip()
+    inner = plain.removeprefix("[").removesuffix("]").strip()
+    if plain.startswith("[") and ("," in plain or not _is_vector(inner)):
+        return plain
+    return f"[{', '.join(repr(float(part)) for part in inner.split())}]"
+
+
 def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
     """Cells such as [0.1, 0.9]; a missing cell stays missing and is reported with the others."""
     rows: list[list[float] | None] = []
     for i, text in enumerate(texts.to_pylist()):
         wanted = f"a list of numbers such as [0.1, 0.9] at row {start + i}, column {quote(name)}"
+        if text is not None and "..." in text:
+            raise failure(path, f"expected {wanted}, numpy has shortened it to {quote(text)}: save the array as .npz")
         with parsing(path, wanted):
-            values = None if text is None else json.loads(text)
+            values = None if text is None else json.loads(_as_json(text))
         if text is not None and not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
             raise failure(path, f"expected {wanted}, got {quote(text)}")
         # A whole number of hundreds of digits is no float; it is reported as infinite.
@@ -282,6 +302,8 @@ def open_json(request: Request) -> Source:
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
         keys = dict.fromkeys(key for row in found for key in row)
         found = {key: [row.get(key) for row in found] for key in keys}
+    elif isinstance(found, list) and found and all(_is_scored(row) for row in found):
+        return replace(open_flat(request, pyarrow.table(_scored(request, found))), unordered=True)
     elif isinstance(found, list) and found:
         with parsing(request.path, "a list of numbers, of equally long lists of numbers, or of objects"):
             array = np.array(found)
@@ -297,6 +319,29 @@ def open_json(request: Request) -> Source:
     with parsing(request.path, "columns of one type and the same length"):
         table = pyarrow.table(found)
     return open_flat(request, table)
+
+
+def _is_scored(row: Any) -> bool:
+    """Whether a row is as a text-classification pipeline gives it: [{"label": ..., "score": ...}, ...]."""
+    return (
+        isinstance(row, list) and bool(row) and all(isinstance(x, dict) and {"label", "score"} <= set(x) for x in row)
+    )
+
+
+def _scored(request: Request, rows: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
+    """A column per label, with the score of each row."""
+    names = list(dict.fromkeys(str(x["label"]) for x in rows[0]))
+    columns: dict[str, list[Any]] = {f"score_{name}": [] for name in names}
+    for number, row in enumerate(rows):
+        scores = {str(x["label"]): x["score"] for x in row}
+        if len(row) != len(names) or set(scores) != set(names):
+            odd = next(iter(set(scores) ^ set(names)), "a label twice")
+            wanted = f"each of the {len(names)} labels of row 0 once in every row"
+            raise failure(request.path, f"expected {wanted}, row {number} differs by {quote(odd)}: pass top_k=None")
+        for name in names:
+            columns[f"score_{name}"].append(scores[name])
+    numbered = all(re.fullmatch("LABEL_[0-9]+", name) for name in names)  # as models without names of classes say
+    return {key.replace("LABEL_", "", 1) if numbered else key: scores for key, scores in columns.items()}
 
 
 def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Source:
