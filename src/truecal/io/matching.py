@@ -89,7 +89,7 @@ def _ambiguous(theirs: Keys, name: str, match: Match) -> FileError:
 def _one_coding(ours: Values, theirs: Values) -> tuple[Values, Values]:
     """Identifiers that can be compared: numbers on both sides if all are, else text; 007 and 7 stay two."""
     pair = [numbers_if_whole(values) for values in (ours, theirs)]
-    kept = all(len(set(n.tolist())) == len(set(v.tolist())) for n, v in zip(pair, (ours, theirs), strict=True))
+    kept = all(n is v or len(np.unique(n)) == len(np.unique(v)) for n, v in zip(pair, (ours, theirs), strict=True))
     if kept and all(values.dtype.kind in "iub" for values in pair):
         return pair[0].astype(np.int64), pair[1].astype(np.int64)
     first, second = (np.array([str(v) for v in values.tolist()], dtype=object) for values in (ours, theirs))
@@ -98,21 +98,24 @@ def _one_coding(ours: Values, theirs: Values) -> tuple[Values, Values]:
 
 def _repeated(values: Values) -> tuple[int, int] | None:
     """The first two rows with the same identifier."""
-    seen: dict[object, int] = {}
-    for row, value in enumerate(values.tolist()):
-        if (first := seen.setdefault(value, row)) != row:
-            return first, row
-    return None
+    order = np.argsort(values, kind="stable")
+    twice = np.flatnonzero(values[order][1:] == values[order][:-1])
+    if len(twice) == 0:
+        return None
+    first = twice[np.argmin(order[twice + 1])]
+    return int(order[first]), int(order[first + 1])
 
 
 def _matched(ours: Keys, theirs: Keys, name: str, mine: Values, others: Values) -> Match:
     for keys, values in ((ours, mine), (theirs, others)):
         if (twice := _repeated(values)) is not None:
             where = f"{quote(values[twice[0]])} is at row {twice[0]} and at row {twice[1]}"
-            repeats = len(values) - len(set(values.tolist()))
+            repeats = len(values) - len(np.unique(values))
             raise failure(keys.path, f"expected every {quote(name)} once to match rows by, {where} ({repeats} repeats)")
-    place = {value: row for row, value in enumerate(others.tolist())}
-    order = np.array([place.get(value, -1) for value in mine.tolist()], dtype=np.intp)
+    by_value, by_mine = np.argsort(others, kind="stable"), np.argsort(mine, kind="stable")
+    sorted_others, order = others[by_value], np.empty(len(mine), dtype=np.intp)
+    place = np.minimum(np.searchsorted(sorted_others, mine[by_mine]), len(others) - 1)
+    order[by_mine] = np.where(sorted_others[place] == mine[by_mine], by_value[place], -1)
     missing = np.flatnonzero(order < 0)
     found = np.zeros(len(others), dtype=np.bool_)
     found[order[order >= 0]] = True
