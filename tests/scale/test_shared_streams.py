@@ -169,3 +169,14 @@ def test_fields_that_no_stream_writes_are_refused_by_name(saved, name, value):
     write_state(path, "stream", 2, {**about, name: value}, arrays)
     with pytest.raises(FileError, match=rf"s.npz: the state of a stream is damaged: '({name}|nope)"):
         tc.Stream.load(path)
+
+
+@pytest.mark.parametrize("blocks", [64_000_000, 2, -1, 1.5, True])
+def test_a_state_has_no_more_blocks_than_a_stream(blocks, tmp_path):
+    """Intervals compare every two blocks: 64,000,000 of them take petabytes."""
+    path = tmp_path / "s.npz"
+    tc.stream("binary").save(path)
+    about, arrays = read_state(path, "stream", 2)
+    write_state(path, "stream", 2, about | {"blocks": blocks}, arrays)
+    with pytest.raises(FileError, match=r"s.npz: the state of a stream is damaged: 'blocks' .*from 4 to 4096"):
+        tc.Stream.load(path)

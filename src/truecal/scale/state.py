@@ -21,7 +21,7 @@ from ..io.state import check_array, damaged, read_state, reading_field, write_st
 from .losses import SUMMED, LossSums
 from .plan import StreamEntry
 from .sketch import Sketch
-from .stream import Stream
+from .stream import Stream, check_blocks
 from .tally import BLOCK_SUMS, SUMS, Blocks, Tally, edges_of
 
 VERSION = 2
@@ -34,7 +34,7 @@ _RULES: dict[str, Any] = {
 
 
 _SETTINGS: dict[str, Callable[[Any], Any]] = {
-    "blocks": int,
+    "blocks": check_blocks,
     "labels": lambda x: None if x is None else np.asarray(x),
     "pos_label": lambda x: x,
     "rows": int,

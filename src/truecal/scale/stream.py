@@ -92,11 +92,16 @@ def stream(
 
 def empty_stream(entries: tuple[StreamEntry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
     """A stream of these errors, without rows."""
+    names = None if labels is None else np.asarray(as_array(labels, "labels"))
+    return Stream(entries, check_blocks(blocks), names, pos_label)
+
+
+def check_blocks(blocks: Any) -> int:
+    """The number of blocks: intervals compare every two of them."""
     whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
     if not whole or not (blocks == 0 or 4 <= blocks <= 4096):
         raise ValueError(f"blocks must be 0, or a whole number from 4 to 4096, got {shown(blocks)}")
-    names = None if labels is None else np.asarray(as_array(labels, "labels"))
-    return Stream(entries, int(blocks), names, pos_label)
+    return int(blocks)
 
 
 @final
