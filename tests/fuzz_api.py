@@ -58,10 +58,12 @@ RESULTS = {
     *("ERRORS", "LOSSES", "SCORERS", "BinTable", "Baseline", "Stream", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
+PUBLIC: dict[str, Any] = {name: getattr(tc, name) for name in tc.__all__}
+PUBLIC |= {name: getattr(getattr(tc, module), name) for module, names in vars(tc)["_MOVED"].items() for name in names}
 MAPS = tuple(
-    name for name in tc.__all__ if hasattr(getattr(tc, name), "predict_proba") and name != "CalibratedClassifier"
+    name for name, value in PUBLIC.items() if hasattr(value, "predict_proba") and name != "CalibratedClassifier"
 )
-CALLED = tuple(name for name in tc.__all__ if name not in RESULTS)
+CALLED = tuple(name for name in PUBLIC if name not in RESULTS)
 
 
 class World:
@@ -357,7 +359,7 @@ def arguments(name: str, w: World, parameters: Any) -> dict[str, Any]:
 
 def call(name: str, w: World) -> Any:
     """One call of the public name with random arguments; a rule or an error is used as well, a map fitted."""
-    target = getattr(tc, name)
+    target = PUBLIC[name]
     if name in MAPS:
         return _fitted(target, w)
     made = target(**arguments(name, w, inspect.signature(target).parameters))
@@ -448,7 +450,7 @@ def attempt(seed: int, number: int) -> bool:
     """Case `number` of a seed, the same every time; whether it gave a result. Raises Broken."""
     name = CALLED[number % len(CALLED)]
     w = World(np.random.default_rng([seed, number]))
-    names = {*inspect.signature(getattr(tc, name)).parameters, *GOOD, *SAID}
+    names = {*inspect.signature(PUBLIC[name]).parameters, *GOOD, *SAID}
     with limits(), warnings.catch_warnings():
         warnings.simplefilter("error")
         if name in MAPS or name in ("calibrate", "select_recalibration"):

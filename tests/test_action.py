@@ -117,6 +117,7 @@ def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_what_is_calibrated_passes_and_errors_are_shown(run: Any, github: GitHub) -> None:
     code, text, summary, output = run("good.csv", event={"ref": "refs/heads/main"})
     assert code == 0 and output == "verdict=not rejected\n" and "no pull request to comment on" in text

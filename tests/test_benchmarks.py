@@ -215,6 +215,7 @@ def test_nobody_failed_and_values_agree(stored):
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_the_picture_is_drawn(stored, tmp_path):
     importlib.import_module("benchmarks.peers.picture").draw(stored, running.FULL, tmp_path / "peers.png")
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")

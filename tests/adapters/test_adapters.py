@@ -248,6 +248,7 @@ class Run:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_a_comparison_logged_to_mlflow(monkeypatch, comparison):
     mlflow = stand_in(monkeypatch, "mlflow")
     run = Run(mlflow, "log_metrics", "log_table", "log_text")

@@ -333,6 +333,7 @@ def one_process(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_real_processes_one_of_them_empty(tmp_path):
     code = f"import test_torchmetrics as here; here.one_process(1, here.Path({str(tmp_path)!r}))"
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])

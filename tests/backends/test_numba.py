@@ -238,7 +238,7 @@ def test_compiled_code_that_cannot_be_kept_is_compiled_anyway(monkeypatch, tmp_p
     def twice(x):
         return 2 * x
 
-    entry = module._entry(twice)
+    entry = module.entry(twice)
     for place in sorted(folder.rglob("*"), reverse=True):
         place.rmdir()
     folder.rmdir()
@@ -246,7 +246,7 @@ def test_compiled_code_that_cannot_be_kept_is_compiled_anyway(monkeypatch, tmp_p
     assert entry(3) == 6
     space: dict[str, Any] = {}
     exec("def thrice(x):\n    return 3 * x", space)  # a function of no file, beside which nothing can be kept
-    assert module._entry(space["thrice"])(3) == 9
+    assert module.entry(space["thrice"])(3) == 9
 
 
 @pytest.mark.slow
@@ -263,14 +263,14 @@ def test_damaged_code_in_the_cache_is_compiled_again(monkeypatch, tmp_path, suff
     def twice(x):
         return 2 * x
 
-    assert module._entry(twice)(3) == 6
+    assert module.entry(twice)(3) == 6
     (kept,) = tmp_path.rglob(f"*.{suffix}")
     kept.write_bytes(damage(kept.read_bytes()))
-    again = module._entry(twice)
+    again = module.entry(twice)
     with pytest.warns(RuntimeWarning, match="compiled code in numba's cache, .*, is damaged .* and was compiled again"):
         assert again(3) == 6
     assert again(4) == 8  # said once
-    assert module._entry(twice)(5) == 10  # and the next process finds nothing damaged
+    assert module.entry(twice)(5) == 10  # and the next process finds nothing damaged
 
 
 def test_a_mistake_in_compiled_code_is_raised():
@@ -280,7 +280,7 @@ def test_a_mistake_in_compiled_code_is_raised():
         raise ValueError("as it is")
 
     with pytest.raises(ValueError, match="as it is"):
-        module._entry(fails)(3)
+        module.entry(fails)(3)
 
 
 def test_without_numba_everything_is_measured_by_numpy(monkeypatch, rng):

@@ -139,6 +139,7 @@ def test_a_run_has_its_state_for_itself(truecal: Run, rng, monkeypatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.heavy
 def test_a_run_that_is_killed_and_repeated_has_the_same_evidence(capsys: pytest.CaptureFixture[str]) -> None:
     assert kill_monitor.main(["--kills", "4", "--seed", "5"]) == 0, capsys.readouterr().out
 

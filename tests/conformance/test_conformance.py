@@ -86,6 +86,7 @@ CLASSES: dict[str, Any] = {
 @pytest.mark.parametrize(
     "data", [d for d in SETS if d.sample_weight is None and len(d.y_true) <= 100], ids=lambda data: data.name
 )
+@pytest.mark.heavy
 def test_stored_values_are_those_of_plain_loops(data):
     """Other code than that which made the files; where the loops divide by nothing, nothing is compared."""
     y, u = data.inputs("event")[0].astype(float).tolist(), data.y_proba[:, 1].tolist()

@@ -77,6 +77,7 @@ def test_evaluate_takes_three_times_its_arrays(kind, dtype):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("fixed")
+@pytest.mark.heavy
 def test_compare_takes_three_times_its_arrays():
     assert cost_of_a_row("spread out", 2, np.float64) <= 2 * (8 + 2 * 8)
 

@@ -89,6 +89,7 @@ def test_a_few_misses_of_a_sure_model_still_have_a_direction():
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_calibrated_subgroups_are_rarely_called_miscalibrated():
     """Thirty of them, each tested alone: some was rejected in two of three samples."""
     rejected, named = subgroups(30, 40, 15)
@@ -119,6 +120,7 @@ def test_subgroups_have_draws_enough_to_reject_and_a_bad_one_is_found():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("folds", "n"), [(100, 100), (20, 200), (5, 200)])
+@pytest.mark.heavy
 def test_cross_validated_base_rates_are_not_called_miscalibrated(folds, n):
     """Pooled they were rejected in all leave-one-out runs, and in half of those with twenty folds."""
     pytest.importorskip("sklearn")
@@ -188,6 +190,7 @@ def test_maps_are_chosen_by_the_score():
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_a_wiggle_is_found():
     """.12·sin(6πu) at n = 500: .6 with U at 5 and 20 bins, .9 for Hosmer and Lemeshow."""
     assert power("wiggle .12·sin(6πu)", 500, 100)[0] >= 0.72

@@ -263,6 +263,7 @@ def test_rows_that_nearly_sum_to_one_are_no_evidence(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", ["calibrated", "sharp calibrated", "four classes", "reference"])
+@pytest.mark.heavy
 def test_false_alarms_are_at_most_alpha_at_every_row(world, rng):
     """Streams at alpha = .2: more alarms than are allowed here would come with chance .003 at most."""
     streams, allowed = (16, 9) if world == "reference" else (40, 15)

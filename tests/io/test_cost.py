@@ -81,6 +81,7 @@ print((after - before) / (read.proba.nbytes + read.y_true.nbytes))
         ("binary.parquet", BINARY, 3),
     ],
 )
+@pytest.mark.heavy
 def test_reading_needs_little_more_than_the_arrays(tmp_path: Path, name: str, make: str, most: float) -> None:
     path = str(tmp_path / name)
     subprocess.run([sys.executable, "-c", make, path], check=True)

@@ -50,6 +50,7 @@ def test_files_of_another_generator() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_many_files_of_another_generator() -> None:
     assert list(fuzz_malformed.run(1, range(2000))) == []
 

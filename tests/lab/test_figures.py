@@ -102,6 +102,7 @@ class TestFigures:
                 )
 
     @pytest.mark.slow
+    @pytest.mark.heavy
     def test_files(self, tmp_path: Path) -> None:
         written = figures.draw_all(made_up_table(3, 3, models=3), "cross", tmp_path / "figures", ("png",))
         assert sorted(path.name for path in tmp_path.glob("figures/*")) == sorted(path.name for path in written)
@@ -134,6 +135,7 @@ class TestMechanism:
         assert set(lines[lines["recalibration"] == "none"]["trace"]) == {ALL, "trace-0", "trace-1", "trace-2"}
 
     @pytest.mark.slow
+    @pytest.mark.heavy
     def test_figures(self, tmp_path: Path) -> None:
         tables = {"within-lr0.001": made_up_table(3, 15), "within-lr0.02": overfitting_table()}
         mechanism = mechanism_table(tables)

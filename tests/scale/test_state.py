@@ -138,6 +138,7 @@ def test_crafted_states_are_refused_or_work():
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_many_crafted_states_are_refused_or_work():
     assert list(fuzz_states.run(1, range(800))) == []
 

@@ -125,7 +125,7 @@ def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name
     for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
         left = len(tests) - i
         largest = max(largest, min(1.0, left * test.pvalue))
-        if len(tests) * test.floor > alpha:
+        if len(tests) * test.floor > alpha and not test.settled:
             found[name] = Standing("too few draws", largest, test.at_floor)
             continue
         state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
@@ -296,7 +296,10 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     single = len(facts.names) == 1
     if off:
         head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
-        parts.append(f"{head}{_sizes(facts, found, off)}.")
+        sizes = _sizes(facts, found, off)
+        parts.append(
+            f"{head}{sizes}." if head or sizes.startswith(tuple(facts.names)) else f"{sizes[0].upper()}{sizes[1:]}."
+        )
         if single:
             parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
@@ -333,7 +336,7 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
         listed = ", ".join(name for _, name in shown) + more
         if not shown[0][0]:
-            said = word if len(facts.names) == 1 else f"{listed}: {word}"
+            said = word if len(facts.names) == 1 else f"{word} ({listed})"
         elif len(facts.names) == 1:
             said = f"{word} {sizes[0]} points"
         else:

@@ -89,6 +89,8 @@ class CalibrationTest(Result):
     tested: int
     """How many rows the test looked at: all, or as many as were chosen at random."""
     name: str
+    settled: bool = False
+    """Whether draws stopped early, because the p-value is far from rejecting."""
     folds: int = 0
     """Of cross-validated predictions, how many folds were tested: then `pvalue` is min(1, 2·mean of theirs)."""
     max_gap: float | None = None
@@ -295,11 +297,11 @@ def omnibus_test(
         sample = sample.take(beside(np.sort(rng.choice(rows, MOST_ROWS, replace=False)), sample.reports))
     null = CATEGORICAL if sample.distributions is not None else POSITIVE if sample.wrong is None else BERNOULLI
     made = _Made.of(sample, seed, rng)
-    first = min(draws, FIRST_DRAWS)
+    first, settled = min(draws, FIRST_DRAWS), False
     values, signs = made.observed()
     values = np.concatenate([values, *made.drawn(first, draws, progress)])
     if first < draws and _pvalue(values, made.forms.forms) > SETTLED:
-        draws = first
+        draws, settled = first, True
     else:
         values = np.concatenate([values, *made.drawn(draws - first, draws, progress)])
     if progress is not None:
@@ -314,7 +316,7 @@ def omnibus_test(
     )
     pvalue = _pvalue(values, forms.forms)
     strongest = words(best.name, sign)
-    return CalibrationTest(pvalue, strongest, null, None, draws, details, rows, sample.rows, "several forms")
+    return CalibrationTest(pvalue, strongest, null, None, draws, details, rows, sample.rows, "several forms", settled)
 
 
 def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> CalibrationTest:

@@ -128,7 +128,7 @@ def score(checkpoint: Checkpoint, y_validation: Labels, y_test: Labels, recalibr
         if name == "top":
             other = _repaired_confidence(y_validation, scaling.predict_proba(validation), y_test, reports)
         else:
-            mapped = _fitted(getattr(tc, _MAPS[name])(), validation, y_validation).predict_proba(test)
+            mapped = _fitted(getattr(tc.recalibration, _MAPS[name])(), validation, y_validation).predict_proba(test)
             other = _in_short(y_test, mapped) | _gaps(y_test, mapped)
         row |= {f"{name}_{column}": float(f"{value:.9g}") for column, value in other.items()}  # nine digits are enough
     return row
@@ -174,7 +174,7 @@ def _repaired_confidence(y_validation: Labels, validation: NDArray[Any], y: Labe
 
 
 def _losses(y: Labels, reports: NDArray[Any], names: Iterable[str]) -> Row:
-    return {name: getattr(tc, name)(y, reports) for name in names}
+    return {name: tc.LOSSES[name](y, reports) for name in names}
 
 
 def errors(y: Any, reports: NDArray[Any], families: Iterable[tuple[str, str]], confidence: Any = None) -> Row:

@@ -67,7 +67,7 @@ def _measured(logits: Path, kept: pd.DataFrame, y: Labels, halves: list[NDArray[
 def _measure(y: Labels, reports: NDArray[Any]) -> Row:
     """The losses, and every error and gap of the table of correlations."""
     row: Row = {"n_test": len(y), "n_classes": reports.shape[1]}
-    row |= {loss: getattr(tc, loss)(y, reports) for loss in LOSSES}
+    row |= {loss: tc.LOSSES[loss](y, reports) for loss in LOSSES}
     row |= errors(y, reports, [("ConfECE", "fix"), ("ConfCE", "qua")])
     for family, measured in (("ConfCE_corr", tc.Confidence()), ("LinCE_cw", tc.Classwise())):
         parts = tc.CalibrationError(measured, tc.Quantile(BINS)).decompose(y, reports)
