@@ -19,7 +19,8 @@ def plain_cpu() -> dict[str, str]:
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[import-not-found]
 
     # A feature that the machine lacks would warn, and each version of numpy has its own names.
-    chosen = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+    already = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").split()  # inside such a run they are off
+    chosen = already + [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     return {
         "NPY_DISABLE_CPU_FEATURES": " ".join(chosen),

@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if "not slow" in config.option.markexpr:
+    if config.option.markexpr in ("not slow", "not heavy"):  # make quick and make test; make heavy has all examples
         settings.load_profile("quick")
 
 

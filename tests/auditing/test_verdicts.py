@@ -52,7 +52,6 @@ def assert_proof_holds(report, metric):
 
 @pytest.mark.parametrize("name", TRUTHFUL)
 @pytest.mark.heavy
-@pytest.mark.slow
 def test_no_truthful_error_is_convicted(name):
     report = tc.audit(few_directions(bounded(tc.ERRORS[name])), budget=FEW)
     assert report.verdict == "certified" and report.proof is None and not report.findings
@@ -60,7 +59,6 @@ def test_no_truthful_error_is_convicted(name):
 
 @over_all_outcomes(VARIANTS)
 @pytest.mark.heavy
-@pytest.mark.slow
 def test_no_rule_and_no_treatment_of_ties_is_convicted(metric):
     report = tc.audit(metric, classes=classes_for(metric), budget=150)
     assert report.verdict != "gamed"
@@ -143,14 +141,12 @@ def test_the_dropped_correction_shows_in_the_world_of_the_paper():
     ],
 )
 @pytest.mark.heavy
-@pytest.mark.slow
 def test_findings_name_what_pays(metric, name):
     report = tc.audit(metric, classes=2, binary="column", budget=2500)
     assert name in [finding.name for finding in report.findings]
 
 
 @pytest.mark.heavy
-@pytest.mark.slow
 def test_findings_with_classes():
     top = [f.name for f in tc.audit(offenders.dropped_correction, classes=3, budget=4000).findings]
     assert "change the top" in top and "sorts labels into ties" not in top
@@ -184,7 +180,6 @@ def test_a_conviction_says_first_what_a_lie_gains_at_300_rows(name, truth, lie):
 
 @pytest.mark.parametrize("name", ["debiased_squared", "confidence_uncorrected"])
 @pytest.mark.heavy
-@pytest.mark.slow
 def test_where_no_plain_lie_gains_the_lie_of_the_proof_is_tried_at_300_rows(name):
     found = tc.audit(tc.ERRORS[name], budget=2000).lasting
     assert found.survives and found.code.startswith("world = np.tile([[")
