@@ -178,8 +178,8 @@ def test_exact_copies_of_rows_are_noticed_and_groups_are_offered():
     p = softmax(rng.normal(size=(100, 3)))
     y = rng.integers(0, 3, 100)
     twice = evaluate(np.tile(y, 2), np.tile(p, (2, 1)), errors=["classwise"])
-    (note,) = (note for note in twice.notes if "exact copies" in note)
-    assert note.startswith("100 of 200 rows are exact copies of others") and "pass groups" in note
+    (note,) = (note for note in twice.notes if "are duplicates" in note)
+    assert note.startswith("100 of 200 rows are duplicates") and "pass groups" in note
     told = evaluate(np.tile(y, 2), np.tile(p, (2, 1)), errors=["classwise"], groups=np.tile(np.arange(100), 2))
     for quiet in (
         told,  # the clusters are known
@@ -188,7 +188,7 @@ def test_exact_copies_of_rows_are_noticed_and_groups_are_offered():
         evaluate(np.r_[y, y[:1]], np.r_[p, p[:1]], errors=["classwise"]),  # one in a hundred may be an accident
         evaluate(rng.integers(0, 2, 300), rng.choice([1 / 3, 2 / 3, 1 / 7], 300)),  # few different predictions
     ):
-        assert not any("exact copies" in note for note in quiet.notes)
+        assert not any("are duplicates" in note for note in quiet.notes)
 
 
 def test_subgroups_are_evaluations_of_their_rows(data):

@@ -227,10 +227,7 @@ def notions() -> tuple[str, ...]:
 
 def copies_text(copies: int, n: int) -> str:
     """The note about rows that repeat others."""
-    return (
-        f"{copies} of {n} rows are exact copies of others (same predictions, same label); "
-        "if they are one case each, pass groups, or they pass for miscalibration"
-    )
+    return f"{copies} of {n} rows are duplicates (same predictions and label): pass groups= if duplicates are one case"
 
 
 @dataclass(frozen=True, eq=False)

@@ -332,7 +332,7 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         items.sort(reverse=True)
         shown = items[: max(1, left)]
         left -= len(shown)
-        more = f" and {len(items) - len(shown)} more" if len(items) > len(shown) else ""
+        more = f", and {len(items) - len(shown)} more" if len(items) > len(shown) else ""
         sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
         listed = ", ".join(name for _, name in shown) + more
         if not shown[0][0]:
