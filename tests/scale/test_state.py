@@ -125,6 +125,18 @@ def test_every_flipped_byte_is_noticed_or_harmless(tmp_path):
     assert zipfile.is_zipfile(tmp_path / "state.npz") is False
 
 
+def test_a_sketch_of_more_rows_than_were_observed_is_refused(tmp_path):
+    """Its quantiles would be places beyond all rows, or no whole numbers of 64 bits at all."""
+    stream = tc.stream("binary", n_bins=4)
+    stream.observe(np.linspace(0, 1, 50))
+    stream.save(tmp_path / "good.npz")
+    stream._observed = 49
+    stream.save(tmp_path / "bad.npz")
+    assert not tc.Stream.load(tmp_path / "good.npz").frozen
+    with pytest.raises(FileError, match=r"bad.npz.*sketches.*more rows than were observed"):
+        tc.Stream.load(tmp_path / "bad.npz")
+
+
 def test_python_that_has_no_sketches_yet_is_told_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasketches", None)
     for version, words in (((3, 13, 0), r"truecal\[scale\]"), ((3, 14, 0), "pip install datasketches builds it")):

@@ -26,6 +26,7 @@ from .tally import BLOCK_SUMS, SUMS, Blocks, Tally, edges_of
 
 VERSION = 2
 _SLACK = 1 + 1e-6  # for what rounding leaves of an inequality
+_MOST_OBSERVED = 1 << 40  # rows of a sketch; times the number of bins they are still a number of 64 bits
 _DEAREST = 750.0  # -log of the smallest double
 _HEAVIEST = 1e150  # weights whose squares are numbers
 _RULES: dict[str, Any] = {
@@ -93,7 +94,10 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         raise damaged(path, "stream", "rows", f"is {stream.rows}")
     with reading_field(path, "stream", "sketches"):
         for i, (first, second, views) in enumerate(about["sketches"]):
-            stream.sketches[first, second] = Sketch.of_bytes(arrays[f"sketch.{i}.{j}"].tobytes() for j in range(views))
+            sketch = Sketch.of_bytes(arrays[f"sketch.{i}.{j}"].tobytes() for j in range(views))
+            if any(view.n > min(stream.settings["observed"], _MOST_OBSERVED) for view in sketch.views):
+                raise ValueError("a sketch holds more rows than were observed")
+            stream.sketches[first, second] = sketch
     with reading_field(path, "stream", "tallies"):
         counted = stream.counted() if about["tallies"] else {}
         wanted = list(zip(counted.items(), about["tallies"], strict=True))
