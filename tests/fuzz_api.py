@@ -6,25 +6,27 @@ wanted and prints each one that failed with the seed that repeats it.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
 import re
 import resource
 import signal
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import truecal as tc
+
+sys.path.insert(0, str(Path(__file__).parent))  # python -m tests.fuzz_api finds the module beside it
+import fuzzing
 
 Generator = np.random.Generator
 Make = Callable[["World"], Any]
@@ -469,24 +471,12 @@ def run(seed: int, numbers: range) -> Iterator[tuple[int, str]]:
         try:
             attempt(seed, number)
         except Exception as error:  # whatever it was, it is the finding
-            frames = reversed(traceback.extract_tb(error.__traceback__))
-            place = next((f"{f.name}:{f.lineno}" for f in frames if "truecal" in f.filename), "")
-            yield number, f"{CALLED[number % len(CALLED)]}: {type(error).__name__} {place}: {str(error)[:300]}"
+            yield number, fuzzing.failure(f"{CALLED[number % len(CALLED)]}", error)
 
 
 def main(given: list[str] | None = None) -> int:
     """Exit code 0 when every call ended as it should."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_api", description="Random calls of every public name.")
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
-    asked = parser.parse_args(given)
-    failed = 0
-    for number, what in run(asked.seed, range(asked.first, asked.first + asked.cases)):
-        failed += 1
-        print(f"--seed {asked.seed} --first {number} --cases 1: {what}", flush=True)
-    print(f"{asked.cases} calls, {failed} failed")
-    return 1 if failed else 0
+    return fuzzing.main("fuzz_api", "Random calls of every public name.", 10_000, "calls", run, given)
 
 
 if __name__ == "__main__":

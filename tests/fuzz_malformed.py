@@ -6,14 +6,12 @@ Written by pyarrow, numpy, torch and json from random columns, without hypothesi
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import gzip
 import io
 import json
 import sys
 import tempfile
-import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -32,6 +30,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz
+import fuzzing
 
 Generator = np.random.Generator
 NAMES = (
@@ -257,24 +256,12 @@ def run(seed: int, numbers: range, read: Callable[[Path, bytes], Any] = fuzz.att
             try:
                 read(Path(folder, name), content)
             except Exception as error:  # whatever it was, it is the finding
-                frames = reversed(traceback.extract_tb(error.__traceback__))
-                place = next((f"{Path(f.filename).name}:{f.lineno}" for f in frames if "truecal" in f.filename), "")
-                yield number, f"{name}: {type(error).__name__} {place}: {str(error)[:300]}"
+                yield number, fuzzing.failure(f"{name}", error)
 
 
 def main(given: list[str] | None = None) -> int:
     """Exit code 0 when every file ended as it should."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_malformed", description="Files of unexpected content.")
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
-    asked = parser.parse_args(given)
-    failed = 0
-    for number, what in run(asked.seed, range(asked.first, asked.first + asked.cases)):
-        failed += 1
-        print(f"--seed {asked.seed} --first {number} --cases 1: {what}", flush=True)
-    print(f"{asked.cases} files, {failed} failed")
-    return 1 if failed else 0
+    return fuzzing.main("fuzz_malformed", "Files of unexpected content.", 2000, "files", run, given)
 
 
 if __name__ == "__main__":

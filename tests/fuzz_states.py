@@ -6,10 +6,8 @@ as wanted and prints each one that failed with the seed that repeats it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,9 @@ from typing import Any
 import numpy as np
 
 import truecal as tc
+
+sys.path.insert(0, str(Path(__file__).parent))  # python -m tests.fuzz_states finds the module beside it
+import fuzzing
 from truecal.io import FileError
 from truecal.io.state import read_state, write_state
 
@@ -207,24 +208,12 @@ def run(seed: int, numbers: range) -> Iterator[tuple[int, str]]:
             try:
                 attempt(seed, number, Path(folder), made)
             except Exception as error:  # whatever it was, it is the finding
-                frames = reversed(traceback.extract_tb(error.__traceback__))
-                place = next((f"{Path(f.filename).name}:{f.lineno}" for f in frames if "truecal" in f.filename), "")
-                yield number, f"{list(made)[number % len(made)]}: {type(error).__name__} {place}: {str(error)[:300]}"
+                yield number, fuzzing.failure(f"{list(made)[number % len(made)]}", error)
 
 
 def main(given: list[str] | None = None) -> int:
     """Exit code 0 when every state ended as it should."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_states", description="Crafted states.")
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
-    asked = parser.parse_args(given)
-    failed = 0
-    for number, what in run(asked.seed, range(asked.first, asked.first + asked.cases)):
-        failed += 1
-        print(f"--seed {asked.seed} --first {number} --cases 1: {what}", flush=True)
-    print(f"{asked.cases} states, {failed} failed")
-    return 1 if failed else 0
+    return fuzzing.main("fuzz_states", "Crafted states.", 2000, "states", run, given)
 
 
 if __name__ == "__main__":

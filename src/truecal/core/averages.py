@@ -52,26 +52,14 @@ class AveragedRule(BinningRule):
         return KernelCells(self.kernel(), order, self.places(reports[order], seen.bounds), seen.bounds)
 
     def unit_points(self, points: Array, bounds: Bounds | None) -> Array:
-        """Sorted points in units of the kernel; this and what follows make a kernel for tests and intervals."""
+        """Sorted points in units of the kernel; a rule with one is a `Kernel`, which tests and intervals need."""
         raise TypeError(f"{self!r} has no closed form for intervals and tests; use TwoBin or Poisson")
-
-    def others(self, points: Array, r: Array) -> Array:
-        """(v, n): Σ_{j≠i} G_ij r_j, a sum over the rows before and one over the rows after."""
-        raise NotImplementedError
-
-    def before(self, points: Array, r: Array, first: Array) -> Array:
-        """Per row, Σ_j G_ij r_j over the rows j before it in its run; `first` marks the first row of each run."""
-        raise NotImplementedError
-
-    def squared_form(self, points: Array, s: Array) -> float:
-        """Σ_ij G_ij² s_i s_j."""
-        raise NotImplementedError
 
 
 class RunningForm(ABC):
     """A quadratic form of sums at sorted points, added up block by block: no more than a block of them is held.
 
-    Points and sums are arrays of numpy or tensors of torch; views share their points, or each has a row of its own.
+    Points and sums are arrays of numpy or tensors of torch; views share their points, or each has its own row.
     """
 
     @abstractmethod

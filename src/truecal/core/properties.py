@@ -119,6 +119,34 @@ class OfDistributions(Property):
         return check_multiclass(y_true, y_proba, labels)
 
 
+class _OfEveryClass(OfDistributions):
+    """A property with a view for each class; one probability per row stands for both classes."""
+
+    kinds = ("multiclass",)
+    kinds_if_named = ("binary",)
+
+    def views(self, classes: int) -> int:
+        return classes
+
+    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
+        return _both_columns(y, reports) if kind == "binary" else (y, reports)
+
+
+class _OfTopClass(Property):
+    """A property of the confidence in the top class and of whether it is right."""
+
+    kind = "confidence"
+    picks_outcome = True
+    residual_text = "c − z"
+    loss_text = "(c − z)²"
+
+    def symbol(self, name: str) -> str:
+        return f"Conf{name}"
+
+    def directed(self) -> Property:
+        return self
+
+
 def _both_columns(y: Array, reports: Array) -> tuple[Array, Array]:
     """One probability per row as those of both classes."""
     return y.astype(np.int64), both_classes(reports)
@@ -187,12 +215,10 @@ def _is_bool(y: Array) -> bool:
 
 @final
 @dataclass(frozen=True)
-class Classwise(OfDistributions):
+class Classwise(_OfEveryClass):
     """k scalar properties φ_r(y) = 1[y = r] of the reports p^(r), each with its own bins, averaged over r."""
 
     kind = "classwise"
-    kinds = ("multiclass",)
-    kinds_if_named = ("binary",)
     asks = "each class"
     residual_text = "p^(r) − 1[y = r]"
     mean_text = "the mean over classes r of "
@@ -201,12 +227,6 @@ class Classwise(OfDistributions):
 
     def symbol(self, name: str) -> str:
         return f"Lin{name}^cw"
-
-    def views(self, classes: int) -> int:
-        return classes
-
-    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
-        return _both_columns(y, reports) if kind == "binary" else (y, reports)
 
     def score_unit(self, views: int) -> float:
         return float(views) if views > 2 else 1.0
@@ -220,25 +240,17 @@ class Classwise(OfDistributions):
 
 @final
 @dataclass(frozen=True)
-class Full(OfDistributions):
+class Full(_OfEveryClass):
     """φ(y) = e_y: the whole distribution at once, with cells for vectors."""
 
     kind = "full"
     vector = True
-    kinds = ("multiclass",)
-    kinds_if_named = ("binary",)
     asks = "whole distribution"
     residual_text = "p − e_y"
     loss_text = "Brier"
 
     def symbol(self, name: str) -> str:
         return f"Lin{name}_full"
-
-    def views(self, classes: int) -> int:
-        return classes
-
-    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
-        return _both_columns(y, reports) if kind == "binary" else (y, reports)
 
     def score_unit(self, views: int) -> float:
         return 1.0 if views > 2 else 0.5
@@ -253,23 +265,13 @@ class Full(OfDistributions):
 
 @final
 @dataclass(frozen=True)
-class Confidence(OfDistributions):
+class Confidence(_OfTopClass, OfDistributions):
     """The probability of the top class (lowest index on ties) against whether it is right: the outcome depends on the
     report, which is why the squared error needs its correction Σ(1 − z)/n²."""
 
-    kind = "confidence"
     kinds = ("multiclass", "binary")
-    picks_outcome = True
     device_shortcut = True
     asks = "top class"
-    residual_text = "c − z"
-    loss_text = "(c − z)²"
-
-    def symbol(self, name: str) -> str:
-        return f"Conf{name}"
-
-    def directed(self) -> Property:
-        return self
 
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:
         return confidence_losses(proba, float(corrected))
@@ -286,21 +288,11 @@ class Confidence(OfDistributions):
 
 @final
 @dataclass(frozen=True)
-class TopLabel(Property):
+class TopLabel(_OfTopClass):
     """Confidence, for those who only have (correct?, confidence of the top class)."""
 
-    kind = "confidence"
     kinds = ("top_label",)
-    picks_outcome = True
     asks = "top class, given (correct?, confidence)"
-    residual_text = "c − z"
-    loss_text = "(c − z)²"
-
-    def symbol(self, name: str) -> str:
-        return f"Conf{name}"
-
-    def directed(self) -> Property:
-        return self
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if labels is not None:

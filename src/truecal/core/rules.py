@@ -178,11 +178,11 @@ class BinningRule:
 
     def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
         """The cells of one view."""
-        raise NotImplementedError
+        raise NotImplementedError  # rules of vectors: `refuse_misfit` lets no scalar report get here
 
     def partition(self, reports: Array) -> Partition:
         """The rows of vector reports in an order in which every cell is a run."""
-        raise NotImplementedError
+        raise NotImplementedError  # rules of the line: `refuse_misfit` lets no vector report get here
 
     def shared_cuts(self, n: int) -> tuple[Array, ...] | None:
         """The cuts of n sorted reports, when they depend on their number only; else None."""
@@ -253,7 +253,7 @@ class FixedRule(BinningRule):
         """For each requested count, all edges in the dtype of the reports."""
 
     def of_view(self, view: int) -> FixedRule:
-        """The rule of one of several views: the same for all, unless each has edges of its own."""
+        """The rule of one of several views: the same for all, unless each has its own edges."""
         return self
 
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
@@ -302,7 +302,7 @@ class VectorRule(BinningRule):
 def quantile_cuts(n: int, m: int) -> Array:
     """Ends of the first m−1 of m quantile bins: the sample at 1-based place i is in bin ceil(i·m/n).
 
-    With as many bins as rows or more, every row has a bin of its own, and the empty bins between them are left out.
+    With as many bins as rows or more, every row has its own bin, and the empty bins between them are left out.
     """
     if m >= n:
         return np.arange(1, n, dtype=np.int64)
