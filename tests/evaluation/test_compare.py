@@ -253,7 +253,7 @@ def test_subgroups_of_every_model(data):
 @pytest.mark.parametrize("rename", [lambda y: y, lambda y: 10 - 3 * y, lambda y: np.array(list("dcba"))[y]])
 def test_subgroups_that_are_the_outcomes_are_refused(data, rename):
     y, models = data
-    words = "by gives each outcome a subgroup of its own"
+    words = "by is the outcome under another name"
     with pytest.raises(ValueError, match=words):
         evaluate(y, models["true"], by=rename(y), errors=["classwise"])
     with pytest.raises(ValueError, match=words):

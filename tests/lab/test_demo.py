@@ -70,7 +70,7 @@ def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins
     flips = Counter((flip.error, flip.by) for flip in result.flips)
     for error in ("classwise", "confidence"):
         assert 10 * flips[error, "score"] <= min(flips["confidence_l1", "value"], flips[error, "value"])
-    assert "ECE's winner is the cheat. The truthful score puts it last" in demo.story(result)
+    assert "ECE ranks it first; the score ranks it last" in demo.story(result)
     assert "ECE ranks cheat first at every number of bins; the score ranks it last" in result.verdict.ece
 
 
@@ -90,7 +90,7 @@ def test_a_cheat_that_is_rejected_for_next_to_nothing_is_explained():
     for off, explained in ((0.004, True), (0.008, False)):
         models = {"sharp": np.where(chances > 0.5, 0.99, 0.02), demo.CHEAT: np.full(len(y), y.mean() + off)}
         result = tc.compare(y, models, n_bins=(2, 5), errors=["binary", "binary_l1"], n_resamples=99)
-        assert demo.story(result).startswith(f"{demo.STAGE} ECE's winner is the cheat.")
+        assert demo.story(result).startswith(f"{demo.STAGE} ECE ranks it first;")
         assert (demo.TINY in demo.story(result)) == explained
 
 

@@ -71,7 +71,7 @@ def _pair(loaded: Loaded) -> tuple[object, object]:
 def count(
     watched: Monitor, file: Path, reading: Reading, read: Reader, replaced: bool = False, again: bool = False
 ) -> tuple[int, str]:
-    """Count the rows of a file that have not been counted; how many, and what was done in words.
+    """Count the new rows of a file; their number, and a sentence about it.
 
     Rows are known by their content: a file that begins with the rows of another that was counted is a copy of it, or
     has its new name. `again` counts them all the same.

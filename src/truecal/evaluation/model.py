@@ -403,7 +403,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
         outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
     if any(_one_to_one(groups, outcome) for outcome in outcomes):
         raise ValueError(
-            "by gives each outcome a subgroup of its own: given the outcome, every model looks miscalibrated, even the "
+            "by is the outcome under another name: given the outcome, every model looks miscalibrated, even the "
             "true probabilities; group by something known before the outcome"
         )
     return {str(value): np.flatnonzero(groups == value) for value in np.unique(groups)}

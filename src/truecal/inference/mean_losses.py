@@ -34,7 +34,7 @@ _BLOCK = 1 << 17  # numbers
 INFINITE = "a loss is infinite: what came had probability 0"
 UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
 FEW_ROWS = 10.0
-SCARCE = "fewer than ten rows carry the spread of a loss that has no bound of its own"
+SCARCE = "fewer than ten rows carry the spread of a loss that is unbounded"
 NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in the sample"
 
 

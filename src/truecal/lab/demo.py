@@ -25,12 +25,12 @@ BINS = (5, 15, 20, 200, 2000)
 CHEAT = "cheat"
 TITLE = "Ten honest models and a cheat"
 STAGE = (
-    "Ten models learned to read letters. The eleventh, the cheat, knows nothing: whatever the letter, it answers how "
-    "often each one came in the validation labels."
+    "Ten models learned to read letters. The eleventh, the cheat, predicts the class frequencies of the validation "
+    "labels for every row."
 )
 TINY = (
-    "Even the cheat is called not calibrated: rates counted on validation labels are a fraction of a point off, which "
-    "so many rows can show, and the gap says how little it is."
+    "The test rejects even the cheat: its frequencies are a fraction of a point off, and with so many rows that shows. "
+    "The gap says how small it is."
 )
 SMALL_GAP = 0.5  # points
 
@@ -98,7 +98,7 @@ def story(result: Comparison) -> str:
     by_score = [r.order[-1] == CHEAT for r in result.rankings if (r.error, r.by) == (result.headline, "score")]
     if not (all(by_ece) and all(by_score)):
         return STAGE
-    told = f"{STAGE} ECE's winner is the cheat. The truthful score puts it last, at every number of bins."
+    told = f"{STAGE} ECE ranks it first; the score ranks it last at every number of bins."
     gap = result.evaluations[CHEAT].gap
     if result.verdict.standings[CHEAT].state == "rejected" and gap is not None and gap.points < SMALL_GAP:
         told += f" {TINY}"

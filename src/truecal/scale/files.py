@@ -46,7 +46,7 @@ MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
 
 SKETCHED_NOTE = (
-    "quantile bins have edges sketched from the predictions, anew in each run: equal in size to about .1% of the rows"
+    "quantile bins have edges sketched from the predictions, which differ between runs by about .1% of the rows"
 )
 SOME_NOTE = "quantile bins have edges from {} of the predictions, spread evenly: about .2% of the rows off"
 

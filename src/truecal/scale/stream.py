@@ -326,7 +326,7 @@ class Stream(Shared):
     def _refuse_torn(self) -> None:
         if self._torn:
             raise ValueError(
-                "a batch was interrupted while it was counted, and is half in: load the last state saved, or begin anew"
+                "a batch was interrupted while it was counted, and is half in: load the last saved state or start again"
             )
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
@@ -396,12 +396,12 @@ class Stream(Shared):
         return both
 
     def without_rows(self) -> Stream:
-        """A stream of its own over the same bins, of no rows."""
+        """A separate stream over the same bins, without rows."""
         return Stream(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected, self.accuracy)
 
     @one_at_a_time
     def absorb(self, other: Stream) -> None:
-        """Take over what a stream of its own counted of rows with numbers among all (see `count`)."""
+        """Take over what a separate stream counted of rows with numbers among all (see `count`)."""
         for key, more in other._tallies.items():
             self._tallies[key] = self._tallies[key].plus(more) if key in self._tallies else more
         if other._losses is not None:

@@ -149,7 +149,7 @@ def _measure(measure: Any) -> Measure:
         raise TypeError(f"measure must be a name, a loss or a member of ERRORS, got {shown(measure)}")
     if not _of_classes(measure):
         raise ValueError(
-            f"measure={shown(measure.__name__)} cannot apply: it takes outcomes of its own, and a classifier is scored "
+            f"measure={shown(measure.__name__)} cannot apply: it takes outcomes, and a classifier is scored "
             "on its labels; for the confidence in the top class use 'confidence'"
         )
     return measure
