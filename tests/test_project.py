@@ -59,6 +59,7 @@ def test_import_loads_neither_an_extra_nor_scipy():
     assert not imported("import truecal; truecal.ERRORS") & {"scipy", *EXTRAS}
 
 
+@pytest.mark.slow
 def test_rooms_of_the_core_and_pictures_load_no_extra_before_it_is_used():
     rooms = (
         "core.errors",

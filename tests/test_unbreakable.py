@@ -57,6 +57,7 @@ def peak_megabytes(call: Callable[[], Any]) -> float:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -93,6 +94,7 @@ def test_memory_follows_the_rows() -> None:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_row_without_weight_may_have_an_infinite_loss() -> None:
     p, y, w = P.copy(), Y.copy(), np.ones(60)
     p[0], y[0], w[0] = [1.0, 0.0, 0.0], 1, 0.0
@@ -132,6 +134,7 @@ def test_weights_that_double_precision_cannot_hold_are_refused() -> None:
     refuses(lambda: tc.brier(Y, P, sample_weight=np.full(60, np.longdouble("1e-4000"))), "sample_weight .* all zero")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-310, 1e200, 1e308])
 def test_logits_of_any_size_give_probabilities_or_words(size: float) -> None:
     logits = RNG.uniform(-1, 1, (60, 3)) * size

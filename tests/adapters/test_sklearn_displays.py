@@ -86,6 +86,7 @@ def test_folds_make_one_diagram():
     np.testing.assert_allclose(points(flipped), 1 - points(display)[::-1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_comparisons_draw_the_score_of_each_model():
     models = {"naive Bayes": MODEL, "tree": DecisionTreeClassifier(max_depth=2).fit(X[:80], Y[:80])}
     display = ComparisonDisplay.from_estimators(models, X[80:], Y[80:])
@@ -96,6 +97,7 @@ def test_comparisons_draw_the_score_of_each_model():
     assert display.plot(ax, name="both", by="value").ax_ is ax and ax.get_title() == "both"
 
 
+@pytest.mark.slow
 def test_cross_validations_are_compared_on_the_same_folds_only():
     about = {"return_estimator": True, "return_indices": True}
     found = {

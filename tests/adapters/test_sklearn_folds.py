@@ -51,6 +51,7 @@ def test_rows_have_the_predictions_of_cross_val_predict():
     np.testing.assert_array_equal(two.y == 1, TWO[two.row] == "yes")
 
 
+@pytest.mark.slow
 def test_one_evaluation_of_all_folds():
     cv = StratifiedKFold(3)
     weights = RNG.random(N) + 0.5
@@ -69,6 +70,7 @@ def test_one_evaluation_of_all_folds():
         assert_close(result.subgroups[str(number)].errors, alone.errors, 1)
 
 
+@pytest.mark.slow
 def test_pipelines_frames_and_fit_weights():
     frame, y = pd.DataFrame(X, columns=list("abc")), pd.Series(Y)
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
@@ -114,6 +116,7 @@ def test_a_class_missing_from_a_training_fold_had_probability_0():
     np.testing.assert_allclose(found.proba.sum(axis=1), 1)
 
 
+@pytest.mark.slow
 def test_estimators_are_compared_on_the_same_folds():
     cv = KFold(3, shuffle=True, random_state=np.random.RandomState(0))  # another order at every call of split
     models = {"naive Bayes": GaussianNB(), "again": GaussianNB(), "base rates": DummyClassifier()}

@@ -31,6 +31,7 @@ BINARY = GaussianNB().fit(X[:120], TWO[:120])
 REST, REST_NAMES, REST_TWO = X[120:], NAMES[120:], TWO[120:]
 
 
+@pytest.mark.slow
 def test_every_scorer_is_minus_its_measure_for_text_labels():
     p, q = MODEL.predict_proba(REST), BINARY.predict_proba(REST)[:, 1]
     seen = 0

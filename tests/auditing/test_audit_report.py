@@ -30,6 +30,7 @@ def clean():
     return tc.audit(tc.brier, budget=LITTLE)
 
 
+@pytest.mark.slow
 def test_the_text_says_verdict_proof_and_calls(gamed):
     text = repr(gamed)
     assert text.startswith("audit of truecal.core.functions:confidence_error\n  gamed: at 300 rows the truth has 0.0")
@@ -204,6 +205,7 @@ def test_too_little_time_is_said():
     assert not report.passed and "could not be judged" in report.to_html()
 
 
+@pytest.mark.slow
 def test_a_metric_that_leaves_is_one_that_raises():
     """sys.exit(0) in the middle of an audit once read as: no lie found."""
 

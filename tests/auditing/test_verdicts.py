@@ -109,6 +109,7 @@ def test_where_nothing_has_an_expected_value_no_verdict_is_given(name):
         tc.audit(tc.ERRORS[name], budget=FEW)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("metric", offenders.BINARY, ids=lambda metric: metric.__name__)
 def test_every_known_mistake_is_convicted(metric):
     report = tc.audit(metric, classes=2, binary="column", budget=1500)
@@ -163,6 +164,7 @@ def test_a_minimum_that_is_only_a_little_off_is_found_by_climbing():
 # -- at 300 rows -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "truth", "lie"),
     [("ece", 0.046, 0.016), ("smooth_ece", 0.043, 0.016), ("kolmogorov_smirnov", 0.026, 0.016)],

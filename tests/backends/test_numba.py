@@ -52,6 +52,7 @@ def assert_same_tables(sample: Any, rule: Any, ties: str, **sizes: int) -> None:
             np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-15 * sample.rows, err_msg=name)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.integers(0, 2**20),
@@ -68,6 +69,7 @@ def test_quantile_bins_of_every_class(seed, n, kind, counts, ties, dtype):
     assert_same_tables(tc.Classwise().sample(y, p), tc.Quantile(tuple(counts)), ties)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**20),
@@ -83,6 +85,7 @@ def test_quantile_bins_of_one_view(seed, n, kind, counts, ties, dtype):
     assert_same_tables(tc.Binary().sample(y, u), tc.Quantile(tuple(counts)), ties)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     st.integers(0, 2**20),
@@ -134,6 +137,7 @@ def streamed(y: Any, p: Any, rule: Any, division: list[int], rows_to_come: int) 
     return stream
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**20),

@@ -54,6 +54,7 @@ def assert_same_parts(metric, here, there):
             np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [metric for _, metric in VARIANTS], ids=[name for name, _ in VARIANTS])
 def test_every_error_rule_and_tie_setting_is_numpys(metric):
     for n, ties, weighted in product((1, 7, 60), (False, True), (False, True)):
@@ -345,6 +346,7 @@ def test_the_loss_of_a_linear_property():
     assert_close(tc.losses.linear_loss(OnDevice(v), OnDevice(v[::-1].copy())), tc.losses.linear_loss(v, v[::-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
 @pytest.mark.parametrize("rule", [tc.Quantile((2, 5, 90)), tc.Quantile(4, ties="together")], ids=str)
 @pytest.mark.parametrize("name", ["classwise", "confidence", "binary"])
@@ -417,6 +419,7 @@ def test_drawn_labels_follow_the_predictions():
     assert came.double().mean(0).tolist() == pytest.approx([0.0, 0.3, 1.0], abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [

@@ -80,6 +80,7 @@ def test_every_baseline_is_compared():
     assert {*CLASS_DEFINITIONS, *SCALAR_DEFINITIONS} | APART == set(BASELINES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("name", CLASS_DEFINITIONS)
 def test_a_measure_of_classes_is_its_definition(name, tied, rng):
@@ -88,6 +89,7 @@ def test_a_measure_of_classes_is_its_definition(name, tied, rng):
         assert BASELINES[name](y, p) == pytest.approx(CLASS_DEFINITIONS[name](y, p), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("name", SCALAR_DEFINITIONS)
 def test_a_measure_of_one_probability_is_its_definition(name, tied, rng):
@@ -113,6 +115,7 @@ def test_smooth_ece_of_nothing_wrong_is_nothing():
     assert BASELINES["smooth_ece"](np.arange(2000) % 2, many) < NARROWEST  # sums to nothing at one place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_subsampled_measures_are_means_over_all_subsets(tied, rng):
     u, y = scalar(rng, 6, tied=False)

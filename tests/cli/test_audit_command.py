@@ -67,6 +67,7 @@ def test_no_verdict_ends_with_four_and_leaving_with_one(module: str, truecal: Ru
     assert code == 1 and "importing" in err and "SystemExit: 0" in err
 
 
+@pytest.mark.slow
 def test_nothing_found_ends_with_zero(module: str, truecal: Run) -> None:
     for name in (f"{module}:brier", f"{module}:Held", f"{module}:Held.measure"):
         code, out, _ = truecal("audit", name, "-k", "weight=2", "--classes", "2", *LITTLE, "--script", "none.py")
@@ -74,6 +75,7 @@ def test_nothing_found_ends_with_zero(module: str, truecal: Run) -> None:
     assert not Path("none.py").exists()  # there is no proof to check
 
 
+@pytest.mark.slow
 def test_our_own_errors_and_losses_go_by_their_names(truecal: Run) -> None:
     assert truecal("audit", "confidence_l1", *LITTLE)[0] == 3
     assert truecal("audit", "brier", *LITTLE)[0] == 0

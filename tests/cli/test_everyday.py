@@ -20,6 +20,7 @@ def results(name: str = "o.json") -> Any:
     return json.loads(Path(name).read_text())
 
 
+@pytest.mark.slow
 def test_files_of_different_kinds(folder: Path, truecal: Run) -> None:
     with np.load("good.npz") as good:
         np.save("bare.npy", good["probs"])
@@ -97,6 +98,7 @@ def test_a_label_column_is_suggested(folder: Path, truecal: Run) -> None:
     assert code == 0
 
 
+@pytest.mark.slow
 def test_options_of_reading(folder: Path, truecal: Run) -> None:
     frame = pd.read_csv("sharp.csv")
     rounded = frame.round(2).assign(label=frame.label + 1)

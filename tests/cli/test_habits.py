@@ -19,6 +19,7 @@ def files() -> set[str]:
     return {path.name for path in Path().iterdir()}
 
 
+@pytest.mark.slow
 def test_recalibrate_writes_what_evaluate_reads(folder: Path, truecal: Run) -> None:
     code, out, err = truecal("recalibrate", "sharp-val.npz", "sharp-logits.npz", "--out", "calibrated.npz")
     assert code == 0 and err == "wrote calibrated.npz\n"
@@ -31,6 +32,7 @@ def test_recalibrate_writes_what_evaluate_reads(folder: Path, truecal: Run) -> N
     assert truecal("evaluate", "calibrated.npz", *FAST)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_recalibrate_tables_keep_ids_and_names(folder: Path, truecal: Run, suffix: str) -> None:
     with np.load("sharp-val.npz") as val, np.load("sharp-logits.npz") as test:
@@ -73,6 +75,7 @@ def test_recalibrate_refuses_and_writes_nothing(
     assert files() == before
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_reliability(folder: Path, truecal: Run) -> None:
     code, _, err = truecal("evaluate", "good.npz", *FAST, "--plot", "good.png")
     assert code == 0 and "wrote good.png" in err and Path("good.png").read_bytes()[:4] == b"\x89PNG"
@@ -80,6 +83,7 @@ def test_a_picture_of_the_reliability(folder: Path, truecal: Run) -> None:
     assert code == 2 and "expected a name that ends in one of" in err and not Path("good.xyz").exists()
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing_and_still_writes(folder: Path, truecal: Run) -> None:
     code, out, err = truecal("evaluate", "good.npz", *FAST, "--quiet", "--json", "o.json")
     assert (code, out, err) == (0, "", "") and Path("o.json").exists()

@@ -37,6 +37,7 @@ def headline(p: np.ndarray) -> str:
     return "binary" if p.shape[1] == 2 else "classwise"
 
 
+@pytest.mark.slow
 def test_functions_and_results(data, weights):
     y, p = data
     score = tc.score(y, p, sample_weight=weights)
@@ -73,6 +74,7 @@ def test_scorer(data, weights):
     assert_close(-scored, tc.score(y, p, sample_weight=weights))
 
 
+@pytest.mark.slow
 def test_stream_table_and_torchmetrics(data, weights):
     """They need cells that are fixed before the labels: quantile edges of the same predictions are the same cells."""
     y, p = data
@@ -94,6 +96,7 @@ def test_stream_table_and_torchmetrics(data, weights):
     assert_close(metric.compute().item(), score, 1)
 
 
+@pytest.mark.slow
 def test_command_line_and_report(data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truecal: Run):
     y, p = data
     monkeypatch.chdir(tmp_path)

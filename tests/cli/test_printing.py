@@ -48,7 +48,7 @@ needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /
 
 
 @needs_full
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("arguments", "files"),
     [
@@ -80,6 +80,7 @@ def test_a_full_disk_under_all_text(folder: Path) -> None:
     assert run.returncode == 1 and json.loads((folder / "o.json").read_text())["n_samples"] == 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "draw"),
     [

@@ -57,6 +57,7 @@ def screen(monkeypatch):
     return show
 
 
+@pytest.mark.slow
 def test_ten_models_take_a_line_each_and_the_words_come_after(ten_models, screen):
     lines = screen(ten_models)
     assert len(lines) <= 45
@@ -124,6 +125,7 @@ def test_a_terminal_gets_a_bar_with_share_and_time_left(monkeypatch):
     assert "measuring" in text.getvalue() and "50%" in text.getvalue() and "-:--:--" in text.getvalue()
 
 
+@pytest.mark.slow
 def test_long_work_is_given_a_bar(tmp_path, monkeypatch, capsys):
     """Reading has its own bar where there are several files, and measuring or drawing another."""
     y, proba = probabilities(np.random.default_rng(5), n=60)

@@ -15,6 +15,7 @@ from command_line import FAST, Run
 pytest.importorskip("datasketches")
 
 
+@pytest.mark.slow
 def test_a_budget_decides(folder: Path, truecal: Run):
     code, whole, _ = truecal("evaluate", "sharp.parquet", *FAST)
     assert code == 0 and "read in batches" not in whole
@@ -73,7 +74,7 @@ def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
     assert code == 2 and "takes parquet and arrow tables" in err
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_cluster_counts(folder: Path, truecal: Run):
     distributed = pytest.importorskip("distributed")
     code, _, _ = truecal("evaluate", "sharp.parquet", "--one-pass", "--bins", "4", "--json", "one.json")

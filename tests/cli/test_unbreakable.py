@@ -26,7 +26,7 @@ sys.meta_path.insert(0, Interrupting())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.evaluation.model"])
 def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> None:
     before = "import truecal.cli\n" + INTERRUPT_AT.format(module=module)
@@ -43,7 +43,7 @@ def test_nothing_is_loaded_before_ctrl_c_is_answered() -> None:
     assert not {"ast", "pkgutil", "typing", "importlib.util", "numpy", "typer"} & set(found), found
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_ctrl_c_while_writing_leaves_nothing(folder: Path) -> None:
     files = set(os.listdir(folder))
     before = "import os, signal\nos.fsync = lambda handle: os.kill(os.getpid(), signal.SIGINT)"
@@ -134,6 +134,7 @@ def test_a_file_name_that_is_no_utf8(folder: Path, truecal: Run) -> None:
     out.encode()  # and it can be printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), ("evaluate", "--help"), ("--version",), ()], ids=str)
 def test_a_reader_of_the_help_may_leave(arguments: tuple[str, ...]) -> None:
     """truecal --help | head -1 is no failure."""
@@ -143,6 +144,7 @@ def test_a_reader_of_the_help_may_leave(arguments: tuple[str, ...]) -> None:
         assert (running.returncode, err) == (0, "")
 
 
+@pytest.mark.slow
 def test_names_in_the_csv_are_no_formulas(folder: Path, truecal: Run) -> None:
     names = ["=cmd|' /C calc'!A0", "@sum", "+1+cmd", "-2-3"]
     for name in names:

@@ -251,6 +251,7 @@ HEAD = "label,prob\n"
 WAITS = "its last line has no line break and waits for the next run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_that_is_still_written_waits(truecal: Run, packed: bool) -> None:
     """`0,0.` is no row yet: counted as one, the grown file would no longer begin with the rows counted."""
@@ -282,6 +283,7 @@ def test_half_a_header_and_half_an_object_wait(truecal: Run) -> None:
     assert "d.jsonl: 2 new rows" in out and "8 new rows in 4 files" in out
 
 
+@pytest.mark.slow
 def test_a_file_is_known_by_its_rows_whatever_its_name(truecal: Run, rng: np.random.Generator) -> None:
     """A renamed, copied or packed file counted twice is a false alarm in the making."""
     write("day.csv", 300, rng)
@@ -305,6 +307,7 @@ def test_a_file_is_known_by_its_rows_whatever_its_name(truecal: Run, rng: np.ran
     assert "third.csv: 300 new rows" in out and "Monitor, 900 rows" in out
 
 
+@pytest.mark.slow
 def test_a_copy_that_has_grown_brings_its_new_rows(truecal: Run) -> None:
     rows = lines(120)
     Path("log.csv").write_text(HEAD + "".join(rows[:60]))

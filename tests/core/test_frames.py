@@ -31,6 +31,7 @@ VECTORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", TABLES)
 def test_columns_are_classes_in_any_order(library):
     table = TABLES[library]([NAMES[j] for j in ORDER], P[:, ORDER])
@@ -118,6 +119,7 @@ def test_the_same_index_in_another_order_is_refused():
     assert tc.brier(y, turned.loc[y.index]) == pytest.approx(tc.brier(CODES, P), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", VECTORS)
 def test_every_vector_may_be_a_column(library):
     make = VECTORS[library]

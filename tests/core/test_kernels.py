@@ -96,6 +96,7 @@ def test_the_decayed_prefix_is_its_recursion(theta, rng):
 SIZES = [5_000, 40_000, 300_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("values", [(0.3,), (0.1, 0.3, 0.7), tuple(j / 20 for j in range(21)), (1 - 1e-9, 0.3)])
 def test_twelve_digits_at_every_size(n, values, rng):

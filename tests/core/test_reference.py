@@ -77,6 +77,7 @@ def test_classwise_l2(sample, m, strategy, ties):
     assert_close(value, expected, loss_over_n(ref.full_residuals(y, proba), w, k))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), bin_counts, st.sampled_from(["quantile", "uniform"]), st.sampled_from(["together", "row"]))
 def test_classwise_l1(sample, m, strategy, ties):
@@ -127,6 +128,7 @@ def test_binary_l2(sample, m, strategy, ties):
     assert_close(value, ref.l2(scalar_chance(u, strategy, m, ties), residuals, w), loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), bin_counts, st.sampled_from(["argmax", "argmax", "kd", "exact"]), TIES)
 def test_full_l2(sample, m, cells, ties):
@@ -153,6 +155,7 @@ def test_full_l1(sample, m, cells, ties):
     assert abs(value - expected) <= 1e-12 * max(expected, 1e-3)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(
     multiclass(max_k=7),
@@ -201,6 +204,7 @@ def test_given_edges_and_many_classes(sample, norm, seed):
     assert_close(top, exact, loss)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(weighted=False), bin_counts)
 def test_half_precision_reports_are_their_own_values(sample, m):
@@ -278,6 +282,7 @@ def test_linear_scalar_property(sample, m, strategy, ties, seed):
         assert abs(by_label - value) <= 1e-12 * max(value, loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), bin_counts, st.integers(0, 99))
 def test_linear_vector_property(sample, m, seed):
@@ -293,6 +298,7 @@ def test_linear_vector_property(sample, m, seed):
     assert_close(value, expected, loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass())
 def test_losses(sample):
@@ -323,6 +329,7 @@ def test_one_pass_over_many_bin_counts_is_many_passes(sample, counts, strategy):
             np.testing.assert_allclose(together, apart, rtol=1e-12, atol=1e-15 if norm == "l1" else 1e-18)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(multiclass(max_n=40), bin_counts, STRATEGIES)
 def test_threads_and_tiles_change_nothing(sample, m, strategy):

@@ -40,6 +40,7 @@ def test_no_misreport_lowers_the_expected_score(metric):
             assert honest <= expected(scored, truth, lie) + TINY
 
 
+@pytest.mark.heavy
 @over_all_outcomes([(i, m) for i, m in TRUTHFUL if i.split("-", 1)[1] in ("quantile", "uniform", "two-bin", "argmax")])
 def test_no_misreport_lowers_the_expected_score_with_weights(metric):
     for truth, lies in worlds_and_lies(metric)[1:4:2]:
@@ -49,7 +50,7 @@ def test_no_misreport_lowers_the_expected_score_with_weights(metric):
             assert all(honest <= expected(scored, truth, lie) + TINY for lie in lies[:9])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_weights_that_look_at_the_reports_reward_a_lie():
     """Outside its domain the law fails, as it should: chances (.5, .9), weights equal to the reports."""
 

@@ -19,6 +19,7 @@ from truecal.inference.inputs import TopPredictions
 from truecal.inference.mean_losses import Part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pairs_are_paired_differences(data, weighted, clustered):
@@ -40,6 +41,7 @@ def test_pairs_are_paired_differences(data, weighted, clustered):
         result.pair("true", "nobody")
 
 
+@pytest.mark.slow
 def test_each_evaluation_is_that_of_the_model_alone(data, comparison):
     y, models = data
     alone = evaluate(y, models["noisy"], n_bins=(3, 5, 20), n_resamples=99, name="noisy")
@@ -230,6 +232,7 @@ def test_without_a_truthful_error_models_stand_by_their_confidence_loss(data):
     assert [row["model"] for row in board] == order and "<table>" in result._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_same_call_gives_the_same_result(data, comparison):
     again = compare(*data, n_bins=(3, 5, 20), n_resamples=99)
     assert_close(again.to_dict(), comparison.to_dict(), 1)

@@ -211,6 +211,7 @@ def test_subgroups_are_evaluations_of_their_rows(data):
         evaluate(y, models["true"], by=by[1:])
 
 
+@pytest.mark.slow
 def test_subgroups_that_only_resemble_the_outcomes_are_measured(data):
     y, models = data
     merged = np.minimum(y, 2)  # two classes together

@@ -58,6 +58,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     return Work(monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_bins", ["auto", (3, 20)])

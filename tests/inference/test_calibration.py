@@ -182,6 +182,7 @@ def test_closed_form_moments_are_those_of_all_outcomes(rule, reports):
     )
 
 
+@pytest.mark.slow
 def test_closed_form_moments_of_the_corrected_confidence_error():
     p = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.5, 0.25, 0.25], [0.1, 0.0, 0.9], [0.34, 0.33, 0.33]])
     error = get_error("confidence", (1, 2))

@@ -28,6 +28,7 @@ def uniforms(seed, n, first, draws):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("k", [3, 24, 60])
 def test_class_forms_of_compiled_draws_are_those_of_the_same_labels(rng, k, weighted):

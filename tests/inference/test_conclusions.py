@@ -96,6 +96,7 @@ def test_calibrated_subgroups_are_rarely_called_miscalibrated():
     assert rejected <= 4 / 15 and named <= 4 / 15
 
 
+@pytest.mark.slow
 def test_subgroups_have_draws_enough_to_reject_and_a_bad_one_is_found():
     rng = np.random.default_rng(1)
     q = rng.uniform(0.1, 0.9, 30 * 80)
@@ -235,6 +236,7 @@ def test_running_sums_leave_no_pairs_where_there_are_none():
         assert np.isnan(error.parts(read(error.property, *arrays))[0].gap_sq)
 
 
+@pytest.mark.slow
 def test_a_tolerated_gap_passes_however_many_rows_there_are():
     rng = np.random.default_rng(0)
     chances = rng.uniform(0.2, 0.8, 50_000)

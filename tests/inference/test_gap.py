@@ -16,6 +16,7 @@ from truecal.core.errors import COMPOSED, signed_root
 from truecal.core.rules import auto_bins
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, e in COMPOSED.items() if e.norm == "l2" and not n.startswith("linear")])
 def test_points_are_the_root_of_the_gap_of_the_decomposition(name):
     y, p = rows_of(4, 120, 7)

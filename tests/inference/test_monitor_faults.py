@@ -37,7 +37,7 @@ def test_a_flat_reference_that_is_always_right_still_raises_an_alarm():
 SPREAD = [(c, k) for c in (0.01, 0.3, 1, 10, 100, 1000, 1e6) for k in (2, 3, 10)]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("concentration", "classes"), SPREAD)
 @pytest.mark.parametrize("labels", ["right", "wrong", "random", "one class"])
 def test_any_small_reference_gives_finite_evidence(concentration, classes, labels, tmp_path):
@@ -136,6 +136,7 @@ def with_value(array: Any, value: float) -> Any:
     return changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -153,6 +154,7 @@ def test_values_that_no_monitor_writes_are_refused_by_name(saved, name, value):
         tc.Monitor.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [

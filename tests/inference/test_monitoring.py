@@ -149,6 +149,7 @@ def test_processes_are_their_definitions(rng):
     np.testing.assert_allclose(found, [np.mean(expected), *expected], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_do_not_matter(kind, rng, tmp_path):
     p = predictions(kind, 1300, rng)

@@ -37,6 +37,7 @@ def labels_of(p, w):
     return forms.forms, forms.values(every)[0], chance
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "made",
     [

@@ -382,6 +382,7 @@ def save_truth(path: str, truth: pd.DataFrame) -> None:
         truth.to_parquet(path) if path.endswith(".parquet") else truth.to_csv(path, index=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", BAD)
 @pytest.mark.parametrize("path", ["truth.csv", "truth.xlsx", "truth.db", "truth.parquet"])
 @pytest.mark.parametrize("predictions", ["submission.csv", "long.csv"])

@@ -23,12 +23,14 @@ def test_the_seeds_are_valid(folder: Path, name: str) -> None:
     assert fuzz.attempt(folder / name, fuzz.SEEDS[name]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fuzz.HARD)
 def test_files_that_were_trouble(folder: Path, name: str) -> None:
     file, content = fuzz.HARD[name]
     assert fuzz.attempt(folder / file, content) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", fuzz.READERS)
 def test_hostile_files(folder: Path, kind: str) -> None:
     fuzz.fuzz(fuzz.READERS[kind], 8, folder)
@@ -45,6 +47,7 @@ def test_the_long_run_can_be_started(capsys: pytest.CaptureFixture[str]) -> None
     assert "damaged plain.npy: 3 cases" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_files_of_another_generator() -> None:
     assert list(fuzz_malformed.run(0, range(200))) == []
 

@@ -105,6 +105,7 @@ def test_tensors_larger_than_their_file(tmp_path: Path) -> None:
     assert "expected tensors within the file's size" in refusal(tmp_path / "e.pt")
 
 
+@pytest.mark.slow
 def test_absurd_text(tmp_path: Path) -> None:
     assert "expected at most 100000 columns" in refusal(write(tmp_path / "a.csv", ",".join(map(str, range(200_000)))))
     assert "expected" in refusal(write(tmp_path / "b.csv", "label,prob_a,prob_b\n" + "x" * (1 << 20) + ",1,0\n"))
@@ -177,6 +178,7 @@ def test_notes_show_columns_that_are_no_classes(tmp_path: Path) -> None:
     assert not any("never" in note for note in full.notes)
 
 
+@pytest.mark.slow
 def test_archives_that_expand_a_few_dozen_times_are_refused_beyond_a_small_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

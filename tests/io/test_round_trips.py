@@ -48,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_what_is_written_is_read(folder: Path, name: str) -> None:
     @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))

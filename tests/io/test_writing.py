@@ -131,6 +131,7 @@ def test_writing_at_the_same_time_never_fails(tmp_path: Path) -> None:
     assert len(path.read_text()) == 6 and list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
 def test_whoever_changes_a_file_waits_for_the_others(tmp_path: Path, there: bool) -> None:
     """Each adds one to what it read; every write makes a new file under the name, which those who wait must notice."""

@@ -36,6 +36,7 @@ def case(request: pytest.FixtureRequest) -> tuple[str, pd.DataFrame]:
 
 
 class TestFigures:
+    @pytest.mark.slow
     def test_figure_1_has_every_checkpoint_in_its_traces_colour(self, case: tuple[str, pd.DataFrame]) -> None:
         experiment, table = case
         figure = figures.figure_1(table, experiment)

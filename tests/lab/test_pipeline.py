@@ -302,6 +302,7 @@ class TestScores:
 
 
 class TestLetter:
+    @pytest.mark.slow
     def test_split(self) -> None:
         data = letter()
         assert [len(part) for part in (data.train, data.validation, data.test)] == [10_000, 5_000, 5_000]
@@ -414,7 +415,7 @@ class TestPresets:
 
 
 class TestCommand:
-    @pytest.mark.slow
+    @pytest.mark.heavy
     def test_stopped_then_done(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["tiny", "--experiments", "cross", "--no-summary", "--out", str(tmp_path / "o")]
         assert main([*arguments, "--time-limit", "-1", "--processes", "2"]) == 4

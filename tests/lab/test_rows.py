@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_standard_errors_against_plain_loops(run: Path) -> None:
     found = pd.read_csv(row_errors(run, splits=3, seed=5))
     assert len(found) == len(TABLE_PAIRS)
@@ -47,7 +47,7 @@ def test_standard_errors_against_plain_loops(run: Path) -> None:
     assert line["standard_error"].item() == pytest.approx(np.sqrt(np.mean(squares)) / 2, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_tables_show_them_from_then_on(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows-from", str(run)]) == 0
     assert capsys.readouterr().out.strip().endswith("rows.csv")

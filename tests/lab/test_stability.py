@@ -103,6 +103,7 @@ def test_docs_have_the_papers_own_numbers(part: str, row: str) -> None:
     assert cells(row)[1:4] == [listed(table[error]) for error in ("ConfECE", "ConfCE_corr", "LinCE_cw")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", RUNS)
 def test_docs_have_the_correlations_of_the_runs(row: str) -> None:
     folder, experiment, prefix = RUNS[row]

@@ -117,7 +117,7 @@ def test_processes_give_the_same_table(tmp_path: Path) -> None:
     assert all(a.share < b.share for a, b in itertools.pairwise(seen))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("processes", [1, 2])
 def test_measuring_behind_the_training_gives_the_same_table(tmp_path: Path, processes: int) -> None:
     alone = run_traces(Job(Counting, score, Store(tmp_path / "one")), TRACES)
@@ -152,6 +152,7 @@ def test_rows_that_lack_a_column_leave_it_empty(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "rows.csv") == [{**first, "new": None}, second]
 
 
+@pytest.mark.slow
 def test_a_workers_error_reaches_the_caller(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the disk is full"):
         run_traces(Job(partial(Counting, ("a-100.0", 2)), score, Store(tmp_path)), TRACES, processes=2)

@@ -74,6 +74,7 @@ def test_canonical_recalibration_is_the_mean_outcome_of_each_cell():
             np.testing.assert_allclose(fitted[inside], np.tile(np.eye(4)[y[inside]].mean(axis=0), (len(inside), 1)))
 
 
+@pytest.mark.slow
 def test_canonical_recalibration_does_not_raise_a_truthful_error():
     """The theorem on a world where it can be seen: few distinct reports, each wrong; the mean over fresh samples."""
     rng = np.random.default_rng(5)

@@ -284,6 +284,7 @@ def test_the_floating_type_stays_and_half_precision_is_widened(dtype):
     np.testing.assert_allclose(fitted.transform(z), z / fitted.temperature_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("cls", MAPS)
 def test_probabilities_are_not_taken_for_logits(cls, dtype):

@@ -97,6 +97,7 @@ def test_they_repair_an_overconfident_model(cls):
     assert tc.gap(y[2000:], after).points < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", MAPS)
 def test_one_column_is_two(cls):
     s, y = binary()

@@ -48,6 +48,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strings", [True, False], ids=["strings", "numbers"])
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("name", MODELS)

@@ -185,6 +185,7 @@ def test_equal_predictions_with_other_labels_are_not_the_same_rows():
     select_recalibration(PAIR, z, y, z, (y + 1) % 5)  # a warning is an error here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [2, 30, 300, 3000])
 @pytest.mark.parametrize("n_fit", [40, 100, 900])
 def test_predictions_of_few_values_coincide_by_chance_and_are_let_through(levels, n_fit):

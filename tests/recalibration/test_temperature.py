@@ -173,6 +173,7 @@ def test_the_derivative_vanishes_at_any_interior_optimum(seed, k, exponent, n):
     assert abs(scaled_slope(z, y, 1 / TemperatureScaling().fit(z, y).temperature_)) <= 1e-7
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), decades=st.sampled_from([3, 30, 290]), ragged=st.booleans(), excluded=st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_rows_of_any_magnitudes_together(seed, decades, ragged, excluded):
@@ -245,7 +246,7 @@ def test_equal_to_scikit_learn():
     assert TemperatureScaling().fit(z, y).temperature_ == pytest.approx(1 / float(theirs.beta_), rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_equal_to_torch():
     torch = pytest.importorskip("torch")
     z, y = draw(2000, 20)

@@ -148,6 +148,7 @@ def test_two_runs_have_the_same_edges(rng):
     assert_close(first.score, tc.score(y, p), tolerance=1e-3)
 
 
+@pytest.mark.slow
 def test_models_are_compared(tmp_path):
     y, p = world()
     _, q = world(factor=2.5)
@@ -209,6 +210,7 @@ def test_a_partition_is_read_by_one_thread(tmp_path, monkeypatch):
     assert threads and not any(threads)
 
 
+@pytest.mark.slow
 def test_edges_are_stored_before_a_label_is_counted(tmp_path):
     y, p = world()
     wrong = y.copy()
@@ -361,7 +363,7 @@ def settings_of_worker() -> list[Any]:
     return [THREADS, *(os.environ.get(name) for name in WORKER_SETTINGS)]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_workers_are_set_up_for_counting(client):
     wanted = [1, *map(str, WORKER_SETTINGS.values())]
     assert list(client.run(settings_of_worker).values()) == [wanted, wanted]

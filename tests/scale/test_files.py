@@ -189,6 +189,7 @@ def test_arrow_globs_weights_logits_and_one_probability(tmp_path):
     assert binary.loss("brier").value == pytest.approx(tc.brier((y == 0).astype(int), np.c_[1 - p[:, 0], p[:, 0]]))
 
 
+@pytest.mark.slow
 def test_models_are_compared_in_step(tmp_path):
     y, p = world(3000)
     _, q = world(3000, factor=2.0)

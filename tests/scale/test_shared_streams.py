@@ -76,6 +76,7 @@ def test_merges_in_both_directions_at_once_end():
     assert done == [4] * 40
 
 
+@pytest.mark.slow
 def test_a_metric_shared_by_threads_loses_no_rows():
     torch = pytest.importorskip("torch")
     pytest.importorskip("torchmetrics")
@@ -101,6 +102,7 @@ def test_a_metric_shared_by_threads_loses_no_rows():
 # -- sizes -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sums_past_memory_are_refused_by_size():
     with pytest.raises(ValueError, match=r"n_bins=100000000 is too many for 'binary': .* would take 71.0 GiB"):
         tc.stream("binary", n_bins=10**8, edges="uniform")
@@ -139,6 +141,7 @@ def saved(tmp_path):
 NAMES = ("0.count", "0.residual", "1.weight_sq", "0.blocks.residual", "1.blocks.sums", "0.lost.cells.outcome")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_that_are_no_numbers_are_refused_by_name(saved, name, value):
@@ -150,6 +153,7 @@ def test_sums_that_are_no_numbers_are_refused_by_name(saved, name, value):
         tc.Stream.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -33,6 +33,7 @@ def made(errors: Any = ("classwise", "confidence", "full", "classwise_two_bin"),
     return stream.freeze()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [0, 8])
 def test_a_restored_stream_goes_on(tmp_path, blocks):
     y, p = arrays()
@@ -77,6 +78,7 @@ def test_no_pickle_inside(tmp_path):
         assert all(found[name].dtype != object for name in found.files)
 
 
+@pytest.mark.slow
 def test_refused_in_words(tmp_path):
     y, p = arrays()
     stream = made()
@@ -108,6 +110,7 @@ def test_refused_in_words(tmp_path):
     refused("no such file")
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_noticed_or_harmless(tmp_path):
     y, p = arrays(60)
     stream = tc.stream("confidence", n_bins=2, edges="uniform", blocks=4)
@@ -145,6 +148,7 @@ def test_python_that_has_no_sketches_yet_is_told_what_to_do(monkeypatch):
             tc.stream("confidence").observe([[0.2, 0.8]])
 
 
+@pytest.mark.slow
 def test_crafted_states_are_refused_or_work():
     assert list(fuzz_states.run(0, range(60))) == []
 
@@ -155,6 +159,7 @@ def test_many_crafted_states_are_refused_or_work():
     assert list(fuzz_states.run(1, range(800))) == []
 
 
+@pytest.mark.slow
 def test_weights_of_any_unit_come_back(tmp_path):
     y, p = arrays(60)
     for unit in (1e-100, 1.0, 1e70):

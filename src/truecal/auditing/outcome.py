@@ -99,7 +99,7 @@ class AuditReport(Result):
 
         >>> import truecal as tc
         >>> metric = tc.ERRORS["binary_l1"]
-        >>> report = tc.audit(metric, budget=3000)
+        >>> report = tc.audit(metric, budget=1000)
         >>> world, lie, outcomes, chances = report.reproduce()
         >>> truth = sum(chance * metric(y, world) for y, chance in zip(outcomes, chances))
         >>> lying = sum(chance * metric(y, lie) for y, chance in zip(outcomes, chances))
@@ -115,7 +115,7 @@ class AuditReport(Result):
         """A script that checks the proof with numpy and the metric alone; or the numbers at 300 rows.
 
         >>> import truecal as tc
-        >>> print(tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, classes=2, budget=3000).snippet())
+        >>> print(tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, classes=2, budget=1000).snippet())
         import itertools
         import numpy as np
         from truecal.core.functions import confidence_error as metric

@@ -79,10 +79,10 @@ def audit(
     is not deterministic gets no verdict.
 
     >>> import truecal as tc
-    >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=3000)
+    >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=1000)
     >>> report.verdict, report.proof.rows
     ('gamed', 1)
-    >>> tc.audit(tc.brier, budget="quick").verdict
+    >>> tc.audit(tc.brier, budget=1000).verdict
     'certified'
     """
     if not callable(metric):
