@@ -14,7 +14,7 @@ from inference_cases import rows_of
 from truecal import consistency_bands, null_band
 from truecal.core.errors import get_error
 from truecal.inference.null_band import null_quantiles
-from truecal.inference.poisson_binomial import poisson_binomial
+from truecal.inference.poisson_binomial import poisson_binomial, quantiles_of_runs
 
 
 def test_bands_of_equal_predictions_are_binomial_quantiles():
@@ -89,3 +89,11 @@ def test_bands_of_draws_keep_their_level(draws, level):
     rank = int(low) + 1
     assert high == draws - rank
     assert 1 - 2 * rank / (draws + 1) >= level - 1e-12 > 1 - 2 * (rank + 1) / (draws + 1)
+
+
+@pytest.mark.parametrize("sizes", [[3, 4, 4, 0, 1], [70, 71, 70], [1, 90]])
+def test_laws_of_all_bins_at_once_have_the_quantiles_of_each(rng, sizes):
+    u, levels = rng.random(sum(sizes)), (0.025, 0.5, 0.975)
+    each = [poisson_binomial(run) for run in np.split(u, np.cumsum(sizes)[:-1])]
+    expected = [[law.quantile(level) for level in levels] for law in each]
+    assert quantiles_of_runs(u, np.array(sizes), levels).tolist() == expected

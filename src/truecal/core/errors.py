@@ -6,6 +6,7 @@ import builtins
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -79,12 +80,12 @@ class CalibrationError:
             raise ValueError("corrected=True cannot apply to norm='l1': the correction repairs the squared error")
         return bool(self.corrected)
 
-    @builtins.property
+    @cached_property
     def truthful(self) -> bool:
         """Whether reporting the true conditional probabilities always minimises the expected error."""
         return self.norm == "l2" and (bool(self.corrected) or not self.property.picks_outcome)
 
-    @builtins.property
+    @cached_property
     def has_gap(self) -> bool:
         """Whether people are shown its gap with an interval and a reliability diagram."""
         return self.truthful and self.binning.open and self.property.of_classes and not self.property.vector
@@ -100,7 +101,7 @@ class CalibrationError:
             return "squared bin sums plus the correction (1 − accuracy)/n: naming the likeliest class is optimal"
         return "squared bin sums over bins that never see a label: bias² plus a variance no report can change"
 
-    @builtins.property
+    @cached_property
     def symbol(self) -> str:
         """The paper's name of the error."""
         return self.property.symbol("ECE" if self.norm == "l1" else "CE") + ("^corr" if self.corrected else "")
@@ -239,6 +240,10 @@ class CalibrationError:
         True
         """
         self._refuse_misfit(table)
+        return self.parts_in(table)
+
+    def parts_in(self, table: BinTable) -> Parts:
+        """The same of a table that was made for this error."""
         weighted = table.weight_sq is not None
         return self._parts(table.moments(), table.totals, table.joint, table.views, table.bounds, weighted)
 

@@ -142,7 +142,7 @@ class BinningRule:
         """The same rule at another bin count, or at several."""
         if not self.has_counts:
             raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {self!r} has no bin count")
-        return replace(self, n_bins=read_bins(n_bins))  # type: ignore[type-var]  # a rule with counts is a dataclass
+        return replace(self, n_bins=n_bins)  # type: ignore[type-var]  # a rule with counts is a dataclass
 
     @property
     def text(self) -> str:

@@ -73,15 +73,15 @@ class Sample:
         """What a rule may see."""
         return Reports(self.reports, self.joint, self.bounds, self.distributions is self.reports)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return len(self.reports)
 
-    @property
+    @cached_property
     def views(self) -> int:
         return self.reports.shape[1] if self.reports.ndim == 2 else 1
 
-    @property
+    @cached_property
     def averaged(self) -> int:
         """What sums over views are divided by: their number, or 1 for the coordinates of one vector."""
         return 1 if self.joint else self.views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,13 +241,14 @@ class BinTable:
     def gap_sq(self) -> Array:
         """Per view, W⁻¹ Σ_B λ_B (S_B² − Σ_B (wr)²): what miscalibration adds to the loss in the score."""
         assert self.residual_sq is not None
-        products = namespace(self.count).square(self.residual) + self.tie_variance - self.residual_sq
-        gaps: Array = (self._pair_rates(self._pair_weight()) * products).sum(1) / self.totals.weight
+        products = self.residual * self.residual + self.tie_variance - self.residual_sq
+        gaps: Array = (self._pair_rates(self.pair_weight) * products).sum(1) / self.totals.weight
         return gaps
 
-    def _pair_weight(self) -> Array:
+    @cached_property
+    def pair_weight(self) -> Array:
         """Per view and cell, Σ_{i≠j} w_i w_j, on average over the orders of equal reports; 0 for a single row."""
-        weight: Array = namespace(self.count).square(self.count) - self.cell_weight_sq
+        weight: Array = self.count * self.count - self.cell_weight_sq
         if self.weight_variance is not None:
             weight = weight + self.weight_variance
         # A single row leaves only rounding, of its own square or of the running sums it was cut from.
@@ -266,15 +267,11 @@ class BinTable:
         assert self.residual_sq is not None
         if (points := self.rule.midpoints(self.bounds)) is not None:
             return self._grid_moments(points)
-        pair_weight, gap_sq = self._pair_weight(), _number(self.gap_sq().sum())
-        return Moments(
-            squared=_number(self.squared().sum()),
-            absolute=self.absolute_moments().absolute,
-            own=_number(self.residual_sq.sum()),
-            gap_sq=gap_sq,
-            pair_weight=_number((pair_weight * has_pairs(self.count, pair_weight)).sum()),
-            added=gap_sq,
-        )
+        pair_weight, gap_sq = self.pair_weight, self.gap_sq().sum()
+        paired = pair_weight * has_pairs(self.count, pair_weight)
+        sums = (self.squared(), abs(self.residual), self.residual_sq, gap_sq, paired, gap_sq)
+        totals = [x.sum() for x in sums]
+        return Moments(*(totals if is_tensor(gap_sq) else map(float, totals)))
 
     def _grid_moments(self, points: Array) -> Moments:
         """The same where the cells are those of a grid between which an average cuts."""
@@ -370,8 +367,8 @@ class PointSums:
         pair_weight = namespace(pairs).broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
         added = self._gaps_by_cut(totals) if self.rule.mean_cells(self.bounds) is None else 0.0 * gaps
-        found = {"squared": squared.value, "own": own, "gap_sq": gaps, "pair_weight": pair_weight, "added": added}
-        return Moments(**{name: _number(x.sum()) for name, x in found.items()})
+        totals = [x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight, added)]
+        return Moments(*(totals if is_tensor(own) else map(float, totals)))
 
     def _gaps_by_cut(self, totals: list[Array]) -> Array:
         """Per view, the mean over one uniform cut of the squared gap of its two cells, by prefix sums."""

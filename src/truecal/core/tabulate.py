@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,10 +68,17 @@ def whole_tables(
         raise ValueError(
             f"a table of {sample.views:,} x {rule.most_cells:,} cells is too large to look at; use fewer bins"
         )
+    return tuple(in_unit(table, sample) for table in stacked_tables(sample, rule, ties, cells, dispatch))
+
+
+def stacked_tables(
+    sample: Sample, rule: BinningRule, ties: str, cells: Iterable[Piece] | None = None, dispatch: Dispatch = DISPATCH
+) -> Tables:
+    """The same in the unit of the sample's weights, for a rule at its bin counts."""
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
     if is_tensor(sample.reports):
         parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
-    return tuple(in_unit(_stack([part[i] for part in parts]), sample) for i in range(len(parts[0])))
+    return tuple(_stack([part[i] for part in parts]) for i in range(len(parts[0])))
 
 
 def measurable(sample: Sample, rule: BinningRule) -> Sample:
@@ -79,6 +86,7 @@ def measurable(sample: Sample, rule: BinningRule) -> Sample:
     return sample.on_host() if is_tensor(sample.reports) and not device_backend().has(rule) else sample
 
 
+@lru_cache(maxsize=64)
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
     """The rule at each of its bin counts, with its treatment of ties: what a table says of its cells."""
     if not hasattr(rule, "ties"):
@@ -91,14 +99,19 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
     """The views of several tables, in one."""
     if len(parts) == 1:
         return parts[0]
-    width = max(part.count.shape[1] for part in parts)
+    counts = [part.count for part in parts]
+    width = max(count.shape[1] for count in counts)
 
     def column(name: str) -> Any:
         arrays = [getattr(part, name) for part in parts]
-        if all(a is None for a in arrays):
+        if not [array for array in arrays if array is not None]:
             return None
-        arrays = [np.zeros_like(part.count) if a is None else a for a, part in zip(arrays, parts, strict=True)]
-        return np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in arrays])
+        whole, row = np.zeros((sum(map(len, counts)), width)), 0
+        for array, count in zip(arrays, counts, strict=True):
+            if array is not None:
+                whole[row : row + len(count), : count.shape[1]] = array
+            row += len(count)
+        return whole
 
     return replace(parts[0], **{name: column(name) for name in _POWERS})
 

@@ -18,7 +18,7 @@ from ..core.types import Array
 from .frozen import Frozen
 from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
-from .poisson_binomial import poisson_binomial
+from .poisson_binomial import quantiles_of_runs
 
 _BLOCK = 1 << 22
 
@@ -153,11 +153,10 @@ def _view_band(
         sums = [bins.sums(form.sums_of(partial(drawn, size), size)).T for size in sizes]
         low, high = null_quantiles(np.concatenate(sums), level)
     else:
-        ends = np.cumsum(count.round().astype(np.int64))
+        sizes = count.round().astype(np.int64)
         slack = 1e-12  # the convolutions are exact to about this much
         tails = (1 - level) / 2 - slack, (1 + level) / 2 - slack
-        laws = (poisson_binomial(chances) for chances in np.split(u[form.order], ends[:-1]))  # one at a time
-        low, high = np.array([[law.quantile(tail) for tail in tails] for law in laws], dtype=np.float64).T
+        low, high = quantiles_of_runs(u[form.order], sizes, tails).T
     with np.errstate(invalid="ignore", divide="ignore"):  # bins of weight 0 have no mean
         means = [np.where(count > 0, x / count, np.nan) for x in (report, came, low, high)]
     filled = np.full((5, bins.total), np.nan)

@@ -11,13 +11,15 @@ from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable
-from ..core.tabulate import needs_cells, whole_tables
+from ..core.tabulate import Tables, in_unit, needs_cells, stacked_tables, whole_tables
 from ..core.types import Array
 from .options import counts_of
 
 _LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
 MOST_KEPT = 1 << 23
-"""Cells hold an order of the rows per view; with more reports than this they are made anew for each use."""
+"""Cells hold an order of the rows per view; with more reports than this they are made for each use."""
+MOST_CELLS = 1 << 18
+"""Tables of more cells than this, over all bin counts, are read view by view and not kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +77,19 @@ class Frozen:
         return iter(self.cells)
 
     @cached_property
+    def _tables(self) -> Tables | None:
+        """The tables at every bin count, where the cells are made and the tables small: all numbers are read off them."""
+        rule, cells = self.error.binning, self.cells.for_tables
+        small = sum(rule.counts or (self.sample.rows,)) * self.sample.views <= MOST_CELLS
+        if cells is None or rule.averages or not small:
+            return None
+        return stacked_tables(self.sample, rule, self.error.ties, cells)
+
+    @cached_property
     def parts(self) -> tuple[Parts, ...]:
         """Error, loss, U, gap and score at each bin count."""
+        if self._tables is not None:
+            return tuple(self.error.parts_in(table) for table in self._tables)
         return self.error.parts(self.sample, cells=self.cells.for_tables)
 
     @cached_property
@@ -87,11 +100,13 @@ class Frozen:
     def table(self, place: int) -> BinTable:
         """The table of bins at one of the bin counts."""
         rule, ties, cells = self.error.binning, self.error.ties, self.cells.for_tables
+        if self._tables is not None:
+            return in_unit(self._tables[place], self.sample)
         if cells is None:
             return whole_tables(self.sample, rule.each()[place], ties)[0]
         return whole_tables(self.sample, rule, ties, cells)[place]
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int | None, ...]:
         """The bin counts as people asked for them; (None,) for a rule without any."""
         return counts_of(self.error.binning)

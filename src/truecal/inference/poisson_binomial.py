@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ class Law:
 
     def plus(self, other: Law) -> Law:
         """The law of both numbers together, without the ends that nothing reaches."""
-        chance = _convolved(self.chance[None], other.chance[None])[0]
+        chance = _convolved(self.chance, other.chance)
         there = np.flatnonzero(chance > _NOTHING)
         return Law(self.first + other.first + int(there[0]), chance[there[0] : there[-1] + 1])
 
@@ -49,33 +50,52 @@ def poisson_binomial(chances: Array) -> Law:
     return Law(0, np.ones(1)) if found is None else found
 
 
+def quantiles_of_runs(chances: Array, sizes: Array, levels: Sequence[float]) -> Array:
+    """(runs, levels): the quantiles of the number of ones in each run of draws, all runs at once where they are small.
+
+    Runs are padded to the longest with draws that are never one, so that one pass makes all their laws.
+    """
+    longest, ends = int(sizes.max(initial=0)), np.cumsum(sizes)
+    if len(sizes) * longest > min(_BLOCK, 2 * len(chances)):
+        laws = (poisson_binomial(run) for run in np.split(chances, ends[:-1]))  # one at a time
+        return np.array([[law.quantile(level) for level in levels] for law in laws], dtype=np.float64)
+    padded = np.zeros((len(sizes), longest))
+    padded[np.arange(longest) < sizes[:, None]] = chances
+    reached = np.cumsum(_law(padded), axis=-1)
+    ones = np.stack([np.count_nonzero(reached < level, axis=-1) for level in levels], axis=-1)
+    return np.asarray(np.minimum(ones, sizes[:, None]), dtype=np.float64)
+
+
 def _law(chances: Array) -> Array:
-    """The law of a few draws, by convolving neighbours, then theirs."""
+    """The law of a few draws, along the last axis, by convolving neighbours, then theirs."""
     chances = chances.astype(np.float64)
-    laws = np.stack([1 - chances, chances])
-    while laws.shape[1] > 1 and len(laws) <= _SHORT:
-        laws = _paired(laws.T).T
-        first, second = laws[:, ::2], laws[:, 1::2]
-        width = len(laws)
-        laws = np.zeros((2 * width - 1, first.shape[1]))
+    laws = np.stack([1 - chances, chances])  # (ones, ..., draws)
+    while laws.shape[-1] > 1 and len(laws) <= _SHORT:
+        laws = _paired(laws)
+        first, second, width = laws[..., ::2], laws[..., 1::2], len(laws)
+        laws = np.zeros((2 * width - 1, *first.shape[1:]))
         for ones in range(width):
             laws[ones : ones + width] += first * second[ones]
-    laws = laws.T
-    while len(laws) > 1:
+    while laws.shape[-1] > 1:
         laws = _paired(laws)
-        laws = _convolved(laws[::2], laws[1::2])
-    return np.asarray(laws[0, : len(chances) + 1].clip(0.0))
+        laws = np.moveaxis(_convolved(np.moveaxis(laws[..., ::2], 0, -1), np.moveaxis(laws[..., 1::2], 0, -1)), -1, 0)
+    return np.asarray(np.moveaxis(laws[: chances.shape[-1] + 1, ..., 0], 0, -1).clip(0.0))
 
 
 def _paired(laws: Array) -> Array:
     """An even number of laws: one more of certainly nothing, where it is odd."""
-    return np.concatenate([laws, np.eye(1, laws.shape[1])]) if len(laws) % 2 else laws
+    if laws.shape[-1] % 2 == 0:
+        return laws
+    nothing = np.zeros((*laws.shape[:-1], 1))
+    nothing[0] = 1.0
+    return np.concatenate([laws, nothing], axis=-1)
 
 
 def _convolved(first: Array, second: Array) -> Array:
+    """Laws along the last axis, added up."""
     from scipy import fft
 
-    width = first.shape[1] + second.shape[1] - 1
+    width = first.shape[-1] + second.shape[-1] - 1
     size = fft.next_fast_len(width, real=True)
-    both = fft.rfft(first, size, axis=1) * fft.rfft(second, size, axis=1)
-    return np.asarray(fft.irfft(both, size, axis=1)[:, :width])
+    both = fft.rfft(first, size) * fft.rfft(second, size)
+    return np.asarray(fft.irfft(both, size)[..., :width])
