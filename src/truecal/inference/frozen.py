@@ -78,7 +78,7 @@ class Frozen:
 
     @cached_property
     def _tables(self) -> Tables | None:
-        """The tables at every bin count, where the cells are made and the tables small: all numbers are read off them."""
+        """The tables at every bin count, where cells are made and tables small: all numbers are read off them."""
         rule, cells = self.error.binning, self.cells.for_tables
         small = sum(rule.counts or (self.sample.rows,)) * self.sample.views <= MOST_CELLS
         if cells is None or rule.averages or not small:
