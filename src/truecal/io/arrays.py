@@ -175,10 +175,12 @@ def open_npz(request: Request) -> Source:
 def npz_entries(path: str) -> dict[str, Entry]:
     """The arrays of an npz archive by name, described before any is loaded, and checked before it is trusted."""
     entries = {}
-    for member in zip_members(path, "an npz archive of arrays", "array"):
-        if not member.filename.endswith(".npy"):
-            raise failure(path, f"expected arrays only (as numpy.savez writes), found {quote(member.filename)}")
-        entries[member.filename.removesuffix(".npy")] = _npz_entry(path, member)
+    members = zip_members(path, "an npz archive of arrays", "array")
+    with parsing(path, "an npz archive of arrays"), zipfile.ZipFile(path) as archive:
+        for member in members:
+            if not member.filename.endswith(".npy"):
+                raise failure(path, f"expected arrays only (as numpy.savez writes), found {quote(member.filename)}")
+            entries[member.filename.removesuffix(".npy")] = _npz_entry(path, archive, member)
     return entries
 
 
@@ -191,12 +193,12 @@ def zip_members(path: str, expected: str, what: str | None = None) -> list[zipfi
     return members
 
 
-def _npz_entry(path: str, member: zipfile.ZipInfo) -> Entry:
+def _npz_entry(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Entry:
     name = quote(member.filename)
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise failure(path, f"expected plain or deflated arrays, {name} is packed in another way")
     check_expansion(path, member.file_size, member.compress_size, name)
-    with parsing(path, "an npz archive of arrays"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+    with parsing(path, "an npz archive of arrays"), archive.open(member) as stream:
         shape, _, dtype = _npy_header(path, stream, name)
         stored = member.file_size - stream.tell()
     _check_size(path, shape, dtype, stored, name)
