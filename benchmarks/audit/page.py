@@ -121,7 +121,7 @@ def _cells(row: Result) -> list[str]:
         return [name, row["what"], audit["verdict"], "", "", "", "; ".join([where, *notes]), checks]
     verdict = f"**{audit['verdict']}**" if not row["bug"] else f"**a bug of this function**: {row['bug']}"
     if audit["unseen"]:
-        verdict += f" ({' and '.join(map(str, audit['unseen']))} classes not looked at)"
+        verdict += f" ({' and '.join(map(str, audit['unseen']))} classes not tested)"
     world = f"{_world(proof)} ({proof['kind']}): {_numbers(proof)}{'' if proof['exact'] else '; outcomes drawn'}"
     return [name, row["what"], verdict, *_lasting(audit["lasting"]), "; ".join([world, *notes]), checks]
 

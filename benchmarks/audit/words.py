@@ -82,7 +82,7 @@ Of {audited} metrics of other libraries {gamed} are gamed, {lasting} of them als
   apart or not at all.
 
 Budgets: 4,000 calls, and 20,000 for what these did not convict; seed 0. A row says so where a limit of time cut its
-search short. Numbers of classes: 2 and 3 where a metric takes both; a verdict names those that were not looked at.
+search short. Numbers of classes: 2 and 3 where a metric takes both; a verdict names those that were not tested.
 """
 
 KINDS = """For every way of lying that gains at 300 rows, the first metric of the tables under which it is the best.

@@ -184,7 +184,7 @@ REFUSED = [
     (
         lambda: tc.scorer("classwise", n_bins=(5, 20)),
         ValueError,
-        r"one number: a scorer gives one value, got \(5, 20\)",
+        r"one number: a scorer returns one value, got \(5, 20\)",
     ),
     (lambda: tc.scorer("score", strategy="uniform"), TypeError, r"no option 'strategy' for this measure"),
     (lambda: tc.scorer("ece", bins=3), TypeError, r"ece has no option 'bins'; its options: n_bins, strategy"),

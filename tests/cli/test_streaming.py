@@ -90,7 +90,7 @@ def test_a_cluster_counts(folder: Path, truecal: Run):
 def test_clusters_that_cannot_be(folder: Path, truecal: Run):
     for file, options, words in (
         ("good.npz", ("--workers", "2"), "takes parquet and arrow tables"),
-        ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot apply beside --dask"),
+        ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot be combined with --dask"),
         ("sharp.parquet", ("--workers", "0"), "--workers"),
         ("sharp.parquet", ("--dask", "nowhere://x"), "unknown address scheme"),
         ("sharp.parquet", ("--workers", "1", "--by", "label"), "without --workers it is read as a whole"),

@@ -66,7 +66,7 @@ def test_a_day_without_rows(truecal: Run, rng: np.random.Generator) -> None:
     """It is passed over; but a file whose rows have been counted must still have them."""
     Path("monday.csv").write_text("label,prob\n")
     code, _, err = truecal("monitor", "monday.csv", "--state", "s.npz")
-    assert code == 1 and "monday.csv: expected rows to begin a state with, there are none" in err
+    assert code == 1 and "monday.csv: no rows; a new state needs at least one" in err
     assert not Path("s.npz").exists()
     write("tuesday.csv", 100, rng)
     code, out, _ = truecal("monitor", "monday.csv", "tuesday.csv", "--state", "s.npz")

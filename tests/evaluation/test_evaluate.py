@@ -309,7 +309,7 @@ def test_evaluations_are_plain_json_and_frames(data):
         [1, 1, 1, 0, 1], np.array([[1.0, 0], [0, 1], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7]]), n_resamples=19
     )
     assert certain.to_dict()["losses"][1] == {"name": "cross_entropy", "value": None, "low": None, "high": None}
-    assert any("cross_entropy is infinite: the label that came had probability 0 in 1 rows" in n for n in certain.notes)
+    assert any("cross_entropy is infinite: the observed label had probability 0 in 1 rows" in n for n in certain.notes)
 
 
 def test_progress_goes_from_nothing_towards_all(data):

@@ -78,7 +78,7 @@ def test_a_damaged_or_foreign_description_is_refused_before_anything_is_written(
     [
         (b"\xff\xfe\x00", "cannot be read"),
         (b'trace,epoch\n"a', "cannot be read"),
-        (b"trace,epoch\na,1,2\n", "expected a value for each of its columns in every row, not so in row 0"),
+        (b"trace,epoch\na,1,2\n", "expected a value for each of its columns in every row, but not in row 0"),
         (b"trace,epoch\na,1\nb\n", "not so in row 1"),
         (b"x,y\n1,2\n", "it has no column epoch, trace"),
         (b"", "it has no column epoch, trace"),

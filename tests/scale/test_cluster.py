@@ -229,7 +229,7 @@ def test_edges_are_stored_before_a_label_is_counted(tmp_path):
     with pytest.raises(ValueError, match="'classwise' cannot apply to binary predictions"):
         cluster.evaluate(*arrays(y == 0, p[:, 0]), edges=state)
     unread = da.from_delayed(dask.delayed(pytest.fail)("rows were read"), (900, K), float)
-    with pytest.raises(FileError, match=r"nowhere, which does not exist"):
+    with pytest.raises(FileError, match=r"nowhere, does not exist"):
         cluster.evaluate(arrays(y)[0], unread, n_bins=6, out=tmp_path / "nowhere" / "state.npz")
     cluster.compare(arrays(y)[0], {"a": arrays(p)[0], "b": arrays(p)[0]}, n_bins=6, out=tmp_path / "two")
     both = cluster.compare(arrays(y)[0], {"a": arrays(p)[0], "b": arrays(p)[0]}, edges=tmp_path / "two")
@@ -293,7 +293,7 @@ def test_a_partition_that_kills_every_worker_is_named(monkeypatch, deadly, numbe
 
     monkeypatch.setattr(cluster._Scheduler, "compute", dies)
     table = dd.from_map(made_of, range(6), meta=rows[:0]).repartition(npartitions=3)
-    with pytest.raises(FileError, match=r"partition 1 of 3 \(of the DataFrame\): every worker that was given it died"):
+    with pytest.raises(FileError, match=r"partition 1 of 3 \(of the DataFrame\): every worker that ran it died"):
         cluster.evaluate(table, n_bins=4, edges="uniform")
 
 

@@ -96,7 +96,7 @@ def test_rows_without_predictions_are_dropped_and_counted(tmp_path):
     wanted = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5))(y[kept], p[kept])
     found = evaluate_dataset(open_dataset(holes, drop_incomplete=True), n_bins=5, one_pass=True)
     assert found.row("confidence").value == pytest.approx(wanted, rel=1e-12)
-    assert "231 of 600 rows dropped, which have no prediction" in found.notes
+    assert "231 of 600 rows dropped: they have no prediction" in found.notes
     tables = [open_dataset(x, drop_incomplete=True) for x in (full, holes)]
     both = compare_datasets(tables, n_bins=5, one_pass=True)
     assert both.n_samples == 369 and both.evaluations["full"].row("confidence").value == pytest.approx(wanted)

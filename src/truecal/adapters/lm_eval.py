@@ -66,7 +66,7 @@ def _listed(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     if config.get("output_type") != "multiple_choice":
         raise ValueError(f"CalibratedTask expects output_type multiple_choice, got {config.get('output_type')!r}")
     if config.get("process_results") is not None:
-        raise ValueError("CalibratedTask expects the harness's own process_results, the task brings another")
+        raise ValueError("CalibratedTask needs the default process_results; this task overrides it")
     if config.get("metric_list"):
         return [dict(entry) for entry in config["metric_list"]]
     defaults = require("lm_eval.api.registry", "lm-eval").DEFAULT_METRIC_REGISTRY["multiple_choice"]

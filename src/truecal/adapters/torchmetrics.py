@@ -139,7 +139,9 @@ class CalibrationMetric(Metric):
             # both columns: sigmoid(b − a) is the second entry of softmax(a, b)
             preds = preds[:, 1] - preds[:, 0] if logits else preds[:, 1]
         if not binary and preds.ndim < 2:
-            raise ValueError(f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; of one event, use 'binary'")
+            raise ValueError(
+                f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; for one event use error='binary'"
+            )
         if self.num_classes is not None and preds.shape[1] != self.num_classes:
             raise ValueError(f"preds have {preds.shape[1]} classes and num_classes is {self.num_classes}")
         places = preds.shape if binary else preds.shape[:1] + preds.shape[2:]

@@ -99,7 +99,7 @@ def _wandb(result: Evaluation | Comparison, run: Any, prefix: str, step: int | N
     wandb = require("wandb", "wandb")
     run = wandb.run if run is wandb else run
     if run is None:
-        raise ValueError("expected a run of wandb under way: begin one with wandb.init()")
+        raise ValueError("no active wandb run: start one with wandb.init()")
     record = record_of(result)
     shown_in_run = {
         "table": wandb.Table(columns=record.columns, data=record.data, allow_mixed_types=True),

@@ -85,7 +85,7 @@ class AuditReport(Result):
 
     @property
     def _not_looked_at(self) -> str:
-        return f"; not looked at: {' and '.join(map(str, self.unseen))} classes" if self.unseen else ""
+        return f"; not tested: {' and '.join(map(str, self.unseen))} classes" if self.unseen else ""
 
     @property
     def resolution(self) -> float:

@@ -61,7 +61,9 @@ File = Annotated[
         show_default=False,
     ),
 ]
-Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
+Details = Annotated[
+    bool, typer.Option("--details", help="Also print every error as loss + U, all bin counts, flips and dominance.")
+]
 
 
 @contextmanager
@@ -309,8 +311,8 @@ def run_calibration_test(
     loaded = _read([file], reading)
     if loaded.first.groups is not None:
         raise FileError(
-            f"{path_text(file)}: expected independent rows to test, those of one image or sequence are not: "
-            f"run truecal evaluate {path_text(file)}, whose interval takes them as groups"
+            f"{path_text(file)}: the test needs independent rows, and those of one image or sequence are not: "
+            f"run truecal evaluate {path_text(file)}, which takes them as groups"
         )
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
@@ -322,9 +324,7 @@ def run_calibration_test(
 @app.command()
 @with_options
 def recalibrate(
-    validation: Annotated[
-        Path, typer.Argument(help="Labelled predictions to fit the map on: never those it is measured on.")
-    ],
+    validation: Annotated[Path, typer.Argument(help="Labelled predictions to fit the map on: not the test rows.")],
     test: Annotated[Path, typer.Argument(help="Predictions to recalibrate, of the same model.")],
     out: Annotated[Path, typer.Option("--out", help="Write the result: .npz, .csv or .parquet.")],
     reading: Reading,
@@ -373,16 +373,18 @@ def run_monitor(
     ],
     reading: Reading,
     printing: Printing,
-    state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
+    state: Annotated[Path, typer.Option("--state", help="The file that keeps the monitor; the first run creates it.")],
     reference: Annotated[
-        Path | None, typer.Option("--reference", help="Labelled predictions of the time when the model was accepted.")
+        Path | None, typer.Option("--reference", help="Labelled predictions from when the model was accepted.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option("--alpha", help="Chance of a false alarm, ever; 0.05 if new.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="Largest chance of any false alarm. Default: 0.05.")
+    ] = None,
     replaced: Annotated[
-        bool, typer.Option("--replaced", help="A file that no longer begins with the rows counted is a new one.")
+        bool, typer.Option("--replaced", help="Treat a file whose counted rows have changed as a new file.")
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Count rows again that were counted from a file of another name.")
+        bool, typer.Option("--again", help="Count rows again that a file of another name already brought.")
     ] = False,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
@@ -411,7 +413,7 @@ def run_monitor(
         counted = [watching.count(watched, file, reading, _read, replaced, again) for file in files]
         new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
         if not new and not watched.files:
-            raise FileError(f"{path_text(files[0])}: expected rows to begin a state with, there are none")
+            raise FileError(f"{path_text(files[0])}: no rows; a new state needs at least one")
         if len(files) > 1:
             notes.insert(0, f"{new} new rows in {len(files)} files")
         result = replace(watched.result(), new=new)
@@ -435,13 +437,13 @@ def audit(
     classes: Annotated[str, typer.Option("--classes", help="Numbers of classes, comma-separated.")] = "2,3",
     convention: Annotated[str, typer.Option("--convention", help="y_true_first or preds_first.")] = "y_true_first",
     higher_is_better: Annotated[
-        bool, typer.Option("--higher-is-better", help="As for accuracy: the metric is to be large.")
+        bool, typer.Option("--higher-is-better", help="Larger values are better, as for accuracy.")
     ] = False,
     logits: Annotated[bool, typer.Option("--logits", help="The metric takes log-probabilities.")] = False,
     budget: Annotated[
         str, typer.Option("--budget", help="quick, default, thorough, or a number of calls.")
     ] = "default",
-    seconds: Annotated[float, typer.Option("--seconds", help="Call the metric no longer than so.", min=1)] = 100.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Time limit in seconds.", min=1)] = 100.0,
     seed: Annotated[int, typer.Option("--seed", help="Seed of drawn worlds and outcomes.", min=0)] = 0,
     html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None,
@@ -465,7 +467,7 @@ def audit(
 
     _check_paths([], {"--html": html, "--json": json, "--script": script})
     call, options = find_metric(metric, read_options(option or []))
-    with _waiting("looking for a lie that pays") as progress:
+    with _waiting("searching for a misreport that scores better") as progress:
         result = tc.audit(
             call,
             classes=whole_numbers(classes, "--classes"),
@@ -497,7 +499,9 @@ def audit(
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo")) -> None:
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="The folder for the files and the report.")] = Path("demo"),
+) -> None:
     """Ten honest models and a cheat that knows nothing, on the bundled Letter data: who wins by ECE, and who by score?
 
     Trains, compares and writes a report page, in about a minute.
@@ -542,7 +546,7 @@ def run() -> int:
     except USAGE as problem:
         return _refused(getattr(problem, "format_message", problem.__str__)(), 2)
     except MemoryError as problem:
-        return _refused(f"not enough memory: {problem or 'more was asked for than there is'}", 1)
+        return _refused(f"not enough memory: {problem or 'the allocation failed'}", 1)
     except (ValueError, TypeError, OSError, ImportError) as problem:
         return _refused(str(problem) or type(problem).__name__, 1)
 

@@ -36,7 +36,7 @@ class Loss:
     ) -> None:
         self._formula = formula
         self.by_label = by_label
-        """(n, k): the loss of each row for each label that could come, from distributions (n, k) in float64."""
+        """(n, k): the loss of each row for each possible label, from distributions (n, k) in float64."""
         self.streamed = streamed
         """Whether a stream adds it up by itself, because no table holds it."""
         self.name = self.__name__ = formula.__name__

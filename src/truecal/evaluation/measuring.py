@@ -411,4 +411,4 @@ def spread_ends(spread: Spread | None, u: float, level: float) -> dict[str, floa
 
 def infinite_text(name: str, rows: int) -> str:
     """Why a loss has no number."""
-    return f"{name} is infinite: the label that came had probability 0 in {rows} rows"
+    return f"{name} is infinite: the observed label had probability 0 in {rows} rows"

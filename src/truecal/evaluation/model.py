@@ -154,7 +154,10 @@ class Evaluation(Measurement):
         """One of the losses by name."""
         found = next((value for value in self.losses if value.name == name), None)
         if found is None:
-            raise ValueError(f"{name!r} is not defined here; expected one of {', '.join(v.name for v in self.losses)}")
+            raise ValueError(
+                f"{name!r} is not available for these predictions; expected one of "
+                f"{', '.join(v.name for v in self.losses)}"
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -325,7 +328,10 @@ def read_settings(
         heavy = [name for name in names if size > HEAVY.get(name, size)]
         names = tuple(name for name in names if name not in heavy)
         if large := [name for name in heavy if HEAVY[name]]:
-            notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(large)}",)
+            notes = (
+                "skipped because they are costly at this size (name them in errors= to measure "
+                f"them): {', '.join(large)}",
+            )
     bins: Any = "auto" if n_bins is None else read_bins(n_bins)
     check_draws(1 if n_resamples is None else n_resamples, seed)
     level = check_level(level)

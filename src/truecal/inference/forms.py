@@ -281,6 +281,6 @@ def words(name: str, sign: float) -> str:
     if name == "confidence: slope":
         return "high confidence is too high" if sign > 0 else "high confidence is too low"
     if name == "class rates":
-        return "some classes are predicted too often, others too seldom"
+        return "some classes are predicted too often, others too rarely"
     what = "confidence and accuracy" if name.startswith("confidence") else "probabilities and outcomes"
     return f"{what} differ ({name.removeprefix('confidence: ')})"

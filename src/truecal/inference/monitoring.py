@@ -32,7 +32,7 @@ UNSURE = 0.01
 _REFERENCE_BINS = 10
 _TESTED = 20_000
 _VERSION = 1
-_LABELS = "one label per row: a distribution over labels never comes"
+_LABELS = "one label per row, not a distribution over labels"
 
 
 @final
@@ -239,8 +239,8 @@ class Monitor(Shared):
         """
         if sample_weight is not None:
             raise ValueError(
-                "sample_weight cannot apply: a weighted likelihood is no bet whose fair price is known; "
-                "leave out rows that do not count"
+                "sample_weight cannot apply: e-values of weighted rows have no guarantee; "
+                "drop rows that should not count"
             )
         return self.count([self.read(y_true, y_proba)], time)
 
@@ -273,7 +273,7 @@ class Monitor(Shared):
         notes = self._notes
         if (row := state.impossible) is not None:
             what = f"the label of row {row} had been given probability 0"
-            notes += (f"{what}: infinite evidence, whatever else came",)
+            notes += (f"{what}: infinite evidence, whatever the other rows are",)
         return MonitorUpdate(
             evalue=now[0],
             largest=largest[0],
@@ -339,7 +339,7 @@ class Monitor(Shared):
         rows = setup.rows(inputs)
         if rows.impossible.any():
             row = int(np.argmax(rows.impossible))
-            raise ValueError(f"reference has probability 0 for the label of row {row}: no map can mend that")
+            raise ValueError(f"reference has probability 0 for the label of row {row}: no map can correct that")
         inner = np.quantile(rows.level, np.arange(1, _REFERENCE_BINS) / _REFERENCE_BINS, method="lower")
         inner = inner[(inner > 0) & (inner < 1)]
         setup = replace(setup, edges=(0.0, *np.unique(inner).tolist(), 1.0))
@@ -514,17 +514,20 @@ def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
 
     best = np.unravel_index(int(np.argmax(maps.log_weights)), maps.log_weights.shape)
     usual = f"temperature {1 / maps.slopes[best[0]]:.3g} and shift {maps.shifts[best]:+.2g}"
-    notes = [f"usual is what {inputs.n_samples} rows of reference show: {usual}"]
+    notes = [f"the usual miscalibration, from {inputs.n_samples} reference rows: {usual}"]
     sizes = np.abs([np.log(maps.slopes[best[0]]), maps.shifts[best]])
     if (sizes > np.array(FITTED) - 1e-6).any():
-        notes.append("the reference shows a more extreme map than are considered: an alarm may come without a change")
+        notes.append(
+            "the reference is more miscalibrated than the monitor can represent: it may raise an alarm without a change"
+        )
     some = slice(0, _TESTED)
     proba = maps.typical(rows.take(some))
     mapped = replace(inputs, y=inputs.y[some], reports=proba if inputs.kind == "multiclass" else proba[:, 1])
     test = omnibus_test(mapped.sample("classwise" if inputs.kind == "multiclass" else inputs.kind), 199, 0)
     if test.pvalue <= UNSURE:
         notes.append(
-            f"the reference is off in another way than temperature and shift ({test.strongest}, {test.pvalue_text}): "
+            "the reference is miscalibrated in a way that temperature and shift do not describe "
+            f"({test.strongest}, {test.pvalue_text}): "
             "an alarm may come without a change"
         )
     return tuple(notes)

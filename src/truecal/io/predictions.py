@@ -106,7 +106,7 @@ class Predictions:
         """(n, k): `logits`; one logit z per row as (0, z), whose softmax is the sigmoid of z."""
         if self.logits is None:
             wanted = "probabilities of all classes" if self.kind == "top_label" else "logits"
-            raise failure(self.path, f"expected {wanted}, the file gives {self.kind.replace('_', ' ')} only")
+            raise failure(self.path, f"expected {wanted}, but the file has only {self.kind.replace('_', ' ')}")
         return np.stack([np.zeros_like(self.logits), self.logits], axis=1) if self.one_number else self.logits
 
     @property

@@ -65,7 +65,7 @@ class Selection(Result):
         for s in self.scores:
             gap = "" if s.gap is None else f", gap {s.gap:.1f} points"
             lines.append(f"  {s.name:<{width}}  {s.value:.5g}{gap}")
-        return "\n".join([*lines, "  the first value is optimistic: it was chosen on these rows"])
+        return "\n".join([*lines, "  the first value is optimistic: the map was chosen on these rows"])
 
 
 @described("A Selection.")
@@ -108,7 +108,7 @@ def select_recalibration(
     metric, label = _metric(error, n_bins)
     truthful = bool(getattr(metric, "truthful", False))
     if not truthful and not allow_untruthful:
-        reason = getattr(metric, "reason", "it does not say that it is")
+        reason = getattr(metric, "reason", "it does not declare that it is")
         raise ValueError(
             f"error {label} is not truthful ({reason}): it can prefer the worse map; "
             "choose a truthful one, such as 'classwise', or pass allow_untruthful=True"

@@ -326,7 +326,8 @@ class Stream(Shared):
     def _refuse_torn(self) -> None:
         if self._torn:
             raise ValueError(
-                "a batch was interrupted while it was counted, and is half in: load the last saved state or start again"
+                "a batch was interrupted while it was counted and is only partly counted: load the "
+                "last saved state or start again"
             )
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
@@ -364,7 +365,7 @@ class Stream(Shared):
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
         if not isinstance(other, Stream):
-            raise TypeError(f"a stream merges with a stream, got {type(other).__name__}")
+            raise TypeError(f"a stream can only be merged with a stream, got {type(other).__name__}")
         first, second = sorted((self, other), key=id)  # in one order everywhere, so that no two merges wait for ever
         with first._lock, second._lock:
             return self._merged(other)

@@ -126,12 +126,10 @@ def scorer(
             return Scorer(None, "score", pos_label, n_bins=n_bins, **_no_more(options))
         found = get_error(error) if n_bins is None else _with_bins(get_error(error), n_bins)
         if not found.truthful:
-            raise ValueError(
-                f"error must be truthful for a score to choose by; {found.__name__} is not: {found.reason}"
-            )
+            raise ValueError(f"error must be truthful; {found.__name__} is not: {found.reason}")
         return Scorer(found, "score", pos_label, **_no_more(options))
     if error is not None:
-        raise ValueError(f"error={shown(error)} cannot apply: it says what the score is about")
+        raise ValueError(f"error={shown(error)} applies to measure='score' only")
     return Scorer(_changed(_measure(measure), n_bins, options), "raw", pos_label)
 
 
@@ -142,7 +140,7 @@ def _measure(measure: Any) -> Measure:
             close = difflib.get_close_matches(measure, ("score", *known), 3, 0.3)
             raise ValueError(
                 f"measure must be 'score', the name of a loss or of a member of ERRORS, got {shown(measure)}; "
-                f"close to it: {', '.join(map(repr, close)) or 'nothing'}, and truecal.SCORERS has all"
+                f"similar names: {', '.join(map(repr, close)) or 'none'}; truecal.SCORERS lists all"
             )
         measure = known[measure]
     if not isinstance(measure, (CalibrationError, Baseline, Loss)):
@@ -181,7 +179,7 @@ def _with_bins(error: CalibrationError, n_bins: Any) -> CalibrationError:
 
 def _one_count(n_bins: Any) -> None:
     if n_bins is not None and isinstance(read_bins(n_bins), tuple):
-        raise ValueError(f"n_bins must be one number: a scorer gives one value, got {shown(n_bins)}")
+        raise ValueError(f"n_bins must be one number: a scorer returns one value, got {shown(n_bins)}")
 
 
 def _no_more(options: Mapping[str, Any]) -> dict[str, Any]:
