@@ -213,7 +213,7 @@ def test_a_metric_that_leaves_is_one_that_raises():
     def leaves(y, p):
         sys.exit(0)
 
-    with pytest.raises(ValueError, match=r"gave no number for any sample.*the metric called sys\.exit\(0\)"):
+    with pytest.raises(ValueError, match=r"returned no number for any sample.*the metric called sys\.exit\(0\)"):
         tc.audit(leaves)
 
     def leaves_at_times(y, p):

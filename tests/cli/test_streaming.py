@@ -57,7 +57,7 @@ def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.Monke
     assert truecal("test", "parts.parquet", "--resamples", "19")[0] in (0, 3)
     monkeypatch.setattr("truecal.cli.streaming.available_memory", lambda: 1000)
     code, _, err = truecal("test", "parts.parquet")
-    assert code == 1 and "expected rows that fit in memory, there are 300" in err
+    assert code == 1 and "expected rows that fit in memory, got 300" in err
 
 
 def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):

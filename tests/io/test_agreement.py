@@ -54,7 +54,10 @@ def test_class_order_is_brought_to_the_first_files(tmp_path: Path) -> None:
     aligned = check_same_samples([a, b])[1]
     assert aligned.classes == a.classes and aligned.y_true is not None and aligned.y_true.tolist() == [1, 0]
     assert aligned.probabilities().tolist() == [[0.5, 0.5], [1, 0]]
-    assert differs(a, c) == f"{wrong}: the labels differ from those of {first}: at row 1 it has 'dog' where {first} has 'cat'"
+    assert (
+        differs(a, c)
+        == f"{wrong}: the labels differ from those of {first}: at row 1 it has 'dog' where {first} has 'cat'"
+    )
     assert f"'cat' is in {first} and not in {alien}" in differs(a, d)
 
 
@@ -78,7 +81,10 @@ def test_top_label_files_are_compared_by_written_labels(tmp_path: Path) -> None:
 
 def test_every_field_is_held_against_the_first_file_that_has_it(tmp_path: Path) -> None:
     bare, a, shuffled = predictions("bare.npy"), predictions("a.npz", [0, 1, 1]), predictions("s.npz", [1, 0, 1])
-    assert differs(bare, a, shuffled) == "s.npz: the labels differ from those of a.npz: at row 0 it has 1 where a.npz has 0"
+    assert (
+        differs(bare, a, shuffled)
+        == "s.npz: the labels differ from those of a.npz: at row 0 it has 1 where a.npz has 0"
+    )
     x, y = (predictions(name, ids=np.array(ids)) for name, ids in (("x", [1, 2, 3]), ("y", [1, 3, 2])))
     assert differs(bare, x, y) == "y: the doc_id values differ from those of x: at row 1 it has 3 where x has 2"
     x, y = (predictions(name, n_choices=np.array(counts)) for name, counts in (("x", [2, 2, 1]), ("y", [2, 2, 2])))

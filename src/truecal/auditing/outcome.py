@@ -56,7 +56,7 @@ class AuditReport(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether every check was made and came out as expected, the search for a gain among them."""
+        """Whether every check ran with the expected result, including the search for a gain."""
         return not self.surprises and not self.unchecked
 
     @property
@@ -143,7 +143,7 @@ class AuditReport(Result):
         return {**super().to_dict(), "options": options, "summary": self.summary}
 
     def to_html(self) -> str:
-        """A page of its own, which loads nothing."""
+        """A self-contained page, which loads nothing."""
         from .page import page
 
         return page(self)

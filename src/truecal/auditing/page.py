@@ -1,4 +1,4 @@
-"""An audit as HTML: a page of its own, or its body for a notebook; everything from outside is escaped."""
+"""An audit as HTML: a whole page, or its body for a notebook; everything from outside is escaped."""
 
 from __future__ import annotations
 

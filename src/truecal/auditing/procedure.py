@@ -72,8 +72,8 @@ def audit(
 
     metric(y_true, y_proba) gives one number; with convention="preds_first" it takes predictions first. Options go in
     `metric_options`. Two classes come as an (n, 2) matrix or as the second column (`binary`), arrays of numpy or torch
-    (`array`), each found out by trying unless told. input="logits" hands in log-probabilities. exact=True hands in
-    Fractions, wants one back, and decides without any rounding. `budget` counts calls of the metric beside the checks;
+    (`array`); by default each is found by trying. input="logits" passes log-probabilities. exact=True passes Fractions,
+    expects one back, and decides without rounding. `budget` counts calls of the metric beside the checks;
     after `seconds` it is not called any more, whatever is left to do, so that only budgets that end in time give the
     same search on every machine (None: no limit). `expected` names checks that may fail, with the reason. A metric that
     is not deterministic gets no verdict.

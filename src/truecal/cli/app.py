@@ -175,7 +175,7 @@ def evaluate(
     details: Details = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
 ) -> None:
-    """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
+    """Measure one model: accuracy, losses, the calibration gap and a calibration test.
 
     Examples:
 
@@ -202,9 +202,9 @@ def compare(
     printing: Printing,
     details: Details = False,
 ) -> None:
-    """Compare models on the same samples: who predicts better, who is miscalibrated, and how sure that is.
+    """Compare models on the same samples: which predicts better, which is miscalibrated, and how certain that is.
 
-    One line a model, best score first, then what it means in three sentences. Examples:
+    One line per model, best score first, then three sentences. Examples:
 
     - `truecal compare a.npz b.npz c.csv --labels y.npy`
 
@@ -336,9 +336,9 @@ def recalibrate(
         ),
     ] = "auto",
 ) -> None:
-    """Fit a recalibration map on one file, apply it to another, and write the result; before and after are printed.
+    """Fit a recalibration map on one file, apply it to another, and write the result.
 
-    With labels in the test file (or --labels) both are measured on them. Examples:
+    If the test file has labels (or --labels), predictions are measured before and after. Examples:
 
     - `truecal recalibrate val.npz test.npz --out calibrated.npz`
 
@@ -389,11 +389,11 @@ def run_monitor(
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
 ) -> None:
-    """Is a deployed model still calibrated? Counts labelled predictions as they come; exit code 3 once it alarms.
+    """Is a deployed model still calibrated? Counts labelled predictions as they arrive; exit code 3 after an alarm.
 
     Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
-    the new rows, of a copy or a renamed file none. Look as often as you like: calibrated predictions raise an alarm
-    with chance alpha at most, ever. Examples:
+    the new rows, of a copy or a renamed file none. Run it as often as you like: if the predictions are calibrated, the
+    chance that it ever raises an alarm is at most alpha. Examples:
 
     - `truecal monitor predictions/ --state monitor.npz`
 
@@ -449,10 +449,10 @@ def audit(
     json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None,
     script: Annotated[Path | None, typer.Option("--script", help="Write a script that checks the proof.")] = None,
 ) -> None:
-    """Does a metric reward lying? Search for a lie that scores better than the truth; exit code 3 when one is found,
-    4 when there can be no verdict (a metric that is not deterministic, or no time).
+    """Does a metric reward misreporting? Searches for a prediction that scores better than the truth; exit code 3 when
+    one is found, 4 when there is no verdict (the metric is not deterministic, or the time limit was reached).
 
-    The metric is imported and called: that runs its code, as Python would. Examples:
+    The metric is imported and called, so its code runs. Examples:
 
     - `truecal audit confidence_l1`
 
@@ -502,7 +502,7 @@ def audit(
 def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for the files and the report.")] = Path("demo"),
 ) -> None:
-    """Ten honest models and a cheat that knows nothing, on the bundled Letter data: who wins by ECE, and who by score?
+    """Compare ten models and a cheat that predicts class frequencies on bundled data, by ECE and by the score.
 
     Trains, compares and writes a report page, in about a minute.
     """

@@ -228,7 +228,7 @@ class ClassForms:
         return xp.column_stack([scalar, *columns]), xp.column_stack([signed, score])
 
     def _squares(self, cells: Array, base: Array) -> Array:
-        """Σ over cells of (what was promised − what came)², draw by draw."""
+        """Σ over cells of (predicted − observed)², draw by draw."""
         if is_tensor(cells):
             sums = base - device_backend().counted(cells, self.weights, len(base))
             return row_products(sums, sums)

@@ -1,4 +1,4 @@
-"""How sure are we of an error? Intervals of its parts, and null bands for errors that have none."""
+"""Intervals of an error and its parts, and null bands for errors that have no interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes drawn as if the reports were right, and the statistics they give on bins that do not change.
+"""Outcomes drawn as if the reports were right, and their statistics on fixed bins.
 
 Sorting happens once, in the frozen forms; a draw of labels then costs one gather and one count, whatever the number of
 classes. Draws come in blocks of bounded memory.

@@ -22,7 +22,7 @@ Get = Callable[[Predictions], Array | None]
 
 
 def check_same_samples(predictions: Sequence[Predictions], *, id_column: IdColumn = None) -> tuple[Predictions, ...]:
-    """The predictions, with rows and columns in one order, if all of them are of the same samples.
+    """The predictions, with rows and columns in one order, after checking that all are of the same samples.
 
     Rows are matched with those of the first file by `id_column`; by default by a column of the same name with unique
     values in both files, where there is one; False takes rows in the order they are in.
@@ -44,7 +44,7 @@ def check_same_samples(predictions: Sequence[Predictions], *, id_column: IdColum
     ...     check_same_samples([a, b])
     ... except FileError as error:
     ...     print(error)
-    b.npz: expected the labels of a.npz, at row 2 it has 0 where a.npz has 1
+    b.npz: the labels differ from those of a.npz: at row 2 it has 0 where a.npz has 1
     """
     predictions = [*predictions[:1], *(_in_row_order(predictions[0], p, id_column) for p in predictions[1:])]
     for other in predictions[1:]:

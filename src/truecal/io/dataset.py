@@ -98,7 +98,7 @@ class Dataset:
         return (*found, *ends[-1:]) if found[-1] != ends[-1] else tuple(found)
 
     def part(self, start: int, stop: int) -> Dataset:
-        """Some of the rows as a table of its own, small enough to be sent to where it is read."""
+        """Some of the rows as a separate table, small enough to be sent to a worker."""
         first, last = bisect_right(self._file_ends, start), bisect_left(self._file_ends, stop)
         begin = self._file_ends[first - 1] if first else 0
         files = tuple(os.path.abspath(file) for file in self.files[first : last + 1])  # for readers in other folders

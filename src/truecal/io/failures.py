@@ -27,14 +27,14 @@ EXTRAS = {
 
 
 class FileError(ValueError):
-    """A file that cannot be read or written: one line, ``path: what was expected, what came (row, column or key)``.
+    """A file that cannot be read or written: one line, ``path: what is wrong (row, column or key), and what to do``.
 
     >>> from truecal.io import FileError, read_predictions
     >>> try:
     ...     read_predictions("no-such-file.npz")
     ... except FileError as error:
     ...     print(error)
-    no-such-file.npz: expected a file, there is none
+    no-such-file.npz: file not found
     """
 
 

@@ -96,7 +96,7 @@ def read_predictions(
 
     `labels`: a path or an array, when the labels are elsewhere. `label_column`, `proba_columns`: names of columns or
     keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file).
-    `logits=True`: the numbers are logits; without it a name decides, and numbers no name speaks of are read as
+    `logits=True`: the numbers are logits; without it a name decides, and numbers without a telling name are read as
     probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label" or "choices",
     to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows of rounded probabilities by
     their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
@@ -181,7 +181,7 @@ def judge(name: str, request: Request, parts: FileParts, given: Given) -> Predic
 
 
 def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None, header: bool | None = None) -> Values:
-    """The labels of a file that may hold nothing else: whole numbers, booleans or text, one per row, or soft labels.
+    """The labels of a file: whole numbers, booleans or text, one per row, or soft labels. It may hold only them.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_labels
@@ -204,7 +204,7 @@ def read_column(
     of: Predictions | None = None,
     id_column: IdColumn = None,
 ) -> Values:
-    """One column or key of a file, which may hold nothing else: groups, or weights where `numbers`.
+    """One column or key of a file: groups, or weights where `numbers`. The file may hold only that column.
 
     `rows`, the number of rows there should be, tells a first row from a header where a csv could have either. Rows are
     put in the order of the predictions `of` where both have a column of identifiers, as in `read_predictions`.

@@ -57,7 +57,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     _sweep(target)
     with _temporary(path, target) as (temporary, mode):
         yield temporary
-        os.chmod(temporary, mode)  # a library may have made the file anew
+        os.chmod(temporary, mode)  # a library may have replaced the file
         os.replace(temporary, target)
 
 

@@ -117,7 +117,7 @@ def read_rows(path: Path) -> list[Row]:
         for row in table:
             if None in row or None in row.values():
                 raise failure(
-                    path, f"expected a value for each of its columns in every row, but not in row {len(rows)}"
+                    path, f"expected a value for each of its columns in every row, but row {len(rows)} lacks some"
                 )
             rows.append({key: _number(value) for key, value in row.items()})
     if missing := {"trace", "epoch"} - set(columns):

@@ -286,7 +286,7 @@ class _Scheduler:
         return found
 
     def _named(self, error: Exception, work: Work, tree: Any, leaves: Sequence[tuple[str, Any]]) -> Exception:
-        """The partition whose making failed before truecal saw it, or whose worker died again and again."""
+        """The partition that failed before truecal read it, or whose worker died repeatedly."""
         if type(error).__name__ == "KilledWorker":
             needing = _dependents(tree.__dask_graph__(), getattr(error, "task", None))
             which = next((title for title, leaf in leaves if leaf.key in needing), "a partition")

@@ -31,18 +31,18 @@ _NO_GAP = (
 @final
 @dataclass(frozen=True)
 class Scorer:
-    """A measure as scikit-learn's scorers are: called as scorer(estimator, X, y), and the greater the better.
+    """A measure as a scikit-learn scorer: called as scorer(estimator, X, y), greater is better.
 
     The value is minus the measure, which is why the name begins with neg_. Labels are those of `estimator.classes_`; a
     label that the estimator never saw had probability 0. `set_score_request` gives a scorer that asks for weights.
     """
 
     measure: Measure | None
-    """What is measured; None: the score of the error for so many classes."""
+    """What is measured; None: the score of the default error."""
     scale: Scale = "raw"
     pos_label: Any = None
     sample_weight: bool | str | None = None
-    """Whether the scorer asks for sample weights where scikit-learn routes metadata: as `set_score_request` says."""
+    """Whether the scorer asks for sample weights where scikit-learn routes metadata; see `set_score_request`."""
     n_bins: int | Literal["auto"] | None = None
     """The number of bins where no measure is given."""
 
@@ -106,8 +106,8 @@ def scorer(
     of a named baseline.
     `pos_label` is the positive class of measures of one probability: by default the second of two.
 
-    An error that is not truthful, such as ECE, may be watched but must not choose a model. The gap is refused: it is
-    least for a model that knows nothing.
+    Do not choose models by an error that is not truthful, such as ECE. The gap raises an error: it is smallest for a
+    model that predicts base rates.
 
     >>> import truecal as tc
     >>> from sklearn.datasets import load_iris
