@@ -454,7 +454,7 @@ class TestCommand:
         arguments: list[str], words: str,
     ) -> None:  # fmt: skip
         monkeypatch.chdir(tmp_path)
-        assert main(arguments) == (1 if "file not found" in words else 2)
+        assert main(arguments) == (1 if "no such file" in words else 2)
         assert words in capsys.readouterr().err
 
     def test_out_is_needed(self, capsys: pytest.CaptureFixture[str]) -> None:
