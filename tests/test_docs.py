@@ -25,11 +25,11 @@ MODULES = [
     if info.name not in ("truecal.lab.cifar_models", "truecal.lab.__main__")  # need a network's library; run on import
     and info.name != "truecal.backends.torch.fused"  # needs Triton
 ]
-NEEDED = {"adapters-torchmetrics.md": "lightning", "tutorial-torch.md": "torchmetrics"}
+NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
 LONG = ("compare", "how-sure-are-we", "plots", "recalibration", "tutorial-language-models", "tutorial-sklearn")
 MARKS = {f"{name}.md": pytest.mark.heavy for name in LONG} | {
-    "adapters-torchmetrics.md": pytest.mark.slow,
+    "frameworks.md": pytest.mark.slow,
     "tutorial-torch.md": pytest.mark.heavy,
 }
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -77,9 +77,7 @@ def test_losses_and_errors_travel_to_other_processes():
 
 
 def test_the_table_of_errors_in_the_docs_is_the_list():
-    rows = dict(
-        re.findall(
-            r"^\| `(\w+)` \| .*? \| (yes|no) \|", (ROOT / "docs" / "measuring.md").read_text(), flags=re.MULTILINE
-        )
-    )
+    page = (ROOT / "docs" / "measures.md").read_text()
+    section = page.partition("\n## The errors\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| .*? \| (yes|no) \|", section, flags=re.MULTILINE))
     assert rows == {name: "yes" if error.truthful else "no" for name, error in COMPOSED.items()}

@@ -92,13 +92,13 @@ def test_every_page_has_its_line_in_the_index():
     assert pages - set(listed) == set()
 
 
-def test_pages_of_frameworks_are_taken_by_their_names(tmp_path):
-    for name in ("adapters-a.md", "tutorial-b.md", "other.md"):
+def test_tutorials_are_taken_by_their_names(tmp_path):
+    for name in ("frameworks.md", "tutorial-b.md", "other.md"):
         (tmp_path / name).touch()
-    text = "# Title\n\n## One\n\n- [Start](start.md): words.\n- [Adapter](adapters-a.md)\n- [Up](../CHANGELOG.md)\n"
+    text = "# Title\n\n## One\n\n- [Start](start.md): words.\n- [Frameworks](frameworks.md)\n- [Up](../CHANGELOG.md)\n"
     assert sidebar(text, tmp_path) == [
         "docs/start",
-        "docs/adapters-a",
+        "docs/frameworks",
         "CHANGELOG",
         "docs/tutorial-b",
         "docs/api/index",

@@ -14,13 +14,17 @@ from truecal.auditing.lasting import SURE
 from truecal.baselines.table import markdown
 from truecal.io import write_atomic
 
-from .words import INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
+from .words import FULL, INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 Result = dict[str, Any]
 
 PROOFS = HERE / "PROOFS.md"
+SUMMARY = (
+    "| library | metrics | gamed | gamed at 300 rows | for example, expected value at 300 rows |\n"
+    "| --- | ---: | ---: | ---: | --- |"
+)
 HEAD = (
     "| metric | computes | verdict | at 300 rows: truth | lie | gain | smallest proof | checks that failed |\n"
     "| --- | --- | --- | ---: | ---: | ---: | --- | --- |"
@@ -49,21 +53,35 @@ def write() -> None:
 
 
 def audit_page(found: Mapping[str, Result]) -> str:
-    """The page: a table for each library, and one proof of each kind."""
+    """The page: a line for each library, and one proof of each kind."""
     ours = found["truecal"]
     peers = [(name, row) for name, result in found.items() if name != "truecal" for row in result["metrics"]]
     judged = [(name, row) for name, row in peers if "audit" in row and not row["bug"]]
-    free = [f"{name} `{row['name']}`" for name, row in judged if row["audit"]["verdict"] != "gamed"]
-    gamed = [row for _, row in judged if row["audit"]["verdict"] == "gamed"]
-    lasting = [row for row in gamed if _survives(row)]
-    numbers = {"audited": len(judged), "gamed": len(gamed), "lasting": len(lasting), "names": ", ".join(free)}
+    free = [f"{name} `{row['name']}`" for name, row in judged if not _gamed(row)]
+    gamed = [row for _, row in judged if _gamed(row)]
+    numbers = {"audited": len(judged), "gamed": len(gamed), "lasting": sum(map(_survives, gamed))}
     about = {key: ours[key] for key in ("date", "truecal", "python")}
-    parts = [INTRO.format(**numbers, **about, rest=len(free))]
-    for name, result in found.items():
-        parts += [f"## {name} {result['version']}", LIBRARIES[name], _with(result), _table(result["metrics"])]
-    parts += ["## One proof of each kind", KINDS, *_one_of_each(found)]
-    versions = {name.replace("-", "_"): result["version"] for name, result in found.items()}
-    return "\n\n".join([part.strip() for part in [*parts, LEFT_OUT.format(**versions)]]) + "\n"
+    intro = INTRO.format(**numbers, **about, rest=len(free), names=", ".join(free))
+    lines = [f"| {' | '.join(_line(name, result))} |" for name, result in found.items()]
+    parts = [intro, "\n".join([SUMMARY, *lines]), FULL, "## One proof of each kind", KINDS, *_one_of_each(found)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _line(name: str, result: Result) -> list[str]:
+    """A library in numbers: metrics, gamed, gamed at 300 rows as well, and an example."""
+    judged = [row for row in result["metrics"] if "audit" in row and not row["bug"]]
+    gamed = [row for row in judged if _gamed(row)]
+    lasting = [row for row in gamed if _survives(row)]
+    example = ""
+    if lasting:
+        first = lasting[0]
+        truth, lie, _ = _lasting(first["audit"]["lasting"])
+        example = f"`{first['name']}`: truth {truth}, misreport {lie}"
+    return [f"{name} {result['version']}", str(len(judged)), str(len(gamed)), str(len(lasting)), _cell(example)]
+
+
+def _gamed(row: Result) -> bool:
+    return bool(row["audit"]["verdict"] == "gamed")
 
 
 def _survives(row: Result) -> bool:
@@ -73,7 +91,7 @@ def _survives(row: Result) -> bool:
 
 
 def _one_of_each(found: Mapping[str, Result]) -> Iterator[str]:
-    """For each way of lying that gains at 300 rows, the first metric under which it does, with both scripts."""
+    """For each way of lying that gains at 300 rows, the first metric under which it does, with its script."""
     seen: set[str] = set()
     for name, result in found.items():
         for row in result["metrics"]:
@@ -85,15 +103,16 @@ def _one_of_each(found: Mapping[str, Result]) -> Iterator[str]:
                 yield f"### {kind}: {name} `{row['name']}`"
                 yield f"{WORDS[kind].capitalize()}. At 300 rows:"
                 yield _printed(row, "lasting_script", "lasting_output")
-                yield f"The smallest proof:\n\n{_printed(row, 'script', 'output')}"
 
 
 def proofs_page(found: Mapping[str, Result]) -> str:
-    """Every script of every metric, with what it printed."""
+    """The table of each library, and every script of every metric with what it printed."""
     parts = [PROOFS_INTRO]
     for name, result in found.items():
-        parts += [f"## {name} {result['version']}", _with(result), *_scripts(result["metrics"])]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+        parts += [f"## {name} {result['version']}", LIBRARIES[name], _with(result), _table(result["metrics"])]
+        parts += _scripts(result["metrics"])
+    versions = {name.replace("-", "_"): result["version"] for name, result in found.items()}
+    return "\n\n".join([part.strip() for part in [*parts, LEFT_OUT.format(**versions)]]) + "\n"
 
 
 def _with(result: Result) -> str:
@@ -121,7 +140,7 @@ def _cells(row: Result) -> list[str]:
         return [name, row["what"], audit["verdict"], "", "", "", "; ".join([where, *notes]), checks]
     verdict = f"**{audit['verdict']}**" if not row["bug"] else f"**a bug of this function**: {row['bug']}"
     if audit["unseen"]:
-        verdict += f" ({' and '.join(map(str, audit['unseen']))} classes not looked at)"
+        verdict += f" ({' and '.join(map(str, audit['unseen']))} classes not tested)"
     world = f"{_world(proof)} ({proof['kind']}): {_numbers(proof)}{'' if proof['exact'] else '; outcomes drawn'}"
     return [name, row["what"], verdict, *_lasting(audit["lasting"]), "; ".join([world, *notes]), checks]
 

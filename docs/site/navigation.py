@@ -14,7 +14,7 @@ HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 LINK = re.compile(r"^- \[([^\]]+)\]\(([^)#]+)\)", re.MULTILINE)
 FRAMEWORKS = "In your framework"
 REFERENCE, MADE = "Reference", ("API reference", "docs/api/index")  # made when the site is built, so no link on GitHub
-TAKEN_BY_NAME = ("adapters-*.md", "tutorial-*.md")  # pages of frameworks need no line of their own
+TAKEN_BY_NAME = ("tutorial-*.md",)  # tutorials need no line in the list
 
 
 def groups(text: str, docs: Path) -> dict[str, list[tuple[str, str]]]:

@@ -132,7 +132,7 @@ def test_right_is_the_likeliest_choice_among_those_that_are(harness, gold, wante
     ("config", "words"),
     [
         ({"output_type": "loglikelihood"}, "expects output_type multiple_choice, got 'loglikelihood'"),
-        ({"output_type": "multiple_choice", "process_results": print}, "expects the harness's own process_results"),
+        ({"output_type": "multiple_choice", "process_results": print}, "needs the default process_results"),
     ],
 )
 def test_other_tasks_are_refused(harness, config, words):
@@ -291,5 +291,5 @@ def test_runs_of_nothing_known_are_refused_before_the_work(evaluation):
 
 def test_wandb_without_a_run(monkeypatch, evaluation):
     wandb = stand_in(monkeypatch, "wandb", run=None)
-    with pytest.raises(ValueError, match=r"begin one with wandb.init\(\)"):
+    with pytest.raises(ValueError, match=r"start one with wandb.init\(\)"):
         evaluation.log_to(wandb)

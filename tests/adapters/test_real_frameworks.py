@@ -43,7 +43,7 @@ def questions(rng: np.random.Generator) -> list[dict[str, Any]]:
     return found
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "adapters-frameworks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 
 
 def example(heading: str) -> str:

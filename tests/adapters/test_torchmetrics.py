@@ -300,7 +300,7 @@ def test_another_number_of_classes(name):
 @pytest.mark.parametrize(
     ("error", "preds", "target", "words"),
     [
-        ("confidence", (8,), (8,), r"preds must be \(N, C, ...\), got shape \(8,\); of one event, use 'binary'"),
+        ("confidence", (8,), (8,), r"preds must be \(N, C, ...\), got shape \(8,\); for one event use error='binary'"),
         ("confidence", (8, 3), (8, 3), r"target must have one value .* shape \(8,\), got \(8, 3\)"),
         ("confidence", (2, 3, 4), (4, 2), r"shape \(2, 4\), got \(4, 2\)"),  # as many, in other places
         ("binary", (8, 2), (8,), r"shape \(8, 2\), got \(8,\)"),

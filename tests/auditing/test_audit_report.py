@@ -99,8 +99,8 @@ def test_the_script_speaks_the_form_of_the_metric():
     report = tc.audit(by_two_columns, convention="preds_first", budget=LITTLE)
     assert report.forms[2].array == "torch" and report.forms[2].binary == "column"
     assert "metric(torch.tensor(p[:, 1]), torch.tensor(np.array(y)))" in report.snippet()
-    assert "3 classes were not looked at: " in repr(report)
-    assert report.unseen == (3,) and report.summary.endswith("; not looked at: 3 classes")
+    assert "3 classes were not tested: " in repr(report)
+    assert report.unseen == (3,) and report.summary.endswith("; not tested: 3 classes")
     found = run_snippet(report, by_two_columns)
     np.testing.assert_allclose(found, (report.proof.expected_truth, report.proof.expected_lie))
 
@@ -172,7 +172,10 @@ def test_logits_go_in_as_logarithms():
         ({"expected": {"speed": "slow"}}, "expected names the check 'speed'; there are finite, "),
         ({"expected": {"finite": ""}}, "expected must give a reason in words for 'finite'"),
         ({"exact": True, "input": "logits"}, "exact=True cannot apply to input='logits'"),
-        ({"metric": len}, "the metric gave no number for any sample, with labels before predictions: 2 classes: Type"),
+        (
+            {"metric": len},
+            "the metric returned no number for any sample, with labels before predictions: 2 classes: Type",
+        ),
         ({"metric": lambda y, p: p}, "must return one number, got array"),
         ({"metric": lambda y, p: float("nan")}, "the metric has no finite expected value in any world"),
     ],
@@ -212,7 +215,7 @@ def test_a_metric_that_leaves_is_one_that_raises():
     def leaves(y, p):
         sys.exit(0)
 
-    with pytest.raises(ValueError, match=r"gave no number for any sample.*the metric called sys\.exit\(0\)"):
+    with pytest.raises(ValueError, match=r"returned no number for any sample.*the metric called sys\.exit\(0\)"):
         tc.audit(leaves)
 
     def leaves_at_times(y, p):

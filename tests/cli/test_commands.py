@@ -61,9 +61,9 @@ def test_temperature_is_fitted_on_other_samples(folder: Path, truecal: Run) -> N
     assert 3 < float(fitted[1]) < 5.5  # the logits were made four times too wide
     again = ("evaluate", "sharp-logits.npz", "--temperature", "sharp-logits.npz", *FAST)
     code, _, err = truecal(*again)
-    assert code == 1 and "expected other samples" in err
+    assert code == 1 and "the validation rows are the test rows" in err
     code, _, err = truecal("evaluate", "good.npz", "--temperature", "sharp-val.npz", *FAST)
-    assert code == 1 and "good.npz: expected logits" in err
+    assert code == 1 and "good.npz: --temperature needs logits" in err
     both = ("compare", "sharp-logits.npz", "good.npz", "--temperature", "sharp-val.npz", *FAST)
     code, _, err = truecal(*both)
     assert code == 2 and "one validation file per model" in err

@@ -48,7 +48,7 @@ def test_folders_and_patterns(folder: Path, truecal: Run) -> None:
     os.mkdir("empty")
     for nothing in ("empty", "*.parq"):
         code, _, err = truecal("compare", nothing, "sharp.parquet")
-        assert code == 1 and f"{nothing}: expected prediction files, found none" in err
+        assert code == 1 and f"{nothing}: no prediction files found" in err
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_label_column_is_suggested(folder: Path, truecal: Run) -> None:
     frame.insert(0, "text", "some words")
     frame.to_csv("asked.csv", index=False)
     code, _, err = truecal("evaluate", "asked.csv", *FAST)
-    words = "columns not in use: 'text', 'answer': use --label-column answer, or give them with --labels"
+    words = "columns not in use: 'text', 'answer': use --label-column answer, or pass them with --labels"
     assert code == 1 and words in err
     code, _, _ = truecal("evaluate", "asked.csv", "--label-column", "answer", *FAST)
     assert code == 0

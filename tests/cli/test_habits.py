@@ -58,7 +58,7 @@ def test_recalibrate_one_column_without_labels(folder: Path, truecal: Run) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("sharp-val.npz", "sharp-val.npz", "--out", "x.npz"), 1, "expected other samples"),
+        (("sharp-val.npz", "sharp-val.npz", "--out", "x.npz"), 1, "the validation rows are the test rows"),
         (("sharp-val.npz", "good.npz", "--out", "x.npz"), 1, "expected logits as in sharp-val.npz"),
         (("top.csv", "good.npz", "--out", "x.npz"), 1, "expected the probabilities or logits of the same classes"),
         (("sharp-val.npz", "sharp-logits.npz", "--out", "x.docx"), 2, "expected a name that ends in .npz, .csv"),

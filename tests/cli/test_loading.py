@@ -60,7 +60,7 @@ def test_validation_rows_are_not_the_test_rows_in_disguise(folder: Path, rng: np
     }
     for name, (logits, labels) in disguises.items():
         np.savez(name, logits=logits, labels=labels)
-        with pytest.raises(ValueError, match=f"{name}: expected other samples than those of sharp-logits.npz"):
+        with pytest.raises(ValueError, match=f"{name}: the validation rows are the test rows of sharp-logits.npz"):
             loaded("sharp-logits.npz", temperature=[Path(name)])
     np.savez("mixed.npz", logits=np.concatenate([zv, z[:5]]), labels=np.concatenate([yv, y[:5]]))
     notes = loaded("sharp-logits.npz", temperature=[Path("mixed.npz")]).notes

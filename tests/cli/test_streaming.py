@@ -58,7 +58,7 @@ def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.Monke
     assert truecal("test", "parts.parquet", "--resamples", "19")[0] in (0, 3)
     monkeypatch.setattr("truecal.cli.streaming.available_memory", lambda: 1000)
     code, _, err = truecal("test", "parts.parquet")
-    assert code == 1 and "expected rows that fit in memory, there are 300" in err
+    assert code == 1 and "expected rows that fit in memory, got 300" in err
 
 
 def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
@@ -91,7 +91,7 @@ def test_a_cluster_counts(folder: Path, truecal: Run):
 def test_clusters_that_cannot_be(folder: Path, truecal: Run):
     for file, options, words in (
         ("good.npz", ("--workers", "2"), "takes parquet and arrow tables"),
-        ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot apply beside --dask"),
+        ("sharp.parquet", ("--workers", "2", "--dask", "tcp://127.0.0.1:1"), "cannot be combined with --dask"),
         ("sharp.parquet", ("--workers", "0"), "--workers"),
         ("sharp.parquet", ("--dask", "nowhere://x"), "unknown address scheme"),
         ("sharp.parquet", ("--workers", "1", "--by", "label"), "without --workers it is read as a whole"),

@@ -66,14 +66,14 @@ def test_a_day_without_rows(truecal: Run, rng: np.random.Generator) -> None:
     """It is passed over; but a file whose rows have been counted must still have them."""
     Path("monday.csv").write_text("label,prob\n")
     code, _, err = truecal("monitor", "monday.csv", "--state", "s.npz")
-    assert code == 1 and "monday.csv: expected rows to begin a state with, there are none" in err
+    assert code == 1 and "monday.csv: no rows; a new state needs at least one" in err
     assert not Path("s.npz").exists()
     write("tuesday.csv", 100, rng)
     code, out, _ = truecal("monitor", "monday.csv", "tuesday.csv", "--state", "s.npz")
     assert code == 0 and "monday.csv: no rows" in out and "tuesday.csv: 100 new rows" in out
     Path("tuesday.csv").write_text("label,prob\n")
     code, _, err = truecal("monitor", "tuesday.csv", "--state", "s.npz")
-    assert code == 1 and "expected its first 100 rows to be those counted before" in err
+    assert code == 1 and "its first 100 rows were counted before and have changed" in err
     assert truecal("monitor", "tuesday.csv", "--state", "s.npz", "--replaced")[0] == 0
 
 
@@ -87,7 +87,7 @@ def test_a_file_that_grows_and_one_that_changes(truecal: Run, rng: np.random.Gen
     before = Path("state.npz").read_bytes()
     write("log.csv", 50, rng)
     code, _, err = truecal("monitor", "log.csv", *STATE)
-    assert code == 1 and "expected its first 50 rows to be those counted before, they have changed" in err
+    assert code == 1 and "its first 50 rows were counted before and have changed" in err
     frame[:10].to_csv("log.csv", index=False)
     assert truecal("monitor", "log.csv", *STATE)[0] == 1
     assert Path("state.npz").read_bytes() == before
@@ -149,11 +149,11 @@ def test_a_reference_is_read_once(truecal: Run, rng: np.random.Generator) -> Non
     write("accepted.csv", 800, rng, 1.8)
     write("today.csv", 800, rng, 1.8)
     code, out, _ = truecal("monitor", "today.csv", *STATE, "--reference", "accepted.csv", "--alpha", "0.01")
-    assert code == 0 and "usual is what 800 rows of reference show" in out and "alarm at 100" in out
+    assert code == 0 and "the usual miscalibration, from 800 reference rows" in out and "alarm at 100" in out
     assert truecal("monitor", "today.csv", "--state", "plain.npz")[0] == 3
     for option, value in (("--reference", "accepted.csv"), ("--alpha", "0.05")):
         code, _, err = truecal("monitor", "today.csv", *STATE, option, value)
-        assert code == 2 and "take another state" in err and option in err
+        assert code == 2 and "use another state file" in err and option in err
 
 
 def test_columns_keep_their_classes(truecal: Run) -> None:
@@ -230,7 +230,7 @@ def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, mon
     changed.to_parquet("now.parquet", row_group_size=170)
     before = Path("parquet.npz").read_bytes()
     code, _, err = truecal("monitor", "now.parquet", "--state", "parquet.npz")
-    assert code == 1 and "expected its first 1000 rows to be those counted before" in err
+    assert code == 1 and "its first 1000 rows were counted before and have changed" in err
     frame[:300].to_parquet("now.parquet")
     assert truecal("monitor", "now.parquet", "--state", "parquet.npz")[0] == 1
     assert Path("parquet.npz").read_bytes() == before
@@ -248,7 +248,7 @@ def lines(n: int, seed: int = 0) -> list[str]:
 
 
 HEAD = "label,prob\n"
-WAITS = "its last line has no line break and waits for the next run"
+WAITS = "its last line has no line break and is left for the next run"
 
 
 @pytest.mark.slow

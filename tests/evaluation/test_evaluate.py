@@ -310,7 +310,7 @@ def test_evaluations_are_plain_json_and_frames(data):
         [1, 1, 1, 0, 1], np.array([[1.0, 0], [0, 1], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7]]), n_resamples=19
     )
     assert certain.to_dict()["losses"][1] == {"name": "cross_entropy", "value": None, "low": None, "high": None}
-    assert any("cross_entropy is infinite: the label that came had probability 0 in 1 rows" in n for n in certain.notes)
+    assert any("cross_entropy is infinite: the observed label had probability 0 in 1 rows" in n for n in certain.notes)
 
 
 def test_progress_goes_from_nothing_towards_all(data):
@@ -338,7 +338,7 @@ def test_costly_errors_of_large_inputs_wait_to_be_named(data, monkeypatch):
     monkeypatch.setitem(HEAVY, "full_l1", 1600 - 1)
     found = evaluate(y, models["true"], n_bins=5, n_resamples=9)
     assert "full_l1" not in found.error_names and "full" in found.error_names
-    assert any("unless named in errors" in note and "full_l1" in note for note in found.notes)
+    assert any("name them in errors=" in note and "full_l1" in note for note in found.notes)
     assert evaluate(y, models["true"], n_resamples=9, errors=["full_l1"]).error_names == ("full_l1",)
 
 
@@ -366,7 +366,7 @@ def test_options_that_cannot_apply_are_refused(data):
         evaluate(y, p, n_resamples=0)
     with pytest.raises(ValueError, match="was not measured here"):
         evaluate(y, p, errors=["classwise"], n_resamples=9).rows("confidence")
-    with pytest.raises(ValueError, match="'cross' is not defined here"):
+    with pytest.raises(ValueError, match="'cross' is not available for these predictions"):
         evaluate(y, p, errors=["classwise"], n_resamples=9).loss("cross")
     with pytest.raises(ValueError, match="at least three clusters"):
         evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], n_resamples=9)

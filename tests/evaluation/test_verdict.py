@@ -260,7 +260,7 @@ def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
     models = {"model": softmax(z), "other": softmax(z)}
     result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, n_resamples=199)
     assert result.verdict.rejected == ("model", "other")
-    words = "some classes are predicted too often, others too seldom (other, model)."
+    words = "some classes are predicted too often, others too rarely (other, model)."
     both = "Rejected by the test, but the gap may be 0: model and other."
     assert result.verdict.calibration == f"No model is calibrated: {words} {both}"
 

@@ -215,7 +215,7 @@ def test_real_outcomes_have_parts_with_intervals():
     calm, off = (confidence_interval(outcomes, u, error=error, what="gap_sq") for u in (mean, np.clip(mean + 1, 0, 10)))
     assert calm.low is not None and off.low is not None and calm.low < 0 < off.low
     loss = confidence_interval(outcomes, mean, error=error, what="loss")
-    assert "nothing bounds the outcomes" in loss.note
+    assert "the outcomes are unbounded" in loss.note
 
 
 def test_l1_gets_a_band_and_the_reason_but_no_interval():

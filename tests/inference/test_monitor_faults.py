@@ -28,7 +28,7 @@ def test_a_flat_reference_that_is_always_right_still_raises_an_alarm():
     later = np.random.default_rng(5).dirichlet([100, 100], 2000)
     found = monitor.update(1 - later.argmax(axis=1), later)
     assert found.alarm and not np.isnan(found.evalue) and found.since is not None and found.since < 200
-    assert "the reference shows a more extreme map than are considered" in found.notes[1]
+    assert "the reference is more miscalibrated than the monitor can represent" in found.notes[1]
     p = np.random.default_rng(6).random(500)
     usual = tc.monitor(reference=((np.random.default_rng(7).random(500) < p).astype(int), p)).update([1], [0.6])
     assert not any("extreme" in note for note in usual.notes)

@@ -220,7 +220,7 @@ def test_a_reference_makes_its_miscalibration_usual(rng):
     assert tc.monitor().update(y[3000:], p[3000:]).alarm
     usual = tc.monitor(reference=reference)
     found = usual.update(y[3000:], p[3000:])
-    assert not found.alarm and "3000 rows of reference show: temperature 1.4" in found.notes[0]
+    assert not found.alarm and "from 3000 reference rows: temperature 1.4" in found.notes[0]
     worse = tempered(2.2, 1500, 4, rng)
     found = usual.update(*worse)
     assert found.alarm and found.since is not None and found.since > 3000 and found.direction == "over-confident"
@@ -229,7 +229,7 @@ def test_a_reference_makes_its_miscalibration_usual(rng):
 def test_a_reference_that_is_off_in_another_way_is_told(rng):
     p = rng.random(3000)
     y = rng.random(3000) < np.clip(p + 0.2 * np.sin(4 * np.pi * p), 0, 1)
-    assert "off in another way than temperature and shift" in tc.monitor(reference=(y, p)).update(y, p).notes[1]
+    assert "in a way that temperature and shift do not describe" in tc.monitor(reference=(y, p)).update(y, p).notes[1]
 
 
 def test_probability_zero_for_what_came_is_infinite_evidence(tmp_path):
@@ -347,7 +347,7 @@ def test_a_monitor_without_rows_says_so(tmp_path):
 
 def test_states_of_others_are_refused(tmp_path, monkeypatch):
     path = Path(tmp_path, "s.npz")
-    with pytest.raises(FileError, match="there is no such file"):
+    with pytest.raises(FileError, match="file not found"):
         tc.Monitor.load(path)
     monitor = tc.monitor()
     monitor.update([0, 1], [0.2, 0.7])

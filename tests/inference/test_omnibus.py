@@ -144,7 +144,7 @@ def sampled(distort, n=3000, k=None, seed=0):
         (lambda u: u + u * (1 - u) * np.cos(16 * np.pi * u), None, "probabilities and outcomes differ"),
         (lambda z: z / 1.4, 30, "over-confident, most like a wrong temperature"),
         (lambda z: z * 1.4, 30, "under-confident, most like a wrong temperature"),
-        (lambda z: z + 0.4 * (np.arange(10) % 2), 10, "some classes are predicted too often, others too seldom"),
+        (lambda z: z + 0.4 * (np.arange(10) % 2), 10, "some classes are predicted too often, others too rarely"),
     ],
 )
 def test_the_result_says_what_is_wrong(distort, k, said):

@@ -37,7 +37,7 @@ def test_files_of_the_same_samples(tmp_path: Path) -> None:
     assert check_same_samples([]) == ()
     assert check_same_samples([a, predictions("b.npz"), a])[0] is a
     assert differs(a, a, predictions("c.npz", [0, 0, 1])) == (
-        "c.npz: expected the labels of a.npz, at row 1 it has 0 where a.npz has 1"
+        "c.npz: the labels differ from those of a.npz: at row 1 it has 0 where a.npz has 1"
     )
     short = predictions("d.npz", [0, 1], proba=np.full((2, 2), 0.5))
     assert differs(a, short) == "d.npz: expected 3 rows as in a.npz, got 2"
@@ -54,7 +54,10 @@ def test_class_order_is_brought_to_the_first_files(tmp_path: Path) -> None:
     aligned = check_same_samples([a, b])[1]
     assert aligned.classes == a.classes and aligned.y_true is not None and aligned.y_true.tolist() == [1, 0]
     assert aligned.probabilities().tolist() == [[0.5, 0.5], [1, 0]]
-    assert differs(a, c) == f"{wrong}: expected the labels of {first}, at row 1 it has 'dog' where {first} has 'cat'"
+    assert (
+        differs(a, c)
+        == f"{wrong}: the labels differ from those of {first}: at row 1 it has 'dog' where {first} has 'cat'"
+    )
     assert f"'cat' is in {first} and not in {alien}" in differs(a, d)
 
 
@@ -62,8 +65,8 @@ def test_sample_logs_must_hold_the_same_documents(tmp_path: Path) -> None:
     a = read_predictions(log(tmp_path / "a.jsonl", sample(0, 0, [-1, -2]), sample(1, 0, [-1, -2])))
     b = read_predictions(log(tmp_path / "b.jsonl", sample(0, 0, [-1, -2]), sample(5, 0, [-1, -2])))
     c = read_predictions(log(tmp_path / "c.jsonl", sample(1, 0, [-1, -2, -3]), sample(0, 0, [-3, -2])))
-    assert "expected the 'doc_id' values of" in differs(a, b) and "(5 at row 1)" in differs(a, b)
-    assert "expected the numbers of choices of" in differs(a, c) and "at row 1 it has 3 where" in differs(a, c)
+    assert "the 'doc_id' values differ from those of" in differs(a, b) and "(5 at row 1)" in differs(a, b)
+    assert "the numbers of choices differ from those of" in differs(a, c) and "at row 1 it has 3 where" in differs(a, c)
 
 
 def test_top_label_files_are_compared_by_written_labels(tmp_path: Path) -> None:
@@ -78,11 +81,14 @@ def test_top_label_files_are_compared_by_written_labels(tmp_path: Path) -> None:
 
 def test_every_field_is_held_against_the_first_file_that_has_it(tmp_path: Path) -> None:
     bare, a, shuffled = predictions("bare.npy"), predictions("a.npz", [0, 1, 1]), predictions("s.npz", [1, 0, 1])
-    assert differs(bare, a, shuffled) == "s.npz: expected the labels of a.npz, at row 0 it has 1 where a.npz has 0"
+    assert (
+        differs(bare, a, shuffled)
+        == "s.npz: the labels differ from those of a.npz: at row 0 it has 1 where a.npz has 0"
+    )
     x, y = (predictions(name, ids=np.array(ids)) for name, ids in (("x", [1, 2, 3]), ("y", [1, 3, 2])))
-    assert differs(bare, x, y) == "y: expected the doc_id values of x, at row 1 it has 3 where x has 2"
+    assert differs(bare, x, y) == "y: the doc_id values differ from those of x: at row 1 it has 3 where x has 2"
     x, y = (predictions(name, n_choices=np.array(counts)) for name, counts in (("x", [2, 2, 1]), ("y", [2, 2, 2])))
-    assert "y: expected the numbers of choices of x" in differs(bare, x, y)
+    assert "y: the numbers of choices differ from those of x" in differs(bare, x, y)
     top = Predictions("t", "t.csv", "top_label", confidence=np.ones(3), correct=np.ones(3, dtype=bool))
     wide = predictions("w.npz", proba=np.full((3, 4), 0.25))
     assert differs(top, bare, wide) == "w.npz: expected 2 classes as in bare.npy, got 4"
@@ -99,7 +105,7 @@ def test_class_order_is_that_of_the_first_file_that_names_classes(tmp_path: Path
     assumed = f"no class names: its columns are taken to be in the class order of {forth} ('cat', 'dog')"
     assert [assumed in read.notes for read in several] == [True, False, False, True]
     alien = write(tmp_path / "d.csv", "label,prob_dog,prob_cow\ndog,0.5,0.5\ndog,0,1\n")
-    assert f"expected the classes of {forth}" in differs(several[0], several[1], read_predictions(alien))
+    assert f"the classes differ from those of {forth}" in differs(several[0], several[1], read_predictions(alien))
 
 
 def test_columns_named_by_numbers_are_put_in_their_order(tmp_path: Path) -> None:
@@ -129,7 +135,7 @@ def test_labels_as_names_and_as_numbers(tmp_path: Path) -> None:
     wrong = read_predictions(write(tmp_path / "d.csv", f"{header}7,7,0.5\n7,7,0.5\n"))
     assert len(check_same_samples([named, codes])) == len(check_same_samples([codes, named])) == 2
     message = differs(named, wrong)
-    assert "in another coding, row 1 has 7 where" in message and "but row 0 has 7 where that has 'dog'" in message
+    assert "in another coding: row 1 has 7 where" in message and "but row 0 has 7 where that has 'dog'" in message
     names = read_predictions(write(tmp_path / "e.csv", f"{header}dog,dog,0.5\ndog,dog,0.5\n"))
     assert "at row 1 it has 'dog' where" in differs(codes, named, names)
 

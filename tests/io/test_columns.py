@@ -58,18 +58,18 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
 def test_logits_and_probabilities_are_never_guessed(tmp_path: Path) -> None:
     both = tmp_path / "both.npz"
     np.savez(both, probs=PROBA, logits=np.log(PROBA), labels=LABELS)
-    assert "found both ('probs', 'logits'): say logits=True (--logits)" in refusal(both)
+    assert "found both ('probs', 'logits'): pass logits=True (--logits)" in refusal(both)
     assert read_predictions(both, logits=True).kind == "logits"
     assert read_predictions(both, kind="probabilities").kind == "probabilities"
     named = tmp_path / "named.npz"
     np.savez(named, probs=PROBA, labels=LABELS)
-    assert "expected logits as logits=True (--logits) says, the name of key 'probs' says probabilities" in refusal(
+    assert "logits=True (--logits) means logits, but the name of key 'probs' means probabilities" in refusal(
         named, logits=True
     )
     wide = write(tmp_path / "wide.csv", "label,prob_a,prob_b\na,0.5,0.5\n")
-    assert "the column prefix 'prob' says probabilities" in refusal(wide, logits=True)
+    assert "the column prefix 'prob' means probabilities" in refusal(wide, logits=True)
     silent = write(tmp_path / "silent.csv", "label,a,b\na,2.5,-1\n")
-    assert "if they are logits, say logits=True" in refusal(silent)
+    assert "if they are logits, pass logits=True" in refusal(silent)
     assert read_predictions(silent, logits=True).kind == "logits"
     with pytest.raises(ValueError, match="contradict each other"):
         read_predictions(named, logits=True, kind="probabilities")

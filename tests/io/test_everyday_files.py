@@ -51,7 +51,7 @@ def test_ten_thousand_lines_are_ten_thousand_rows(tmp_path: Path, rng: np.random
 
 def test_a_first_line_that_could_be_either_is_asked_about(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "0,1\n1,0\n")
-    assert "whether the first line, '0,1', is a header or a row: say header=True or header=False" in refusal(path)
+    assert "whether the first line, '0,1', is a header or a row: pass header=True or header=False" in refusal(path)
     assert read_predictions(path, header=True).n == 1
     assert read_predictions(path, header=False).n == 2
 
@@ -106,7 +106,7 @@ def test_probabilities_are_no_logits(tmp_path: Path) -> None:
 
 def test_rounded_probabilities_are_normalized_on_request(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "label,prob_a,prob_b,prob_c\na,0.33,0.33,0.33\nb,0.01,0.99,0.01\n")
-    assert refusal(path).endswith("If they are rounded probabilities, say normalize=True (--normalize)")
+    assert refusal(path).endswith("If they are rounded probabilities, pass normalize=True (--normalize)")
     read = read_predictions(path, normalize=True)
     assert np.allclose(read.probabilities().sum(axis=1), 1) and np.allclose(read.probabilities()[0], 1 / 3)
     assert "rows divided by their sums, which run from 0.99 to 1.01" in read.notes
@@ -120,7 +120,7 @@ def test_rounded_probabilities_are_normalized_on_request(tmp_path: Path) -> None
 
 def test_percentages_are_never_guessed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "correct,confidence\n1,80\n0,0.5\n")
-    assert refusal(path).endswith("row 0 has 80.0: if they are percentages, say percent=True (--percent)")
+    assert refusal(path).endswith("row 0 has 80.0: if they are percentages, pass percent=True (--percent)")
     read = read_predictions(path, percent=True)
     assert read.confidence is not None and read.confidence.tolist() == [0.8, 0.005]
     small = write(tmp_path / "b.csv", "correct,confidence\n1,0.9\n0,0.5\n")
@@ -139,7 +139,7 @@ def test_scores_are_probabilities_unless_said_otherwise(tmp_path: Path) -> None:
     wide = write(tmp_path / "b.csv", "label,score_cat,score_dog\ndog,0.25,0.75\n")
     assert read_predictions(wide).classes == ("cat", "dog")
     margin = write(tmp_path / "c.csv", "label,score\n1,2.5\n0,-1\n")
-    assert "if they are logits, say logits=True" in refusal(margin)
+    assert "if they are logits, pass logits=True" in refusal(margin)
     assert read_predictions(margin, logits=True).logits is not None
     graded = write(tmp_path / "d.csv", "correct,confidence,score\n1,0.5,7\n")
     assert read_predictions(graded).kind == "top_label"
@@ -153,7 +153,7 @@ def test_scores_are_probabilities_unless_said_otherwise(tmp_path: Path) -> None:
 
 def test_labels_that_count_from_one(tmp_path: Path) -> None:
     path = npz(tmp_path / "a.npz", probs=PROBA, labels=LABELS + 1)
-    assert "it counts from 1: say label_base=1 (--label-base 1)" in refusal(path)
+    assert "it counts from 1: pass label_base=1 (--label-base 1)" in refusal(path)
     read = read_predictions(path, label_base=1)
     assert read.y_true is not None and read.y_true.tolist() == LABELS.tolist()
     zero = npz(tmp_path / "b.npz", probs=PROBA, labels=LABELS)
@@ -196,7 +196,7 @@ def test_soft_labels_are_handed_on(tmp_path: Path) -> None:
     assert one_hot.y_true is not None and one_hot.y_true.tolist() == LABELS.tolist()
     assert "labels must hold probabilities" in refusal(bare, labels=np.array([[3, 1], [2, 2], [0, 4]]))
     other = read_predictions(bare, labels=soft[:, ::-1])
-    with pytest.raises(ValueError, match=r"expected the labels of .*, at row 0"):
+    with pytest.raises(ValueError, match=r"the labels differ from those of .*: at row 0"):
         check_same_samples([read, other])
 
 
@@ -229,7 +229,7 @@ def test_rows_without_a_prediction_are_refused_or_dropped(tmp_path: Path) -> Non
         assert read.n == 2 and read.n_rows == 3 and read.rows is not None and read.rows.tolist() == [0, 2]
         assert read.probabilities().tolist() == [[0.25, 0.75], [0.5, 0.5]]
         assert read.y_true is not None and read.y_true.tolist() == [1, 1]
-        assert "1 of 3 rows dropped, which have no prediction" in read.notes
+        assert "1 of 3 rows dropped: they have no prediction" in read.notes
         again = read_predictions(tmp_path / name, drop_incomplete=True, labels=LABELS)
         assert again.y_true is not None and again.y_true.tolist() == [1, 1]
 
@@ -240,14 +240,14 @@ def test_the_first_rows_may_be_the_missing_ones(tmp_path: Path) -> None:
     read = read_predictions(tmp_path / "a.parquet", drop_incomplete=True)
     assert read.n == 1 and read.probabilities().tolist() == [[0.25, 0.75]]
     parquet.write_table(table.slice(0, 10), tmp_path / "b.parquet")
-    assert "expected" in refusal(tmp_path / "b.parquet", drop_incomplete=True)
+    assert refusal(tmp_path / "b.parquet", drop_incomplete=True)
 
 
 def test_stated_confidences_may_be_missing(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "label,prediction,confidence\ncat,cat,90\ndog,cat,\ndog,dog,60\n")
     read = read_predictions(path, percent=True, drop_incomplete=True)
     assert read.correct is not None and read.correct.tolist() == [True, True] and read.n == 2
-    assert "expected predictions, each of 1 rows lacks one" in refusal(
+    assert "none of 1 rows has a prediction" in refusal(
         write(tmp_path / "b.csv", "correct,confidence\n1,\n"), drop_incomplete=True
     )
 
@@ -270,9 +270,9 @@ def test_files_with_gaps_are_compared_on_the_rows_of_all(tmp_path: Path) -> None
         assert read.rows is not None and read.rows.tolist() == [1, 3]
         assert read.y_true is not None and read.y_true.tolist() == [1, 1]
     assert several[1].probabilities().tolist() == [[0.2, 0.8], [0.3, 0.7]]
-    assert "2 rows dropped, for which other files have no prediction" in several[2].notes
+    assert "2 rows dropped: other files have no prediction for them" in several[2].notes
     rest = write(tmp_path / "e.csv", "label,prob_a,prob_b\n0,0.9,0.1\n1,,\n0,,\n1,,\n")
-    with pytest.raises(ValueError, match="for which every file has a prediction, there is none"):
+    with pytest.raises(ValueError, match="no row has a prediction in every file"):
         check_same_samples([read_predictions(path, drop_incomplete=True) for path in (one, rest)])
     short = npz(tmp_path / "d.npz", probs=np.full((3, 2), 0.5), labels=np.array([0, 1, 0]))
     with pytest.raises(ValueError, match=r"expected 4 rows as in .*, got 3"):
@@ -311,11 +311,11 @@ def test_bare_lists_in_json(tmp_path: Path) -> None:
         ("a.json", '{"a": 1}', "expected a list of objects, or an object of lists"),
         ("a.json", "[1, [2]]", "expected a list of numbers, of equally long lists of numbers, or of objects"),
         ("a.json", '{"probs": [[0.5, 0.5]], "label": [1, 2]}', "columns of one type and the same length"),
-        ("a.json", "{", "expected JSON, it cannot be read"),
+        ("a.json", "{", "expected JSON, but it cannot be read"),
         ("a.jsonl", '{"label": 1, "probs": [0.5, 0.5]}\n{"label": 1,', "expected a JSON object on line 2"),
         ("a.jsonl", '{"label": 1, "probs": [0.5, 0.5]}\n[1]', "expected a JSON object on line 2, got [1]"),
         ("a.jsonl", '{"label": 1, "probs": [0.5, 0.5]}\n{"label": 1, "probs": "x"}', "expected a JSON object on each"),
-        ("a.csv.gz", "label,prob\n1,0.5\n", "expected a .gz archive, it does not start like one"),
+        ("a.csv.gz", "label,prob\n1,0.5\n", "expected a .gz archive, but it does not start like one"),
         ("a.npz.gz", "x", "expected a file name that ends in one of"),
     ],
 )
@@ -368,7 +368,7 @@ def test_choices_normalized_by_length_as_the_harness_does(tmp_path: Path) -> Non
     assert "to agree with 'acc_norm' of the log" in refusal(contrary, length_normalized=True)
     bare = log(tmp_path / "c.jsonl", sample(0, 1, [-2, -6]))
     assert "expected the texts of the choices in 'arguments' on line 1" in refusal(bare, length_normalized=True)
-    assert "expected no normalize and no percent for a sample log" in refusal(path, percent=True)
+    assert "normalize and percent cannot apply to a sample log" in refusal(path, percent=True)
     elsewhere = read_predictions(path, labels=[2], label_base=1)
     assert elsewhere.y_true is not None and elsewhere.y_true.tolist() == [1]
     table = write(tmp_path / "d.csv", "label,prob\n1,0.5\n")
@@ -411,7 +411,7 @@ def test_stated_confidences_of_inspect(tmp_path: Path, monkeypatch: pytest.Monke
     inspect_log(monkeypatch, answered("a", "C", "sure"))
     assert "expected numbers in 'confidence' of the metadata" in refusal(path)
     inspect_log(monkeypatch)
-    assert "expected samples, the log has none" in refusal(path)
+    assert "the log has no samples" in refusal(path)
 
 
 def test_choices_of_inspect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,13 +24,13 @@ from truecal.io.reading import FORMATS
 
 
 def test_names_of_files(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none.npz") == "expected a file, there is none"
+    assert refusal(tmp_path / "none.npz") == "file not found"
     (tmp_path / "folder.npz").mkdir()
-    assert refusal(tmp_path / "folder.npz") == "expected a file, it is a folder"
+    assert refusal(tmp_path / "folder.npz") == "expected a file, but it is a folder"
     assert "expected a file name that ends in one of .npz," in refusal(write(tmp_path / "a.docx", "x"))
-    assert refusal(write(tmp_path / "a.csv", "")) == "expected a file with content, it is empty"
+    assert refusal(write(tmp_path / "a.csv", "")) == "the file is empty"
     os.mkfifo(tmp_path / "pipe.csv")
-    assert refusal(tmp_path / "pipe.csv") == "expected a file, it is a pipe or a device"
+    assert refusal(tmp_path / "pipe.csv") == "expected a file, but it is a pipe or a device"
     with pytest.raises(FileError, match="cannot be opened"):
         read_predictions("a\0b.npz")
     odd = tmp_path / "<script>alert(1)\n.csv"
@@ -41,7 +41,7 @@ def test_names_of_files(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "label,prob\n1,0.5\n")
     path.chmod(0)
-    assert refusal(path) == "expected a file, it cannot be opened (Permission denied)"
+    assert refusal(path) == "the file cannot be opened (Permission denied)"
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.Monkey
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", deny)
-    with pytest.raises(FileError, match=r"a.csv: expected a file, it cannot be opened \(Permission denied\)"):
+    with pytest.raises(FileError, match=r"a.csv: the file cannot be opened \(Permission denied\)"):
         read_predictions(path)
 
 
@@ -66,9 +66,9 @@ def test_files_under_a_wrong_name(tmp_path: Path) -> None:
         for came, content in good.items():
             same = any({named, came} <= group for group in (zips - {".npz"}, *tables)) or named == came
             if not same:
-                assert "expected" in refusal(write(tmp_path / f"wrong{named}", content))
+                assert refusal(write(tmp_path / f"wrong{named}", content))
     message = refusal(write(tmp_path / "wrong.npz", good[".parquet"]))
-    assert message == "expected a .npz file, it starts like a parquet file"
+    assert message == "expected a .npz file, but it starts like a parquet file"
 
 
 def test_a_header_length_that_looks_like_a_pickle(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_truncated_files(tmp_path: Path, name: str) -> None:
         path = write(tmp_path / f"cut-{name}", content[:cut])
         if name == "stream.ipc" and cut == len(content) - 1:
             continue  # a stream may end without its closing mark
-        assert "expected" in refusal(path)
+        assert refusal(path)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -118,18 +118,18 @@ def test_missing_numbers_are_named_by_row_and_column(tmp_path: Path, name: str, 
         ("label,prob_a,prob_b\n,0.5,0.5\n", "expected a value at row 0, column 'label', it is missing"),
         ("label,prob_a,prob_a\na,0.5,0.5\n", "expected every column name once, 'prob_a' appears 2 times"),
         ("label,p_1,p1\n1,0.5,0.5\n", "expected every class name once, '1' appears 2 times"),
-        ("label,prob_a,prob_b\n", "expected rows below the header, there are none"),
+        ("label,prob_a,prob_b\n", "there are no rows below the header"),
         ("label,prob_a,prob_b\na,0.5,0.6\n", "row 0 sums to 1.1"),
         ("label,prob_a,prob_b\na,-0.5,1.5\n", "has -0.5 at column 0"),
         ("label,text\na,b\n", "expected predictions: a column called probs or logits"),
         ("label,confidence\na,0.5\n", "expected beside 'confidence' a column correct or is_correct, or prediction"),
         ("prediction,confidence\na,0.5\n", "expected a label beside each predicted label"),
         ("correct,confidence\n1,1.5\n", "expected confidences in [0, 1] in column 'confidence', row 0 has 1.5"),
-        ("correct,confidence\n2,0.5\n", "expected true or false (1 or 0) in column 'correct', row 0"),
+        ("correct,confidence\n2,0.5\n", "expected true or false (1 or 0) in column 'correct', but row 0"),
         ("label,prediction,confidence\na,1,0.5\n", "in the same coding, row 0 has 'a' and 1"),
         ("label,probs\n1,\"[0.5, 0.5]\"\n1,\"[0.5]\"\n", "expected 2 values per row as in the first row, row 1"),
         ("label,probs\n1,\"[0.5, true]\"\n", "expected a list of numbers such as [0.1, 0.9] at row 0, column 'probs'"),
-        ("label,probs\n1,[]\n", "expected values in column 'probs', row 0 is an empty list"),
+        ("label,probs\n1,[]\n", "row 0 of column 'probs' is an empty list"),
     ],
 )  # fmt: skip
 def test_bad_tables(tmp_path: Path, text: str, message: str) -> None:
@@ -155,21 +155,21 @@ def test_typed_columns_of_a_wrong_type(tmp_path: Path) -> None:
     assert "expected every column name once, 'label' appears 2 times" in refusal(tmp_path / "d.feather")
     empty = pa.table({"label": pa.array([], pa.int64()), "probs": pa.array([], pa.list_(pa.float32()))})
     parquet.write_table(empty, tmp_path / "e.parquet")
-    assert "expected at least one row" in refusal(tmp_path / "e.parquet")
+    assert "no rows" in refusal(tmp_path / "e.parquet")
 
 
 @pytest.mark.parametrize("dtype", [complex, "M8[ns]", "U3", bool])
 def test_arrays_of_a_wrong_dtype(tmp_path: Path, dtype: Any) -> None:
     path = npz(tmp_path / "a.npz", probs=np.ones((3, 2)).astype(dtype), labels=LABELS)
-    assert "expected" in refusal(path)
+    assert refusal(path)
 
 
 def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
-    assert "expected" in refusal(npz(tmp_path / "a.npz", probs=np.ones((3, 2, 2)), labels=LABELS))
+    assert refusal(npz(tmp_path / "a.npz", probs=np.ones((3, 2, 2)), labels=LABELS))
     assert "expected at least one row" in refusal(npz(tmp_path / "b.npz", probs=np.ones((0, 2))))
-    assert "expected" in refusal(npz(tmp_path / "c.npz", probs=np.float64(1), labels=LABELS))
+    assert refusal(npz(tmp_path / "c.npz", probs=np.float64(1), labels=LABELS))
     np.save(tmp_path / "d.npy", LABELS)
-    assert "labels go to labels=" in refusal(tmp_path / "d.npy")
+    assert "pass labels with labels=" in refusal(tmp_path / "d.npy")
     assert "expected a .jsonl sample log" in refusal(npz(tmp_path / "e.npz", probs=PROBA), kind="choices")
 
 
@@ -205,4 +205,4 @@ def test_too_little_memory_is_said_with_what_was_needed(tmp_path: Path, name: st
     del proba
     run = subprocess.run([sys.executable, "-c", LITTLE_MEMORY, tmp_path / name], capture_output=True, text=True)
     assert run.stdout.count("\n") == 1, run.stderr
-    assert "it asks for more memory than there is (Unable to allocate 38.1 MiB" in run.stdout
+    assert "it needs more memory than there is (Unable to allocate 38.1 MiB" in run.stdout

@@ -219,7 +219,7 @@ def test_a_pickle_is_never_opened_and_its_message_converts_it(folder, what):
         held: Any = {"probs": PROBA, "labels": Y} if what == "dict" else PROBA.tolist()
         Path("preds.pkl").write_bytes(pickle.dumps(held))
     said = refusal("preds.pkl")
-    assert "never opened" in said
+    assert "never opens" in said
     code = said.partition("python -c '")[2].removesuffix("'")
     subprocess.run([sys.executable, "-c", code], check=True)
     made = next(path for path in folder.iterdir() if path.suffix in (".npz", ".parquet"))
@@ -304,9 +304,9 @@ def test_lists_as_numpy_and_python_print_them(folder, form):
 
 def test_messages_end_with_the_option(folder):
     PERCENT.to_csv("percent.csv", index=False)
-    assert refusal("percent.csv").endswith("say percent=True (--percent)")
+    assert refusal("percent.csv").endswith("pass percent=True (--percent)")
     np.savetxt("bare.csv", np.column_stack([Y, PROBA]), delimiter=",")
-    assert refusal("bare.csv").endswith("if it has the labels, say label_column (--label-column) '0'")
+    assert refusal("bare.csv").endswith("if it has the labels, pass label_column (--label-column) '0'")
     ODDS.to_csv("odds.csv", index=False)
     assert refusal("odds.csv").endswith("say odds=True (--odds)")
 
@@ -330,13 +330,13 @@ def test_odds_name_the_row(folder):
     assert "expected decimal odds above 1 at row 0, column 'B365D', got 0.9" in said
     ODDS.rename(columns=lambda c: f"odds_{c[-1]}").assign(label="H").to_csv("odds.csv", index=False)
     read = read_predictions("odds.csv", odds=True)
-    assert read.classes == ("H", "D", "A") and any("the margin of the odds is" in note for note in read.notes)
+    assert read.classes == ("H", "D", "A") and any("the bookmaker's margin is" in note for note in read.notes)
     assert np.abs(read.probabilities() - PROBA).max() < 0.05
 
 
 def test_images_without_labels_leave_the_axis_open(folder):
     np.savez("images.npz", logits=np.zeros((2, 3, 4, 5)))
-    assert "say class_axis (--class-axis), one of 1, 3" in refusal("images.npz")
+    assert "pass class_axis (--class-axis), one of 1, 3" in refusal("images.npz")
     assert read_predictions("images.npz", class_axis=1).proba is None
     read = read_predictions("images.npz", labels=np.zeros((2, 4, 5), dtype=int))
     assert read.n == 40 and read.groups is not None and read.groups.tolist() == [0] * 20 + [1] * 20
@@ -347,7 +347,7 @@ def test_pixels_without_a_label_are_dropped(folder):
     labels[0, 0, :4] = 255
     np.savez("images.npz", probs=IMAGES, labels=labels)
     read = read_predictions("images.npz")
-    assert read.n == N - 4 and any("whose label is 255 (no label)" in note for note in read.notes)
+    assert read.n == N - 4 and any("their label is 255 (no label)" in note for note in read.notes)
     labels[0, 0, 0] = 7
     np.savez("images.npz", probs=IMAGES, labels=labels)
     assert "got 7 at row 0" in refusal("images.npz")

@@ -76,7 +76,7 @@ def test_filters_repeat_documents(tmp_path: Path) -> None:
     read = read_predictions(log(tmp_path / "a.jsonl", first, second))
     assert read.n == 1 and read.logits is not None and read.logits.tolist() == [[-1, -2]]
     assert "only the lines with filter 'none' were used" in read.notes
-    assert "expected every doc_id once, 0 is on lines 1 and 2" in refusal(log(tmp_path / "b.jsonl", first, first))
+    assert "duplicate doc_id: 0 is on lines 1 and 2" in refusal(log(tmp_path / "b.jsonl", first, first))
 
 
 def test_labels_of_a_document_key(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_labels_of_a_document_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "expected a JSON object on line 1, it cannot be read"),
+        ("{", "expected a JSON object on line 1, but it cannot be read"),
         ("[1]", "expected a JSON object on line 1, got [1]"),
         (
             '{"doc_id": 0, "resps": [["text"]]}',

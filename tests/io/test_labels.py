@@ -53,7 +53,7 @@ def test_names_in_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.array([1, 2, 2]), "expected class indices 0 to 1 in key 'labels', it counts from 1"),
+        (np.array([1, 2, 2]), "expected class indices 0 to 1 in key 'labels', but it counts from 1"),
         (np.array([0, 1, 5]), "must be a column index in 0..1, got 5 at row 2"),
         (np.array([0, 1, -1]), "got -1 at row 2"),
         (np.array([0.0, 1.0, 0.5]), "expected whole numbers or names in key 'labels', row 2 has 0.5"),

@@ -101,7 +101,7 @@ def test_an_extra_row_is_named(folder):
 @pytest.mark.parametrize("named", [None, "id"])
 def test_a_duplicate_is_named(folder, named):
     twice = answers().replace({"id": {5: 11}})
-    assert "bad.csv: expected every 'id' once to match rows by, 11 is at row 0 and at row 2" in refused(
+    assert "bad.csv: duplicate 'id', so rows cannot be matched: 11 is at row 0 and at row 2" in refused(
         twice, id_column=named
     )
 
@@ -115,7 +115,7 @@ def test_an_empty_identifier_is_named(folder):
 def test_an_index_of_pandas_is_matched_only_when_named(folder):
     predictions().drop(columns="id").to_csv("preds.csv")
     answers().drop(columns="id").to_csv("answers.csv")  # its index is shuffled, or was numbered before
-    with pytest.raises(FileError, match=r"the index '' of both files in one order, 4 of 4 .* \(--id\) ''"):
+    with pytest.raises(FileError, match=r"the index '' of the files is in different orders, 4 of 4 .* \(--id\) ''"):
         read_predictions("preds.csv", labels="answers.csv")
     assert same(read_predictions("preds.csv", labels="answers.csv", id_column="").y_true, LABELS)
     answers().drop(columns="id").sort_index().to_csv("answers.csv")
@@ -134,7 +134,7 @@ def test_models_in_different_orders(folder):
     a, b = check_same_samples([read_predictions("a.csv"), read_predictions("b.csv")])
     assert same(a.proba, b.proba) and same(a.y_true, b.y_true)
     assert b.notes[-1].startswith("rows of b.csv matched by 'id'")
-    with pytest.raises(FileError, match=r"expected the labels of a\.csv"):
+    with pytest.raises(FileError, match=r"the labels differ from those of a\.csv"):
         check_same_samples([read_predictions("a.csv"), read_predictions("b.csv")], id_column=False)
 
 

@@ -78,8 +78,8 @@ def test_a_damaged_or_foreign_description_is_refused_before_anything_is_written(
     [
         (b"\xff\xfe\x00", "cannot be read"),
         (b'trace,epoch\n"a', "cannot be read"),
-        (b"trace,epoch\na,1,2\n", "expected a value for each of its columns in every row, not so in row 0"),
-        (b"trace,epoch\na,1\nb\n", "not so in row 1"),
+        (b"trace,epoch\na,1,2\n", "expected a value for each of its columns in every row, but row 0 lacks some"),
+        (b"trace,epoch\na,1\nb\n", "row 1 lacks some"),
         (b"x,y\n1,2\n", "it has no column epoch, trace"),
         (b"", "it has no column epoch, trace"),
     ],
@@ -145,7 +145,7 @@ def test_a_foreign_table_is_refused_by_its_file_and_column(
 
 def test_two_runs_never_work_in_one_folder(tmp_path: Path) -> None:
     pytest.importorskip("filelock")
-    with locked(tmp_path), pytest.raises(FileError, match=r"run\.lock: another run is at work in this folder"):
+    with locked(tmp_path), pytest.raises(FileError, match=r"run\.lock: another run is using this folder"):
         reproduce("tiny", out=tmp_path)
     assert list(tmp_path.iterdir()) == []  # the lock is gone, and the second run wrote nothing
     with locked(tmp_path):

@@ -68,7 +68,7 @@ def test_a_selection_can_be_read_and_stored():
     assert "best" not in chosen.to_dict()
     assert "TemperatureScaling, chosen by the score of LinCE^cw (truthful) on 100 samples" in repr(chosen)
     assert repr(chosen).splitlines()[1].lstrip().startswith("TemperatureScaling  0.")
-    assert repr(chosen).endswith("optimistic: it was chosen on these rows")
+    assert repr(chosen).endswith("optimistic: the map was chosen on these rows")
     assert chosen._repr_html_().startswith('<pre style="white-space: pre-wrap">')
     assert json.loads(json.dumps(chosen.to_dict()))["scores"][1]["name"] == "Identity"
     assert chosen.to_pandas().index.tolist() == ["TemperatureScaling", "Identity"]

@@ -82,7 +82,7 @@ def test_what_nothing_bounds_has_no_interval():
     stream.update([0, 0], np.repeat(never, 2, axis=0), sample_weight=[0, 1])
     found = stream.result()
     assert found.loss("cross_entropy").value == np.inf and found.to_dict()["losses"]
-    assert "cross_entropy is infinite: the label that came had probability 0 in 1 rows" in found.notes
+    assert "cross_entropy is infinite: the observed label had probability 0 in 1 rows" in found.notes
     rare = stream_of("confidence")
     rare.update(np.arange(6400) % 320 // 319, np.tile([0.98, 0.01, 0.01], (6400, 1)))
     rare.update([1], [[1 - 2e-30, 1e-30, 1e-30]])  # one row in 6401 carries all the spread

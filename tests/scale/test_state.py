@@ -94,7 +94,7 @@ def test_refused_in_words(tmp_path):
     write_state(path, "stream", 1, about, found)
     refused("expected version 2 of the state of a stream, got version 1")
     write_state(path, "monitor", 1, about, found)
-    refused("expected the state of a stream, it is that of a 'monitor'")
+    refused("expected the state of a stream, but it is that of a 'monitor'")
     for name in ("0.count", "0.blocks.residual", "losses"):
         write_state(path, "stream", 2, about, {**found, name: found[name][..., :-1]})
         refused("damaged")
@@ -103,11 +103,11 @@ def test_refused_in_words(tmp_path):
     write_state(path, "stream", 2, {**about, "rows": 5}, found)
     refused("damaged")
     np.savez(path, probs=p)
-    refused("found other arrays")
+    refused("holds other arrays")
     path.write_bytes(b"PK nothing of the kind")
     refused("expected an npz archive")
     path.unlink()
-    refused("no such file")
+    refused("file not found")
 
 
 @pytest.mark.slow

@@ -96,12 +96,12 @@ def test_rows_without_predictions_are_dropped_and_counted(tmp_path):
     wanted = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5))(y[kept], p[kept])
     found = evaluate_dataset(open_dataset(holes, drop_incomplete=True), n_bins=5, one_pass=True)
     assert found.row("confidence").value == pytest.approx(wanted, rel=1e-12)
-    assert "231 of 600 rows dropped, which have no prediction" in found.notes
+    assert "231 of 600 rows dropped: they have no prediction" in found.notes
     tables = [open_dataset(x, drop_incomplete=True) for x in (full, holes)]
     both = compare_datasets(tables, n_bins=5, one_pass=True)
     assert both.n_samples == 369 and both.evaluations["full"].row("confidence").value == pytest.approx(wanted)
     none = written(tmp_path / "none", (), label=NAMES[y], **probabilities(np.full((600, 3), np.nan)))
-    with pytest.raises(FileError, match="each of 600 rows lacks one"):
+    with pytest.raises(FileError, match="none of 600 rows has a prediction"):
         evaluate_dataset(open_dataset(none, drop_incomplete=True))
 
 
@@ -111,7 +111,7 @@ def test_files_that_do_not_fit_are_named(tmp_path):
     folder = written(tmp_path / "preds", (300,), **columns)
     (folder / "old.csv").write_text("label,prob_0,prob_1,prob_2\n")
     found = evaluate_dataset(open_dataset(folder), n_bins=5, one_pass=True)
-    assert any("of another format, not read: " in note and "old.csv" in note for note in found.notes)
+    assert any("not read, because of another format: " in note and "old.csv" in note for note in found.notes)
     assert evaluate_dataset(open_dataset(folder / "*.parquet"), n_bins=5).name == "preds"
     part = folder / "part-1.parquet"
     parquet.write_table(pa.table(columns).drop_columns(["prob_2"]), part)
@@ -148,7 +148,7 @@ def test_a_bad_row_is_named_by_its_number_in_the_table_and_in_its_file(tmp_path)
     same = written(tmp_path / "same", (), label=y, **probabilities(p, range(3)))
     y[511] = (y[511] + 1) % 3
     other = written(tmp_path / "other", (), label=y, **probabilities(p, range(3)))
-    with pytest.raises(FileError, match=r"other: expected the labels of .*same, at row 511 it has"):
+    with pytest.raises(FileError, match=r"other: the labels differ from those of .*same: at row 511 it has"):
         compare_datasets([open_dataset(same), open_dataset(other)])
 
 
@@ -182,5 +182,5 @@ def test_an_arrow_stream_is_refused_by_its_name(tmp_path):
     whole = pa.table({"label": NAMES[y], **probabilities(p)})
     with pa.OSFile(str(tmp_path / "data-0.arrow"), "wb") as file, pa.ipc.new_stream(file, whole.schema) as writer:
         writer.write_table(whole)
-    with pytest.raises(FileError, match=r"data-0\.arrow: expected an Arrow file, it is an Arrow stream"):
+    with pytest.raises(FileError, match=r"data-0\.arrow: expected an Arrow file, but this is an Arrow stream"):
         open_dataset(tmp_path)

@@ -1,4 +1,4 @@
-"""CalibratedTask: multiple-choice tasks of lm-evaluation-harness that say how far their model's chances are off."""
+"""CalibratedTask: multiple-choice tasks of lm-evaluation-harness that also report calibration."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _OWN = {f"truecal_{name}": name for name in PAIR_NUMBERS if name != "accuracy"} 
 class CalibratedTask(ConfigurableTask):  # type: ignore[misc]  # the harness comes without types where it is absent
     """A multiple-choice task whose results hold truecal_score, _gap, _gap_low, _gap_high, _pvalue and _ece as well.
 
-    Named by `class` in a task's YAML, which is otherwise as it was:
+    Set `class` in the YAML of a task and leave the rest unchanged:
 
         include: arc_easy.yaml
         task: arc_easy_calibrated
         class: !function truecal.adapters.lm_eval.CalibratedTask
 
     The confidence of an answer is the largest probability of the softmax over the log-likelihoods of the choices, and
-    the answer is right where the harness's own `acc` says so. The interval of the gap stands in numbers of its own:
-    standard errors of the harness are those of means or from a bootstrap, which is biased for calibration errors.
+    the answer is right where the harness's `acc` is 1. The interval of the gap is reported as separate numbers, because
+    the harness computes standard errors of means or by a bootstrap, which is biased for calibration errors.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class CalibratedTask(ConfigurableTask):  # type: ignore[misc]  # the harness com
         return {**super().aggregation(), **{name: partial(aggregate, number) for name, number in _OWN.items()}}
 
     def higher_is_better(self) -> dict[str, bool]:
-        """The score is what to rank by, lower is better; nothing else of ours has an order."""
+        """Only the score ranks models: lower is better."""
         return {**super().higher_is_better(), "truecal_score": False}
 
 
@@ -66,7 +66,7 @@ def _listed(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     if config.get("output_type") != "multiple_choice":
         raise ValueError(f"CalibratedTask expects output_type multiple_choice, got {config.get('output_type')!r}")
     if config.get("process_results") is not None:
-        raise ValueError("CalibratedTask expects the harness's own process_results, the task brings another")
+        raise ValueError("CalibratedTask needs the default process_results; this task overrides it")
     if config.get("metric_list"):
         return [dict(entry) for entry in config["metric_list"]]
     defaults = require("lm_eval.api.registry", "lm-eval").DEFAULT_METRIC_REGISTRY["multiple_choice"]

@@ -21,7 +21,7 @@ PAIR_NUMBERS = ("score", "gap", "gap_low", "gap_high", "pvalue", "ece", "accurac
 def numbers(result: Evaluation) -> dict[str, float]:
     """The headline of an evaluation: score, gap in points with its interval, p-value, ECE, accuracy and Brier score.
 
-    Whatever is not defined is left out: an interval that is unreliable, a test that was withheld.
+    Numbers that are not defined are left out, such as an unreliable interval.
 
     >>> import truecal as tc
     >>> from truecal.adapters.numbers import numbers

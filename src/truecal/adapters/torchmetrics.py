@@ -40,8 +40,9 @@ class CalibrationMetric(Metric):
     "raw" alone, which is their default.
 
     Predictions are probabilities, (N, C, ...) or, for "binary", of any shape; with logits=True their softmax, or
-    sigmoid, is taken. Nothing is guessed from values. Rows with target ignore_index do not count. Sums are in float64
-    whatever the model's precision; sums of other cells, or of rows that were read in another way, are refused.
+    sigmoid, is taken. Values are never used to guess which. Rows with target ignore_index do not count. Sums are in
+    float64 whatever the model's precision; sums of other cells, or of rows that were read in another way, raise an
+    error.
 
     >>> import torch
     >>> from truecal.adapters.torchmetrics import CalibrationMetric
@@ -95,7 +96,7 @@ class CalibrationMetric(Metric):
         self.add_state("origin", _digest(about), dist_reduce_fx="max")
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Add a batch: predictions, then labels, as torchmetrics has it; a batch of no rows adds nothing."""
+        """Add a batch: predictions, then labels, as in torchmetrics; an empty batch adds nothing."""
         p, y, w = self._rows(preds, target, sample_weight)
         if len(p) == 0:
             return
@@ -110,12 +111,12 @@ class CalibrationMetric(Metric):
             self.largest = torch.maximum(self.largest, torch.tensor(table.totals.largest, **about))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and give its own value; the sums are set aside in between, so that others wait."""
+        """Add a batch and return the value of this batch."""
         with self._lock:
             return super().forward(*args, **kwargs)
 
     def reset(self) -> None:
-        """Back to no rows."""
+        """Forget all rows."""
         with self._lock:
             super().reset()
 
@@ -139,7 +140,9 @@ class CalibrationMetric(Metric):
             # both columns: sigmoid(b − a) is the second entry of softmax(a, b)
             preds = preds[:, 1] - preds[:, 0] if logits else preds[:, 1]
         if not binary and preds.ndim < 2:
-            raise ValueError(f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; of one event, use 'binary'")
+            raise ValueError(
+                f"preds must be (N, C, ...), got shape {tuple(preds.shape)}; for one event use error='binary'"
+            )
         if self.num_classes is not None and preds.shape[1] != self.num_classes:
             raise ValueError(f"preds have {preds.shape[1]} classes and num_classes is {self.num_classes}")
         places = preds.shape if binary else preds.shape[:1] + preds.shape[2:]

@@ -25,7 +25,7 @@ _WORDS = {"model", "direction", "calibrated"}  # columns of a leaderboard that a
 @final
 @dataclass(frozen=True)
 class Record:
-    """All that a run is given, made before any of it is sent."""
+    """Everything that is logged to a run, made before any of it is sent."""
 
     values: dict[str, float]
     rows: list[dict[str, Any]]
@@ -42,7 +42,7 @@ class Record:
 
 
 def log_result(result: Evaluation | Comparison, run: Any, *, prefix: str, step: int | None) -> None:
-    """Log to the framework that `run` belongs to: its module, with a run under way, or one of its runs."""
+    """Log to the framework that `run` belongs to: its module, with an active run, or one of its runs."""
     framework = str(getattr(run, "__name__", type(run).__module__)).partition(".")[0]
     log, has = _FRAMEWORKS.get(framework, (None, ""))
     if log is None or not (isinstance(run, ModuleType) or hasattr(run, has)):
@@ -99,7 +99,7 @@ def _wandb(result: Evaluation | Comparison, run: Any, prefix: str, step: int | N
     wandb = require("wandb", "wandb")
     run = wandb.run if run is wandb else run
     if run is None:
-        raise ValueError("expected a run of wandb under way: begin one with wandb.init()")
+        raise ValueError("no active wandb run: start one with wandb.init()")
     record = record_of(result)
     shown_in_run = {
         "table": wandb.Table(columns=record.columns, data=record.data, allow_mixed_types=True),

@@ -1,4 +1,4 @@
-"""Does a metric reward lying: small worlds, ways to lie, exact expectations, and verdicts with proofs."""
+"""Does a metric reward misreporting? Small worlds, misreports, exact expectations, and verdicts with proofs."""
 
 from truecal.auditing.outcome import AuditReport
 from truecal.auditing.procedure import audit

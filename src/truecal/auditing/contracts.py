@@ -1,4 +1,4 @@
-"""What any metric of predictions should do, whatever it measures: each check with what came of it."""
+"""What any metric of predictions should do, whatever it measures: each check with its result."""
 
 from __future__ import annotations
 

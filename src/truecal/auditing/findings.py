@@ -37,7 +37,7 @@ JOINS = "judges rows together"
 @final
 @dataclass(frozen=True)
 class Finding:
-    """Something that pays under the metric, and the most that it was seen to gain."""
+    """A misreport that the metric rewards, and its largest gain."""
 
     name: str
     text: str

@@ -55,7 +55,7 @@ class CallForm:
         return np.ascontiguousarray(column if self.binary == "column" and rows.shape[1] == 2 else values)
 
     def arguments(self, y: Labels, given: Any) -> tuple[Any, Any]:
-        """Labels and predictions as the metric's first two arguments, made anew."""
+        """Labels and predictions as the metric's first two arguments, as fresh copies."""
         pair = (y.copy(), given.copy())
         if self.array == "torch":
             torch = require("torch", "torch")

@@ -56,7 +56,7 @@ class AuditReport(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether every check was made and came out as expected, the search for a gain among them."""
+        """Whether every check ran with the expected result, including the search for a gain."""
         return not self.surprises and not self.unchecked
 
     @property
@@ -85,7 +85,7 @@ class AuditReport(Result):
 
     @property
     def _not_looked_at(self) -> str:
-        return f"; not looked at: {' and '.join(map(str, self.unseen))} classes" if self.unseen else ""
+        return f"; not tested: {' and '.join(map(str, self.unseen))} classes" if self.unseen else ""
 
     @property
     def resolution(self) -> float:
@@ -143,7 +143,7 @@ class AuditReport(Result):
         return {**super().to_dict(), "options": options, "summary": self.summary}
 
     def to_html(self) -> str:
-        """A page of its own, which loads nothing."""
+        """A self-contained page, which loads nothing."""
         from .page import page
 
         return page(self)

@@ -1,4 +1,4 @@
-"""An audit as HTML: a page of its own, or its body for a notebook; everything from outside is escaped."""
+"""An audit as HTML: a whole page, or its body for a notebook; everything from outside is escaped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def body(report: AuditReport) -> str:
         for (where, rows, classes), (worlds, predictions, resolution) in _together(report.searched).items()
     ]
     heads = ("searched", "rows", "classes", "worlds", "predictions", "gains above")
-    parts += ["<h2>Where it looked</h2>", table_html(searched, heads)]
+    parts += ["<h2>What was searched</h2>", table_html(searched, heads)]
     parts.append(_list([*report.notes, f"{report.calls:,} calls, seed {report.seed}; {called(report)}"]))
     return "\n".join(parts)
 

@@ -72,8 +72,8 @@ def audit(
 
     metric(y_true, y_proba) gives one number; with convention="preds_first" it takes predictions first. Options go in
     `metric_options`. Two classes come as an (n, 2) matrix or as the second column (`binary`), arrays of numpy or torch
-    (`array`), each found out by trying unless told. input="logits" hands in log-probabilities. exact=True hands in
-    Fractions, wants one back, and decides without any rounding. `budget` counts calls of the metric beside the checks;
+    (`array`); by default each is found by trying. input="logits" passes log-probabilities. exact=True passes Fractions,
+    expects one back, and decides without rounding. `budget` counts calls of the metric beside the checks;
     after `seconds` it is not called any more, whatever is left to do, so that only budgets that end in time give the
     same search on every machine (None: no limit). `expected` names checks that may fail, with the reason. A metric that
     is not deterministic gets no verdict.
@@ -180,7 +180,7 @@ def _metrics(call: Callable[..., Any], classes: list[int], wanted: CallForm, met
     found = {k: find_form(call, k, wanted, meter) for k in classes}
     if all(isinstance(form, str) for form in found.values()):
         said = "; ".join(f"{k} classes: {form}" for k, form in found.items())
-        raise ValueError(f"the metric gave no number for any sample, with labels {_order(wanted)}: {said}")
+        raise ValueError(f"the metric returned no number for any sample, with labels {_order(wanted)}: {said}")
     return {k: form if isinstance(form, str) else Metric(call, form, meter) for k, form in found.items()}
 
 
@@ -266,19 +266,19 @@ class _Auditor:
     ) -> Iterator[str]:
         for k, answer in self.answers.items():
             if isinstance(answer, str):
-                yield f"{k} classes were not looked at: {answer}"
+                yield f"{k} classes were not tested: {answer}"
             elif answer.refusal is not None:
                 yield f"with {k} classes some samples had no value: {answer.refusal}"
         for k in found.blind:
             yield f"with {k} classes all values are closer to each other than a gain that would be seen: no certificate"
         if proof is not None and all(value in (0, 1) for value in proof.world.ravel()):
-            yield "in the world of the proof nothing is uncertain; what gains there may be clipping, or a bug"
+            yield "the proof has no uncertain row: the gain may come from clipping or a bug"
         if proof is not None and lasting is None:
-            yield f"no lie was tried at {ROWS} rows: the metric has no value there, or budget or time were used up"
+            yield f"no lie was tried at {ROWS} rows: the metric has no value there, or a limit was reached"
         if unchecked:
-            yield f"the time limit left out the checks {', '.join(unchecked)}"
+            yield f"the time limit was reached before the checks {', '.join(unchecked)}"
         if self.meter.shortened or self.meter.late:
-            yield "the time limit shortened the search: another run may search more or less"
+            yield "the time limit ended the search early: another run may search more"
 
     def _search(self, found: Found) -> Proof | None:
         """From small to large, each part only if none before convicted, but for the named lies, which explain.

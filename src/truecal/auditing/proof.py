@@ -25,7 +25,7 @@ class Reproduction(NamedTuple):
     lie: Array
     """The predictions that score better."""
     outcomes: NDArray[np.int64]
-    """Every outcome that can come, one per line; of a simulated proof its draws."""
+    """Every possible outcome, one per line; for a simulated proof, the draws."""
     chances: NDArray[np.float64]
     """The chance of each."""
 

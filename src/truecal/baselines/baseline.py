@@ -25,7 +25,7 @@ SCALAR: tuple[type[Property], ...] = (Binary, Confidence, TopLabel, Classwise)
 @final
 @dataclass(frozen=True)
 class Baseline:
-    """A measure of calibration that is no form over cells, or is known by another name than its composition.
+    """A measure of calibration that is not a property, a rule and a norm, or is better known by another name.
 
     Called as `baseline(y_true, y_proba)`, on what `property` takes; lower is better and 0 is best. `options` are its
     settings, changed by `with_options`; another of the properties in `takes` is chosen with

@@ -208,7 +208,7 @@ BINNED = (
         reference="Nixon et al. 2019, arXiv 1904.01685",
         truthful=False,
         reason=(
-            "rows under the threshold are not looked at, so pushing predictions there hides them; and it pools as ACE "
+            "rows below the threshold are ignored, so pushing predictions there hides them; it rewards pooling as ACE "
             "does"
         ),
         compute=thresholded,
@@ -237,7 +237,8 @@ BINNED = (
         reference="Kumar, Liang, Ma 2019, arXiv 1909.10155",
         truthful=False,
         reason=(
-            "what is taken off moves with the bins of the predictions, and opposite biases in one bin make it negative"
+            "the subtracted term depends on the bins of the predictions, and opposite biases in one "
+            "bin make it negative"
         ),
         compute=debiased,
         settings=_MASS,

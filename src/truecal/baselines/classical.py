@@ -163,7 +163,7 @@ def corp(sample: Sample) -> float:
     return float(np.mean([own - isotonic for own, isotonic, _ in errors]))
 
 
-_CONSTANT = "the base rate for everyone leaves the curve a single point to be off at, and less noise to follow"
+_CONSTANT = "predicting the base rate leaves the curve a single point, with less noise to follow"
 _CURVE = (
     "f the local quadratic regression of outcomes on predictions (loess, degree 2, tricube weights over the nearest "
     "75% of rows, fitted at up to 512 predictions)"
@@ -176,12 +176,12 @@ CLASSICAL = (
         "Hosmer-Lemeshow statistic",
         Binary(),
         definition=(
-            "Σ_g (O_g − E_g)² / (E_g(1 − E_g/n_g)) over ten groups of equal numbers of rows, O the outcomes that came "
+            "Σ_g (O_g − E_g)² / (E_g(1 − E_g/n_g)) over ten groups of equal numbers of rows, O the number of events "
             "and E the sum of predictions; infinite where certain predictions fail"
         ),
         reference="Hosmer, Lemeshow 1980, doi 10.1080/03610928008827941",
         truthful=False,
-        reason="each group is divided by a variance that the predictions claim: claiming more lowers it",
+        reason="each group is divided by the variance that the predictions imply: a larger one lowers it",
         compute=hosmer_lemeshow,
         settings=(("n_bins", 10),),
         weighted=False,
@@ -193,7 +193,7 @@ CLASSICAL = (
         definition="|Σ (y_i − u_i)(1 − 2u_i)| / (Σ (1 − 2u_i)² u_i(1 − u_i))^½; `distance=False` gives z itself",
         reference="Spiegelhalter 1986, doi 10.1002/sim.4780050506",
         truthful=False,
-        reason="predictions of ½ have no weight in it, so whoever says ½ throughout scores 0",
+        reason="predictions of ½ have weight 0, so predicting ½ throughout scores 0",
         compute=spiegelhalter,
         settings=(("distance", True),),
         weighted=False,
@@ -222,7 +222,7 @@ CLASSICAL = (
         ),
         reference="Cox 1958, doi 10.1093/biomet/45.3-4.562",
         truthful=False,
-        reason="only the mean matters: the base rate for everyone has the smallest intercept",
+        reason="only the mean matters: predicting the base rate has the smallest intercept",
         compute=cox_intercept,
         settings=(("distance", True),),
     ),

@@ -52,7 +52,7 @@ CUMULATIVE = (
         "kolmogorov_smirnov",
         "Kolmogorov-Smirnov error",
         Confidence(),
-        definition="max_v |n⁻¹ Σ_{c_i ≤ v} (z_i − c_i)|, c the confidence, z whether the top class came",
+        definition="max_v |n⁻¹ Σ_{c_i ≤ v} (z_i − c_i)|, c the confidence, z whether the top class was right",
         reference="Gupta et al. 2021, arXiv 2006.12800",
         truthful=False,
         reason=_MAXIMUM,
@@ -79,7 +79,8 @@ CUMULATIVE = (
         reference="Qiao, Zhao 2025, arXiv 2503.02384",
         truthful=False,
         reason=(
-            "truthful up to a constant factor only: drawing subsets adds noise that lies cannot remove, and some "
+            "truthful up to a constant factor only: drawing subsets adds noise that no misreport can "
+            "remove, and some gain "
             "remains"
         ),
         compute=step_subsampled,

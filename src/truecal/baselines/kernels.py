@@ -76,7 +76,8 @@ KERNELS = (
         "MMCE",
         Confidence(),
         definition=(
-            "(n⁻² Σ_ij (c_i − z_i)(c_j − z_j) exp(−|c_i − c_j|/0.4))^½, c the confidence, z whether the top class came"
+            "(n⁻² Σ_ij (c_i − z_i)(c_j − z_j) exp(−|c_i − c_j|/0.4))^½, c the confidence, z whether "
+            "the top class was right"
         ),
         reference="Kumar, Sarawagi, Jain 2018 (ICML, PMLR 80)",
         truthful=False,

@@ -186,7 +186,8 @@ SMOOTH = (
         reference="Haghtalab, Qiao, Yang, Zhao 2024, arXiv 2407.13979",
         truthful=False,
         reason=(
-            "truthful up to a constant factor only: drawing subsets adds noise that lies cannot remove, and some "
+            "truthful up to a constant factor only: drawing subsets adds noise that no misreport can "
+            "remove, and some gain "
             "remains"
         ),
         compute=smooth_subsampled,

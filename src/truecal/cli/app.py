@@ -61,7 +61,9 @@ File = Annotated[
         show_default=False,
     ),
 ]
-Details = Annotated[bool, typer.Option("--details", help="Every error as loss + U, bin counts, flips, dominance.")]
+Details = Annotated[
+    bool, typer.Option("--details", help="Also print every error as loss + U, all bin counts, flips and dominance.")
+]
 
 
 @contextmanager
@@ -173,7 +175,7 @@ def evaluate(
     details: Details = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
 ) -> None:
-    """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
+    """Measure one model: accuracy, losses, the calibration gap and a calibration test.
 
     Examples:
 
@@ -200,9 +202,9 @@ def compare(
     printing: Printing,
     details: Details = False,
 ) -> None:
-    """Compare models on the same samples: who predicts better, who is miscalibrated, and how sure that is.
+    """Compare models on the same samples: which predicts better, which is miscalibrated, and how certain that is.
 
-    One line a model, best score first, then what it means in three sentences. Examples:
+    One line per model, best score first, then three sentences. Examples:
 
     - `truecal compare a.npz b.npz c.csv --labels y.npy`
 
@@ -309,8 +311,8 @@ def run_calibration_test(
     loaded = _read([file], reading)
     if loaded.first.groups is not None:
         raise FileError(
-            f"{path_text(file)}: expected independent rows to test, those of one image or sequence are not: "
-            f"run truecal evaluate {path_text(file)}, whose interval takes them as groups"
+            f"{path_text(file)}: the test needs independent rows, and those of one image or sequence are not: "
+            f"run truecal evaluate {path_text(file)}, which takes them as groups"
         )
     with _waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
@@ -322,9 +324,7 @@ def run_calibration_test(
 @app.command()
 @with_options
 def recalibrate(
-    validation: Annotated[
-        Path, typer.Argument(help="Labelled predictions to fit the map on: never those it is measured on.")
-    ],
+    validation: Annotated[Path, typer.Argument(help="Labelled predictions to fit the map on: not the test rows.")],
     test: Annotated[Path, typer.Argument(help="Predictions to recalibrate, of the same model.")],
     out: Annotated[Path, typer.Option("--out", help="Write the result: .npz, .csv or .parquet.")],
     reading: Reading,
@@ -336,9 +336,9 @@ def recalibrate(
         ),
     ] = "auto",
 ) -> None:
-    """Fit a recalibration map on one file, apply it to another, and write the result; before and after are printed.
+    """Fit a recalibration map on one file, apply it to another, and write the result.
 
-    With labels in the test file (or --labels) both are measured on them. Examples:
+    If the test file has labels (or --labels), predictions are measured before and after. Examples:
 
     - `truecal recalibrate val.npz test.npz --out calibrated.npz`
 
@@ -373,25 +373,27 @@ def run_monitor(
     ],
     reading: Reading,
     printing: Printing,
-    state: Annotated[Path, typer.Option("--state", help="Where the monitor is kept; made by the first run.")],
+    state: Annotated[Path, typer.Option("--state", help="The file that keeps the monitor; the first run creates it.")],
     reference: Annotated[
-        Path | None, typer.Option("--reference", help="Labelled predictions of the time when the model was accepted.")
+        Path | None, typer.Option("--reference", help="Labelled predictions from when the model was accepted.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option("--alpha", help="Chance of a false alarm, ever; 0.05 if new.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="Largest chance of any false alarm. Default: 0.05.")
+    ] = None,
     replaced: Annotated[
-        bool, typer.Option("--replaced", help="A file that no longer begins with the rows counted is a new one.")
+        bool, typer.Option("--replaced", help="Treat a file whose counted rows have changed as a new file.")
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Count rows again that were counted from a file of another name.")
+        bool, typer.Option("--again", help="Count rows again that a file of another name already brought.")
     ] = False,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
 ) -> None:
-    """Is a deployed model still calibrated? Counts labelled predictions as they come; exit code 3 once it alarms.
+    """Is a deployed model still calibrated? Counts labelled predictions as they arrive; exit code 3 after an alarm.
 
     Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
-    the new rows, of a copy or a renamed file none. Look as often as you like: calibrated predictions raise an alarm
-    with chance alpha at most, ever. Examples:
+    the new rows, of a copy or a renamed file none. Run it as often as you like: if the predictions are calibrated, the
+    chance that it ever raises an alarm is at most alpha. Examples:
 
     - `truecal monitor predictions/ --state monitor.npz`
 
@@ -411,7 +413,7 @@ def run_monitor(
         counted = [watching.count(watched, file, reading, _read, replaced, again) for file in files]
         new, notes = sum(rows for rows, _ in counted), [words for _, words in counted]
         if not new and not watched.files:
-            raise FileError(f"{path_text(files[0])}: expected rows to begin a state with, there are none")
+            raise FileError(f"{path_text(files[0])}: no rows; a new state needs at least one")
         if len(files) > 1:
             notes.insert(0, f"{new} new rows in {len(files)} files")
         result = replace(watched.result(), new=new)
@@ -435,22 +437,22 @@ def audit(
     classes: Annotated[str, typer.Option("--classes", help="Numbers of classes, comma-separated.")] = "2,3",
     convention: Annotated[str, typer.Option("--convention", help="y_true_first or preds_first.")] = "y_true_first",
     higher_is_better: Annotated[
-        bool, typer.Option("--higher-is-better", help="As for accuracy: the metric is to be large.")
+        bool, typer.Option("--higher-is-better", help="Larger values are better, as for accuracy.")
     ] = False,
     logits: Annotated[bool, typer.Option("--logits", help="The metric takes log-probabilities.")] = False,
     budget: Annotated[
         str, typer.Option("--budget", help="quick, default, thorough, or a number of calls.")
     ] = "default",
-    seconds: Annotated[float, typer.Option("--seconds", help="Call the metric no longer than so.", min=1)] = 100.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Time limit in seconds.", min=1)] = 100.0,
     seed: Annotated[int, typer.Option("--seed", help="Seed of drawn worlds and outcomes.", min=0)] = 0,
     html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON.")] = None,
     script: Annotated[Path | None, typer.Option("--script", help="Write a script that checks the proof.")] = None,
 ) -> None:
-    """Does a metric reward lying? Search for a lie that scores better than the truth; exit code 3 when one is found,
-    4 when there can be no verdict (a metric that is not deterministic, or no time).
+    """Does a metric reward misreporting? Searches for a prediction that scores better than the truth; exit code 3 when
+    one is found, 4 when there is no verdict (the metric is not deterministic, or the time limit was reached).
 
-    The metric is imported and called: that runs its code, as Python would. Examples:
+    The metric is imported and called, so its code runs. Examples:
 
     - `truecal audit confidence_l1`
 
@@ -465,7 +467,7 @@ def audit(
 
     _check_paths([], {"--html": html, "--json": json, "--script": script})
     call, options = find_metric(metric, read_options(option or []))
-    with _waiting("looking for a lie that pays") as progress:
+    with _waiting("searching for a misreport that scores better") as progress:
         result = tc.audit(
             call,
             classes=whole_numbers(classes, "--classes"),
@@ -497,8 +499,10 @@ def audit(
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option("--out", help="Where files and the report go.")] = Path("demo")) -> None:
-    """Ten honest models and a cheat that knows nothing, on the bundled Letter data: who wins by ECE, and who by score?
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="The folder for the files and the report.")] = Path("demo"),
+) -> None:
+    """Compare ten models and a cheat that predicts class frequencies on bundled data, by ECE and by the score.
 
     Trains, compares and writes a report page, in about a minute.
     """
@@ -542,7 +546,7 @@ def run() -> int:
     except USAGE as problem:
         return _refused(getattr(problem, "format_message", problem.__str__)(), 2)
     except MemoryError as problem:
-        return _refused(f"not enough memory: {problem or 'more was asked for than there is'}", 1)
+        return _refused(f"not enough memory: {problem or 'the allocation failed'}", 1)
     except (ValueError, TypeError, OSError, ImportError) as problem:
         return _refused(str(problem) or type(problem).__name__, 1)
 

@@ -35,7 +35,7 @@ def find_metric(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]
     if isinstance(found, type):
         found, options = _instance(found, options), {}
     if not callable(found):
-        raise ValueError(f"{one_line(spec, 200)}: expected something to call, got {quote(type(found).__name__)}")
+        raise ValueError(f"{one_line(spec, 200)}: expected a callable, got {quote(type(found).__name__)}")
     return found, options
 
 

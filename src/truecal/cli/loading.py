@@ -64,7 +64,7 @@ class Loaded:
         """The arguments of `tc.evaluate` and `tc.compare` that come from files, and the errors to measure."""
         errors = split(measuring.errors) or self.errors
         if self.errors is not None and not set(errors or ()) <= set(self.errors):
-            raise ValueError(f"--errors: rows have their own choices, expected some of {', '.join(self.errors)}")
+            raise ValueError(f"--errors: rows have different choices; expected some of {', '.join(self.errors)}")
         return {
             "errors": errors,
             "by": self._column(measuring.by),
@@ -134,7 +134,7 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
         if found != [given]:
             found = [path for path in found if os.path.realpath(path) not in taken]
         if not found:
-            raise failure(given, "expected prediction files, found none")
+            raise failure(given, "no prediction files found")
         result += found
     return result
 
@@ -164,7 +164,7 @@ def read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predic
     if not is_dataset(path):
         return read_predictions(path, labels=labels, **options)
     if labels is not None:
-        raise failure(path, "expected no --labels: those of a table in several files are a column of it")
+        raise failure(path, "--labels cannot apply: the labels of a table in several files must be a column of it")
     table = open_table(file, reading)
     read, _ = table.whole()
     return replace(read, notes=(*read.notes, *left_out_files([table])))
@@ -221,9 +221,9 @@ def _labels(read: Sequence[Predictions]) -> Any:
 
 def _no_labels(predictions: Predictions) -> FileError:
     if not predictions.unused:
-        return failure(predictions.path, "expected labels, the file has none: give them with --labels")
-    how = f"{choose_label(predictions.unused)}, or give them with --labels"
-    return failure(predictions.path, f"expected labels, found none; {how}")
+        return failure(predictions.path, "the file has no labels: pass them with --labels")
+    how = f"{choose_label(predictions.unused)}, or pass them with --labels"
+    return failure(predictions.path, f"no labels found; {how}")
 
 
 def _model(predictions: Predictions, one_number: bool) -> Any:
@@ -240,10 +240,10 @@ def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tup
     import truecal as tc
 
     if predictions.logits is None or predictions.n_choices is not None:
-        raise failure(predictions.path, f"expected logits for --temperature, the file gives {predictions.kind}")
+        raise failure(predictions.path, f"--temperature needs logits, but the file has {predictions.kind}")
     fitted_on = read_one(validation, reading)
     if fitted_on.logits is None or fitted_on.y_true is None:
-        raise failure(validation, "expected logits and labels to fit a temperature on")
+        raise failure(validation, "fitting a temperature needs logits and labels")
     tested, fitted = predictions.logit_matrix(), fitted_on.logit_matrix()
     if fitted_on.n_classes != predictions.n_classes:
         raise failure(validation, f"expected {predictions.n_classes} classes, got {fitted_on.n_classes}")
@@ -266,7 +266,7 @@ def check_apart(path: str, tested: Floats, validation: Path, fitted: Floats) -> 
     smaller = min(len(tested), len(fitted))
     unique = len(ours) == len(tested) and len(theirs) == len(fitted)
     if shared == smaller and (unique or len(tested) == len(fitted)):
-        raise failure(validation, f"expected other samples than those of {path} to fit on, got the same")
+        raise failure(validation, f"the validation rows are the test rows of {path}: fit on other rows")
     if not shared:
         return []
     return [f"{shared} of the {len(fitted)} validation rows of {path_text(validation)} equal rows of {path_text(path)}"]

@@ -42,7 +42,7 @@ class Reading:
         Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
     ] = None
     length_normalized: Annotated[
-        bool, Option("--length-normalized", help="Log-likelihoods per character of a choice.")
+        bool, Option("--length-normalized", help="Divide log-likelihoods by the length of the choice.")
     ] = False
     temperature: Annotated[
         list[Path] | None,
@@ -68,7 +68,7 @@ class Reading:
     def id_column(self) -> str | Literal[False] | None:
         """What rows are matched by, as `read_predictions` takes it."""
         if self.id is not None and self.no_id:
-            raise typer.BadParameter("cannot apply beside --id", param_hint="--no-id")
+            raise typer.BadParameter("cannot be combined with --id", param_hint="--no-id")
         return False if self.no_id else self.id
 
 
@@ -86,18 +86,16 @@ class Measuring:
     level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
     memory: Annotated[
         str | None,
-        Option(
-            "--memory", help="Larger tables are read in batches, such as 2GB; a quarter of the free memory if unset."
-        ),
+        Option("--memory", help="Read larger tables in batches, such as 2GB. Default: a quarter of the free memory."),
     ] = None
     one_pass: Annotated[
-        bool, Option("--one-pass", help="Read a table in batches and once: bins of equal width, not of equal size.")
+        bool, Option("--one-pass", help="Read a table in one pass of batches, with bins of equal width.")
     ] = False
     dask: Annotated[
         str | None, Option("--dask", help="Count parquet on the Dask cluster at this address, tcp://HOST:PORT.")
     ] = None
     workers: Annotated[
-        int | None, Option("--workers", help="Count parquet in so many processes of this machine.", min=1)
+        int | None, Option("--workers", help="Count parquet in this many processes on this machine.", min=1)
     ] = None
 
     @property
@@ -134,7 +132,9 @@ class Outputs:
 class Printing:
     """How much is printed."""
 
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing: the exit code and the files tell.")] = False
+    quiet: Annotated[
+        bool, Option("--quiet", "-q", help="Print nothing; the exit code and the files hold the result.")
+    ] = False
     verbose: Annotated[bool, Option("--verbose", "-v", help="Print every note, not only the first three.")] = False
 
 

@@ -100,7 +100,9 @@ def _choose(path: str, X: Floats, y: Any, space: str) -> tuple[str, str]:
     from truecal.recalibration.prefit import METHODS
 
     if len(X) < FEWEST_ROWS:
-        raise failure(path, f"expected at least {FEWEST_ROWS} rows to choose a map, got {len(X)}: name one by --method")
+        raise failure(
+            path, f"expected at least {FEWEST_ROWS} rows to choose a map, got {len(X)}: choose one with --method"
+        )
     names = ["identity", "temperature", "platt", "beta", "isotonic"]
     if X.shape[1] > 2:
         names = ["identity", "temperature", "vector", "isotonic", *["dirichlet"] * (X.shape[1] <= MOST_DIRICHLET)]
@@ -110,7 +112,7 @@ def _choose(path: str, X: Floats, y: Any, space: str) -> tuple[str, str]:
     try:
         found = select_recalibration(maps, X[first], y[first], X[second], y[second])
     except ValueError as error:
-        raise FileError(f"{path_text(path)}: no map can be chosen ({error}): name one by --method") from error
+        raise FileError(f"{path_text(path)}: no map can be chosen ({error}): choose one with --method") from error
     return found.name, f"of best score on {len(second)} rows, of {', '.join(names)}"
 
 

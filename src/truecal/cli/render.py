@@ -1,4 +1,4 @@
-"""Results on a terminal: one line a model, three short sentences, notes last; plain text in a pipe."""
+"""Results on a terminal: one line per model, three short sentences, notes last; plain text in a pipe."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _interval(low: float | None, high: float | None, sign: str = "") -> str:
 
 
 def comparison(result: Comparison, *, details: bool = False, story: str = "", verbose: bool = False) -> None:
-    """One line a model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
+    """One line per model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
     console = _console()
     board = result.leaderboard()
     rows = [(row["model"], result.evaluations[row["model"]], result.verdict.standings[row["model"]]) for row in board]

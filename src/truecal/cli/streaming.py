@@ -97,9 +97,7 @@ def refuse_test(file: Path, reading: Reading) -> None:
     if is_dataset(path):
         table = open_table(file, reading)
         if _needed([table]) > budget(None):
-            words = (
-                f"expected rows that fit in memory, there are {table.n_rows}: the test draws labels for each of them"
-            )
+            words = f"expected rows that fit in memory, got {table.n_rows}: the test draws labels for each of them"
             raise failure(path, words)
 
 
@@ -137,7 +135,9 @@ def _client(measuring: Measuring) -> Iterator[Any]:
         yield None
         return
     if measuring.dask is not None and measuring.workers is not None:
-        raise typer.BadParameter("cannot apply beside --dask, whose cluster has its workers", param_hint="--workers")
+        raise typer.BadParameter(
+            "cannot be combined with --dask, which sets the number of workers", param_hint="--workers"
+        )
     if measuring.workers is not None:
         from truecal.scale.local import local_client
 

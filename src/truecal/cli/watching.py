@@ -52,10 +52,10 @@ def opened(state: Path, reference: Path | None, alpha: float | None, reading: Re
         made.columns = None if found is None else found.classes
         return made
     if reference is not None:
-        raise typer.BadParameter(f"{state} has begun already: take another state", param_hint="--reference")
+        raise typer.BadParameter(f"{state} exists already: use another state file", param_hint="--reference")
     watched = Monitor.load(state)
     if alpha is not None and alpha != watched.alpha:
-        raise typer.BadParameter(f"{state} has alpha = {watched.alpha:g}: take another state", param_hint="--alpha")
+        raise typer.BadParameter(f"{state} has alpha = {watched.alpha:g}: use another state file", param_hint="--alpha")
     return watched
 
 
@@ -78,7 +78,7 @@ def count(
     """
     path, _ = split_kind(file)
     with _whole_lines(path) as size:
-        waits = "" if size is None else "; its last line has no line break and waits for the next run"
+        waits = "" if size is None else "; its last line has no line break and is left for the next run"
         try:
             if size == 0:
                 raise NoRowsError
@@ -134,7 +134,9 @@ def _count(
         watched.files.pop(place + _COPY, None)
     said = [f"{new} new rows"]
     if copied:
-        said += [f"{before} counted before as {path_text(copied)}{'' if new else ' (--again counts them once more)'}"]
+        said += [
+            f"{before} counted before as {path_text(copied)}{'' if new else ' (pass --again to count them again)'}"
+        ]
     elif before:
         said += [f"{before} counted before"]
     said += [f"{rows - seen.rows} without a prediction dropped"] * (rows > seen.rows)
@@ -167,8 +169,8 @@ def _rows(
 
 
 def _changed(path: Path, before: int) -> FileError:
-    what = f"expected its first {before} rows to be those counted before, they have changed"
-    return failure(path, f"{what}; if it is a new file under an old name, say --replaced")
+    what = f"its first {before} rows were counted before and have changed"
+    return failure(path, f"{what}; if it is a new file under an old name, pass --replaced")
 
 
 class _ChangedError(Exception):

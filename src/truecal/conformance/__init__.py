@@ -47,7 +47,7 @@ class DataSet:
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """What a callable gave for one data set, beside the value that is stored."""
+    """The value of a callable for one data set, and the stored value."""
 
     set: str
     expected: float
@@ -104,8 +104,8 @@ def check(
 ) -> list[Outcome]:
     """Run a callable over every data set on which the measure has a value.
 
-    The callable takes labels and predictions (the other way round with convention="preds_first") as numpy arrays or
-    tensors, two classes as a matrix or as the second column: what it takes is found by trying. `weight_option` is the
+    The callable takes labels and predictions (predictions first with convention="preds_first") as numpy arrays or
+    tensors, two classes as a matrix or as the second column; the form is found by trying. `weight_option` is the
     keyword of its weights; without it sets with weights are left out.
 
     >>> import truecal as tc

@@ -9,9 +9,9 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn", "vl_convert": "vl-convert-python"} 
 
 
 def require(module: str, extra: str) -> Any:
-    """Import an optional module, or say which extra of truecal brings it.
+    """Import an optional module; raise an error that names the extra if it is missing.
 
-    A module that is installed but broken raises its own error: installing it again would not mend it.
+    A module that is installed but broken raises its original error: installing it again would not help.
 
     >>> from truecal.core.extras import require
     >>> require("numpy.linalg", "all").__name__

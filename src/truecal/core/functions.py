@@ -1,4 +1,4 @@
-"""The errors as functions of labels and probabilities, with the bins as you like them."""
+"""The errors as functions of labels and probabilities."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def confidence_error(
 ) -> Any:
     """Confidence error, ConfCE^corr: n⁻² Σ_B (Σ_{i∈B} (c_i − z_i))² + n⁻² Σ (1 − z_i).
 
-    c is the largest probability, z whether its class came. norm="l1" is the usual ECE (not truthful; no correction).
-    strategy "auto": quantile bins for l2, equal-width bins for l1, as ECE has them everywhere.
+    c is the largest probability, z whether its class is right. norm="l1" is the usual ECE (not truthful; no
+    correction). strategy "auto": quantile bins for l2, equal-width bins for l1, as ECE has them everywhere.
 
     >>> import truecal as tc
     >>> proba = [[.6, .4], [.3, .7], [.8, .2], [.9, .1]]
@@ -182,7 +182,7 @@ def top_label_error(
     ties: Ties = "auto",
     sample_weight: Any = None,
 ) -> Any:
-    """The confidence error for those who only have whether the top class was correct, and its confidence.
+    """The confidence error from the correctness and the confidence of the top class.
 
     >>> import truecal as tc
     >>> round(tc.top_label_error([1, 1, 0, 1], [.6, .7, .8, .9], n_bins=2), 6)
@@ -314,12 +314,12 @@ def score(
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Any:
-    """What to rank models by: loss + gap², in units of the Brier score. Lower is better.
+    """The score to rank models by: loss + gap², in units of the Brier score. Lower is better.
 
     Two classes, as one column or two: (p − y)² + gap². More classes: Brier score + the squared gaps summed over
     classes. Another `error`: its own loss + gap². The score is truthful: no predictor lowers its expected score by
-    reporting anything but the true probabilities, with weights too as long as those depend on neither labels nor
-    reports. n_bins: chosen by the numbers of rows and classes unless told.
+    reporting anything but the true probabilities. Weights must depend on neither labels nor reports. The default
+    `n_bins` depends on the numbers of rows and classes.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .8, .7, .2, .9, .6, .3, .8]

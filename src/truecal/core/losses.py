@@ -27,7 +27,7 @@ class Loss:
 
     y_proba is (n, k), or (n,) for the probability of label 1 of two.
     y_true holds labels, or label distributions (n, k) such as shares of human votes: the loss is then its expectation
-    over them, and for squared losses the squared distance from them. Predictions on a GPU stay there, and so do the
+    over them, or for squared losses the squared distance. Predictions on a GPU stay there, and so do the
     losses of single examples.
     """
 
@@ -36,7 +36,7 @@ class Loss:
     ) -> None:
         self._formula = formula
         self.by_label = by_label
-        """(n, k): the loss of each row for each label that could come, from distributions (n, k) in float64."""
+        """(n, k): the loss of each row for each possible label, from distributions (n, k) in float64."""
         self.streamed = streamed
         """Whether a stream adds it up by itself, because no table holds it."""
         self.name = self.__name__ = formula.__name__
@@ -135,7 +135,7 @@ def classification_error(y: Array, proba: Array) -> Array:
 
 @_loss(cross_entropies, streamed=True)
 def cross_entropy(y: Array, proba: Array) -> Array:
-    """−ln p_y; infinite where the label that came was given probability 0.
+    """−ln p_y; infinite where the observed label has probability 0.
 
     >>> import truecal as tc
     >>> round(tc.cross_entropy([0, 1], [[.5, .5], [.5, .5]]), 6)
@@ -177,7 +177,7 @@ def spherical(y: Array, proba: Array) -> Array:
 
 @_loss(confidence_losses)
 def confidence_loss(y: Array, proba: Array) -> Array:
-    """1 − z + (c − z)² with c the largest probability and z whether its class came: the loss of ConfCE^corr.
+    """1 − z + (c − z)² with c the largest probability and z whether its class is right: the loss of ConfCE^corr.
 
     >>> import truecal as tc
     >>> round(tc.losses.confidence_loss([0, 1], [[.8, .2], [.8, .2]]), 6)

@@ -289,7 +289,7 @@ class Confidence(_OfTopClass, OfDistributions):
 @final
 @dataclass(frozen=True)
 class TopLabel(_OfTopClass):
-    """Confidence, for those who only have (correct?, confidence of the top class)."""
+    """Confidence, given whether the top class is correct and its confidence."""
 
     kinds = ("top_label",)
     asks = "top class, given (correct?, confidence)"

@@ -187,7 +187,7 @@ class BinTable:
 
     def _refuse_other(self, other: BinTable) -> None:
         if not isinstance(other, BinTable):
-            raise TypeError(f"a table merges with a table, got {type(other).__name__}")
+            raise TypeError(f"a table can only be merged with a table, got {type(other).__name__}")
         if self.kind != other.kind:
             raise ValueError(f"cannot merge a table of {self.kind} predictions with one of {other.kind} predictions")
         if self.edges is None or other.edges is None:

@@ -51,7 +51,9 @@ def tabulate(
     [[4.0, 0.0]]
     """
     if not isinstance(property, Property) or not isinstance(binning, BinningRule):
-        raise TypeError(f"property and binning must be one of each, got {shown(property)} and {shown(binning)}")
+        raise TypeError(
+            f"property and binning must be a property and a rule, got {shown(property)} and {shown(binning)}"
+        )
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return whole_tables(sample, binning, resolve_ties(binning, norm))
 
@@ -65,9 +67,7 @@ def whole_tables(
     rule = rule.at(sample.rows, sample.views)
     sample = measurable(sample, rule)
     if rule.most_cells * sample.views > _MOST_CELLS:
-        raise ValueError(
-            f"a table of {sample.views:,} x {rule.most_cells:,} cells is too large to look at; use fewer bins"
-        )
+        raise ValueError(f"a table of {sample.views:,} x {rule.most_cells:,} cells is too large; use fewer bins")
     return tuple(in_unit(table, sample) for table in stacked_tables(sample, rule, ties, cells, dispatch))
 
 

@@ -313,12 +313,12 @@ def compare(
     progress: Progress | None = None,
     X: Any = None,
 ) -> Comparison:
-    """Compare models on the same samples: who predicts better, who is miscalibrated by how much, how sure that is.
+    """Compare models on the same samples: which predicts better, which is miscalibrated, by how much, and how certain.
 
     `models` maps names to what `evaluate` takes as y_proba. If any model is TopPredictions(correct, confidence), all
     are reduced to their top class and only confidence errors apply. n_resamples=None plans the draws within about two
-    seconds per error for all models together, at least 99 or none; the notes say what was left out. Fitted classifiers
-    may stand for predictions: `X` are then the rows they predict.
+    seconds per error for all models together, at least 99 or none; the notes list what was left out. Models may
+    also be fitted classifiers; `X` then holds the rows to predict.
 
     >>> import truecal as tc
     >>> y = [0, 1, 1, 0, 1, 1, 0, 1] * 5
@@ -416,7 +416,7 @@ def assemble(
     level: float,
     notes: list[str],
 ) -> Comparison:
-    """All that can be said of several models once each is measured."""
+    """The comparison of several measured models."""
     names = tuple(evaluations)
     first = evaluations[names[0]]
     rankings = tuple(_rankings(evaluations))

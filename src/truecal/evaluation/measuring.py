@@ -40,7 +40,7 @@ MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 
 @dataclass(frozen=True)
 class LossValue:
-    """A mean loss with its interval, none where nothing bounds what a label would have cost."""
+    """A mean loss with its interval, if the loss of every possible label is bounded."""
 
     name: str
     value: float
@@ -55,8 +55,8 @@ class ErrorValue:
     Squared errors: n·value = loss + U, `gap` in probability points, and `score` = loss + gap² in units of the Brier
     score, what to rank by. With clusters U takes pairs of rows from different clusters only; those inside clusters,
     where dependence looks like miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors
-    have neither: the null band [null_low, null_high] is where the value would lie under calibration. `headline`: the
-    count that summaries speak of.
+    have neither: the null band [null_low, null_high] is the range of the value under calibration. `headline`: whether
+    summaries show this count.
     """
 
     error: str
@@ -411,4 +411,4 @@ def spread_ends(spread: Spread | None, u: float, level: float) -> dict[str, floa
 
 def infinite_text(name: str, rows: int) -> str:
     """Why a loss has no number."""
-    return f"{name} is infinite: the label that came had probability 0 in {rows} rows"
+    return f"{name} is infinite: the observed label had probability 0 in {rows} rows"

@@ -66,8 +66,8 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its
-    test says beside those of the others.
+    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: for a subgroup, the
+    result of its test, corrected for the number of subgroups.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Evaluation(Measurement):
 
     @property
     def score(self) -> float | None:
-        """What to rank by, lower is better: that of the headline error; None where no truthful one was measured."""
+        """The score of the headline error, lower is better; None where no truthful error was measured."""
         return self.row(self.headline).score
 
     @property
@@ -133,7 +133,7 @@ class Evaluation(Measurement):
 
     @property
     def verdict(self) -> Verdict:
-        """How well it predicts, whether it is calibrated, and what ECE says: three short sentences."""
+        """Three short sentences: how well it predicts, whether it is calibrated, and its ECE."""
         from .verdict import give_verdict
 
         return give_verdict({self.name: self}, {})
@@ -146,7 +146,7 @@ class Evaluation(Measurement):
         return found
 
     def row(self, error: str) -> ErrorValue:
-        """The entry of one error at the bin count that summaries speak of."""
+        """The entry of one error at the bin count that summaries show."""
         rows = self.rows(error)
         return next((row for row in rows if row.headline), rows[0])
 
@@ -154,7 +154,10 @@ class Evaluation(Measurement):
         """One of the losses by name."""
         found = next((value for value in self.losses if value.name == name), None)
         if found is None:
-            raise ValueError(f"{name!r} is not defined here; expected one of {', '.join(v.name for v in self.losses)}")
+            raise ValueError(
+                f"{name!r} is not available for these predictions; expected one of "
+                f"{', '.join(v.name for v in self.losses)}"
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +178,7 @@ class Evaluation(Measurement):
 
     @property
     def summary(self) -> tuple[tuple[str, str], ...]:
-        """What a person reads first: name and value of each fact."""
+        """The facts of the short text: name and value."""
         facts = [("says", self._says)]
         if any(value.name == "brier" for value in self.losses):
             facts.append(("Brier", f"{self.loss('brier').value:.4g}"))
@@ -198,7 +201,7 @@ class Evaluation(Measurement):
 
     @property
     def opening(self) -> str:
-        """What people ask first, in a sentence or two."""
+        """Predicted and observed rates, in a sentence or two."""
         score = "" if self.score is None else f" Score {self.score_text}."
         return f"Says {self._says}.{score}"
 
@@ -257,18 +260,18 @@ def evaluate(
     progress: Progress | None = None,
     X: Any = None,
 ) -> Evaluation:
-    """Measure one model: accuracy and losses, the gap in points, whether it is calibrated, the score, and every error.
+    """Measure one model: accuracy, losses, the gap in points, a calibration test, the score, and every error.
 
     `y_proba` is (n, k), or (n,) for the probability of `pos_label`, or TopPredictions(correct, confidence) with
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well (the
-    outcome itself is refused: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster:
-    U and the gap then take pairs of rows from different clusters, and the calibration test and bands, which need
-    independent rows, are withheld. `folds` gives each row its fold where predictions are cross-validated: the test is
-    then joined from tests of the folds, and the gap takes pairs of rows of one fold. Tests and directions of subgroups
-    are corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
-    20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
-    costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
-    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
+    outcome itself raises: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster: U and
+    the gap then take pairs of rows from different clusters, and the calibration test and bands, which need independent
+    rows, are left out. `folds` gives each row its fold where predictions are cross-validated: the test is then combined
+    from tests of the folds, and the gap takes pairs of rows of one fold. Tests and directions of subgroups are
+    corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5, 20
+    and 2000 bins are added. `errors` defaults to every composed member of ERRORS that applies, less the costliest ones
+    for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
+    `y_proba` may be a fitted classifier; `X` then holds the rows to predict.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -325,7 +328,10 @@ def read_settings(
         heavy = [name for name in names if size > HEAVY.get(name, size)]
         names = tuple(name for name in names if name not in heavy)
         if large := [name for name in heavy if HEAVY[name]]:
-            notes = (f"not measured unless named in errors, for their cost at this size: {', '.join(large)}",)
+            notes = (
+                "skipped because they are costly at this size (name them in errors= to measure "
+                f"them): {', '.join(large)}",
+            )
     bins: Any = "auto" if n_bins is None else read_bins(n_bins)
     check_draws(1 if n_resamples is None else n_resamples, seed)
     level = check_level(level)

@@ -1,4 +1,4 @@
-"""The verdict in words: who predicts better, who is miscalibrated by how much, and how ECE ranks the models."""
+"""The verdict in words: which model predicts better, which is miscalibrated by how much, and how ECE ranks them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CalibrationClaim:
 
 @dataclass(frozen=True)
 class Standing:
-    """What the calibration test of one model says beside those of the others.
+    """The calibration test of one model, corrected for the number of models.
 
     `pvalue` is corrected over the models by Holm's step-down method, so that the chance of rejecting any calibrated one
     of them stays at 1 − level; `at_floor`: no draw was as extreme, and the p-value is a bound. "too few draws" means

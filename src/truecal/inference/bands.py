@@ -1,4 +1,4 @@
-"""Consistency bands for reliability diagrams: where each bin's mean outcome would lie under calibration."""
+"""Consistency bands for reliability diagrams: the range of each bin's mean outcome under calibration."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def consistency_bands(
     sample_weight: Any = None,
     labels: Any = None,
 ) -> ConsistencyBands:
-    """Per bin, the range of the mean outcome if the reports were right; each bin on its own, at the given level.
+    """Per bin, the range of the mean outcome if the reports were right, at the given level for each bin separately.
 
     The number of outcomes in a bin is then a sum of independent 0/1 draws with the reports as chances, and the band
-    lies between the exact quantiles of that sum. Classwise errors give one row of bins per class, or for the columns in
+    is between the exact quantiles of that sum. Classwise errors give one row of bins per class, or for the columns in
     `classes` only. Where equal reports straddle a boundary their outcomes are shared out between the bins, as in the
     error itself; there, and with weights, quantiles are those of `n_resamples` draws.
 

@@ -1,4 +1,4 @@
-"""In which way predictions are off, and by how much: too high or too low, too extreme or too moderate.
+"""The direction of miscalibration and its size: too high or too low, too extreme or too moderate.
 
 The level is mean report − mean outcome with the usual standard error. A direction needs more care. A sharp predictor's
 outcomes mostly agree, the standard error then collapses, and a gap of nothing would look significant; the outcomes of
@@ -51,7 +51,7 @@ _MOST_CELLS = 1 << 20  # of logits, over all folds; with more the folds hold too
 @final
 @dataclass(frozen=True)
 class Direction:
-    """In which way predictions are off; an axis that is not clear, or does not apply, is empty.
+    """The direction of miscalibration; an axis that is not clear, or does not apply, is empty.
 
     `level`: "too high" or "too low", mean prediction against observed frequency. `spread`: "over-confident" (too
     extreme) or "under-confident" (too moderate). `points` is 100·(mean prediction − observed frequency), the size of
@@ -74,7 +74,7 @@ class Direction:
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class MeanGap(Result):
-    """Mean report minus mean outcome with its standard error; positive: the reports promise too much.
+    """Mean report minus mean outcome with its standard error; positive: the reports are too high.
 
     `pvalue` is that of a gap as large if the reports are right on average, and `spread_pvalue` that of a slope as far
     from 1 (NaN where it does not apply); `extreme` is positive where predictions are too extreme. Both axes together

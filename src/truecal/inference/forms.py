@@ -228,7 +228,7 @@ class ClassForms:
         return xp.column_stack([scalar, *columns]), xp.column_stack([signed, score])
 
     def _squares(self, cells: Array, base: Array) -> Array:
-        """Σ over cells of (what was promised − what came)², draw by draw."""
+        """Σ over cells of (predicted − observed)², draw by draw."""
         if is_tensor(cells):
             sums = base - device_backend().counted(cells, self.weights, len(base))
             return row_products(sums, sums)
@@ -281,6 +281,6 @@ def words(name: str, sign: float) -> str:
     if name == "confidence: slope":
         return "high confidence is too high" if sign > 0 else "high confidence is too low"
     if name == "class rates":
-        return "some classes are predicted too often, others too seldom"
+        return "some classes are predicted too often, others too rarely"
     what = "confidence and accuracy" if name.startswith("confidence") else "probabilities and outcomes"
     return f"{what} differ ({name.removeprefix('confidence: ')})"

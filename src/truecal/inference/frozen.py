@@ -17,7 +17,7 @@ from .options import counts_of
 
 _LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
 MOST_KEPT = 1 << 23
-"""Cells hold an order of the rows per view; with more reports than this they are made for each use."""
+"""Cells hold an order of the rows per view; with more reports than this they are recomputed for each use."""
 MOST_CELLS = 1 << 18
 """Tables of more cells than this, over all bin counts, are read view by view and not kept."""
 
@@ -35,15 +35,15 @@ class FrozenCells:
         return list(self.rule.pieces(self.sample.seen, self.ties))
 
     @property
-    def made_anew(self) -> bool:
+    def recomputed(self) -> bool:
         return self.sample.views > 1 and self.sample.reports.size > MOST_KEPT
 
     def __iter__(self) -> Iterator[Piece]:
-        return self.rule.pieces(self.sample.seen, self.ties) if self.made_anew else iter(self._kept)
+        return self.rule.pieces(self.sample.seen, self.ties) if self.recomputed else iter(self._kept)
 
     def at(self, counts: tuple[int, ...]) -> Iterator[Piece]:
-        """The cells, where they are made anew with these bin counts alone."""
-        if not self.made_anew or not counts or not self.rule.has_counts:
+        """The cells, where they are recomputed with these bin counts alone."""
+        if not self.recomputed or not counts or not self.rule.has_counts:
             return iter(self)
         return self.rule.with_bins(counts if self.rule.several else counts[0]).pieces(self.sample.seen, self.ties)
 
@@ -56,7 +56,7 @@ class FrozenCells:
     def for_tables(self) -> list[Piece] | None:
         """The cells where tables should read them: they are made, or tables would have to make the same."""
         made = ("_kept" in vars(self) and not self._by_value) or needs_cells(self.sample, self.ties)
-        return self._kept if made and not self.made_anew else None
+        return self._kept if made and not self.recomputed else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,11 @@ from .spread import Spread, spreads
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Gap(Result):
-    """How far predictions are from what comes, in probability points, on the root-mean-square over bins.
+    """How far predictions are from observed frequencies, in probability points: root mean square over bins.
 
-    `points` is debiased: near 0 for a calibrated model at every number of rows and bins, and negative where chance made
-    outcomes agree better than they would for true probabilities. A description, never a score: a constant base rate has
-    gap 0, so rank by the score. `note` says why an interval is unreliable, and is empty otherwise.
+    `points` is debiased: near 0 for a calibrated model at every number of rows and bins, and negative where outcomes
+    agree by chance better than expected. It describes a model and must not rank models: a constant base rate has gap 0.
+    Rank by the score. `note` says why an interval is unreliable, and is empty otherwise.
     """
 
     points: float

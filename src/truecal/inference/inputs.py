@@ -33,7 +33,7 @@ _MOST_COMPARED = 1 << 22  # predictions among which copies of rows are looked fo
 @described()
 @dataclass(frozen=True, eq=False)
 class TopPredictions:
-    """Predictions of which only the top class is known: whether it was right, and the confidence it was given."""
+    """Predictions of which only the top class is known: whether it is right, and its confidence."""
 
     correct: Any
     confidence: Any

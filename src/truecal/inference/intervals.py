@@ -1,4 +1,4 @@
-"""How sure are we of an error? Intervals of its parts, and null bands for errors that have none."""
+"""Intervals of an error and its parts, and null bands for errors that have no interval."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Interval(Result):
             return f"{head}\n{band}\n  {self.note}"
         text = f"{head}, {self.level:.0%} interval [{self.low:.4g}, {self.high:.4g}] (se {self.se:.2g})"
         if self.within is not None and self.what == "U":
-            text += f"\n  pairs within clusters add {self.within:+.4g} to n·error, and say nothing about calibration"
+            text += f"\n  pairs within clusters add {self.within:+.4g} to n·error, which is not miscalibration"
         return text + (f"\n  {self.note}" if self.note else "")
 
 

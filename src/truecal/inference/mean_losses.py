@@ -31,11 +31,11 @@ from ..core.types import Array, Groups
 
 _BLOCK = 1 << 17  # numbers
 
-INFINITE = "a loss is infinite: what came had probability 0"
-UNBOUNDED = "a label that may come has probability 0 in a prediction, and nothing bounds what it would cost"
+INFINITE = "a loss is infinite: an observed label had probability 0"
+UNBOUNDED = "a prediction gives a possible label probability 0, so its loss is unbounded"
 FEW_ROWS = 10.0
-SCARCE = "fewer than ten rows carry the spread of a loss that is unbounded"
-NO_BOUND = "nothing bounds the outcomes: right only if rare large losses are in the sample"
+SCARCE = "the loss is unbounded, and fewer than ten rows make up most of its variance"
+NO_BOUND = "the outcomes are unbounded: valid only if the sample contains rare large losses"
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,13 @@ UNSURE = 0.01
 _REFERENCE_BINS = 10
 _TESTED = 20_000
 _VERSION = 1
-_LABELS = "one label per row: a distribution over labels never comes"
+_LABELS = "one label per row, not a distribution over labels"
 
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Evidence(Result):
-    """One e-process of a monitor: its e-value now and the largest so far. 1/largest is a p-value of its own."""
+    """One e-process of a monitor: its e-value now and the largest so far. 1/largest is a p-value."""
 
     name: str
     evalue: float
@@ -51,10 +51,10 @@ class Evidence(Result):
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class MonitorUpdate(Result):
-    """Where a monitor stands: the e-value now, whether it has ever reached 1/alpha, and since when.
+    """The state of a monitor: the e-value now, whether it has ever reached 1/alpha, and since when.
 
-    An e-value is the factor by which a bet against calibration has multiplied its stake: near 1 or below nothing has
-    been seen, and calibrated predictions reach 1/alpha with chance at most alpha, ever. An alarm stays.
+    An e-value measures the evidence against calibration: near 1 or below there is none, and calibrated predictions ever
+    reach 1/alpha with chance at most alpha. An alarm stays.
     """
 
     evalue: float
@@ -65,7 +65,7 @@ class MonitorUpdate(Result):
     since_time: str | None
     """The `time` that was given with that row."""
     direction: str
-    """over-confident, under-confident, too high or too low, where the alarm has one at level alpha of its own."""
+    """over-confident, under-confident, too high or too low, where that direction alone is clear at level alpha."""
     processes: tuple[Evidence, ...]
     n_samples: int
     new: int
@@ -180,11 +180,11 @@ class _State:
 
 @described("A Monitor.")
 def monitor(*, reference: Any = None, alpha: float = 0.05, labels: Any = None, pos_label: Any = 1) -> Monitor:
-    """A test of calibration for a stream of predictions whose labels become known, at every time and for ever.
+    """A test of calibration for a stream of labelled predictions that is valid at every time.
 
-    `update(y_true, y_proba)` takes rows in the order in which their labels come, any number at a time, and says
-    whether there is an alarm. If labels are drawn from the predictions, given all that came before, an alarm comes with
-    chance at most `alpha` over the whole stream, however often one looks (Ville's inequality; see
+    `update(y_true, y_proba)` takes rows in the order in which their labels become known, any number at a time, and
+    returns whether there is an alarm. If labels follow the predictions, the chance of an alarm is at most `alpha` over
+    the whole stream, however often one looks (Ville's inequality; see
     truecal.inference.eprocesses). Processes look at over- and under-confidence, temperature and shift, bins of
     probability and class rates, and at changes that come late; the alarm is raised by the mean of their e-values.
 
@@ -234,13 +234,13 @@ class Monitor(Shared):
         """Count more rows, in the order in which their labels became known.
 
         Predictions are (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions with y_true
-        None, and of the same kind every time. `time` says in a word or a number when these rows came; an alarm is told
-        by it. Rows that are refused leave everything as it was.
+        None, and of the same kind every time. `time` is a label or a number for these rows; an alarm reports it. Rows
+        that raise an error change nothing.
         """
         if sample_weight is not None:
             raise ValueError(
-                "sample_weight cannot apply: a weighted likelihood is no bet whose fair price is known; "
-                "leave out rows that do not count"
+                "sample_weight cannot apply: e-values of weighted rows have no guarantee; "
+                "drop rows that should not count"
             )
         return self.count([self.read(y_true, y_proba)], time)
 
@@ -264,7 +264,7 @@ class Monitor(Shared):
 
     @one_at_a_time
     def result(self) -> MonitorUpdate:
-        """Where the monitor stands."""
+        """The state of the monitor."""
         state, setup = self._started()
         with np.errstate(over="ignore"):  # beyond the range an e-value is infinite
             now, largest = np.exp(state.now).tolist(), np.exp(state.largest).tolist()
@@ -273,7 +273,7 @@ class Monitor(Shared):
         notes = self._notes
         if (row := state.impossible) is not None:
             what = f"the label of row {row} had been given probability 0"
-            notes += (f"{what}: infinite evidence, whatever else came",)
+            notes += (f"{what}: infinite evidence, whatever the other rows are",)
         return MonitorUpdate(
             evalue=now[0],
             largest=largest[0],
@@ -339,7 +339,7 @@ class Monitor(Shared):
         rows = setup.rows(inputs)
         if rows.impossible.any():
             row = int(np.argmax(rows.impossible))
-            raise ValueError(f"reference has probability 0 for the label of row {row}: no map can mend that")
+            raise ValueError(f"reference has probability 0 for the label of row {row}: no map can correct that")
         inner = np.quantile(rows.level, np.arange(1, _REFERENCE_BINS) / _REFERENCE_BINS, method="lower")
         inner = inner[(inner > 0) & (inner < 1)]
         setup = replace(setup, edges=(0.0, *np.unique(inner).tolist(), 1.0))
@@ -379,7 +379,7 @@ class Monitor(Shared):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Monitor:
-        """A monitor as `save` wrote it; it goes on as if it had never been away."""
+        """A monitor as `save` wrote it; it continues where it stopped."""
         about, arrays = read_state(path, "monitor", _VERSION)
 
         def field(name: str, make: Callable[[Any], Any]) -> Any:
@@ -514,17 +514,20 @@ def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
 
     best = np.unravel_index(int(np.argmax(maps.log_weights)), maps.log_weights.shape)
     usual = f"temperature {1 / maps.slopes[best[0]]:.3g} and shift {maps.shifts[best]:+.2g}"
-    notes = [f"usual is what {inputs.n_samples} rows of reference show: {usual}"]
+    notes = [f"the usual miscalibration, from {inputs.n_samples} reference rows: {usual}"]
     sizes = np.abs([np.log(maps.slopes[best[0]]), maps.shifts[best]])
     if (sizes > np.array(FITTED) - 1e-6).any():
-        notes.append("the reference shows a more extreme map than are considered: an alarm may come without a change")
+        notes.append(
+            "the reference is more miscalibrated than the monitor can represent: it may raise an alarm without a change"
+        )
     some = slice(0, _TESTED)
     proba = maps.typical(rows.take(some))
     mapped = replace(inputs, y=inputs.y[some], reports=proba if inputs.kind == "multiclass" else proba[:, 1])
     test = omnibus_test(mapped.sample("classwise" if inputs.kind == "multiclass" else inputs.kind), 199, 0)
     if test.pvalue <= UNSURE:
         notes.append(
-            f"the reference is off in another way than temperature and shift ({test.strongest}, {test.pvalue_text}): "
-            "an alarm may come without a change"
+            "the reference is miscalibrated in a way that temperature and shift do not describe "
+            f"({test.strongest}, {test.pvalue_text}): "
+            "the monitor may raise an alarm without a change"
         )
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Outcomes drawn as if the reports were right, and the statistics they give on bins that do not change.
+"""Outcomes drawn as if the reports were right, and their statistics on fixed bins.
 
 Sorting happens once, in the frozen forms; a draw of labels then costs one gather and one count, whatever the number of
 classes. Draws come in blocks of bounded memory.
@@ -77,7 +77,7 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
         return World(frozen, partial(_drawn_values, property, proba), CATEGORICAL, property.variance(proba))
     if sample.values is not None:
         raise ValueError(
-            "outcomes and predictions alone do not say how outcomes vary under calibration: pass sampler=, a function "
+            "the distribution of outcomes under calibration is unknown: pass sampler=, a function "
             "of a numpy Generator that returns one array of outcomes drawn with the predictions as their means"
         )
     if sample.reports.ndim == 2:

@@ -1,4 +1,4 @@
-"""null_band and noise_of_U: where an error would lie, and how far U would stray, if the predictor were calibrated."""
+"""null_band and noise_of_U: the range of an error, and the noise of U, if the predictor were calibrated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .options import check_band_draws, check_draws, check_level, p_text, read_er
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class NullBand(Result):
-    """An error, and the range in which a calibrated predictor with the same reports would find it."""
+    """An error, and its range for a calibrated predictor with the same reports."""
 
     estimate: float | Array
     low: float | Array
@@ -69,7 +69,7 @@ def null_band(
     labels: Any = None,
     sampler: Sampler | None = None,
 ) -> NullBand:
-    """Where an error would lie if the predictor were calibrated: quantiles over outcomes drawn from the reports.
+    """The range of an error if the predictor were calibrated: quantiles over outcomes drawn from the reports.
 
     For l1 errors the value is the error itself, which is far from 0 even for a calibrated predictor; for l2 errors it
     is U. The p-value is that of the resampling test on the same value, with exact level.
@@ -113,7 +113,7 @@ def null_quantiles(drawn: Array, level: float) -> tuple[Array, Array]:
 class Noise(Result):
     """The sd of U under calibration at the chosen bin count(s), the loss expected under calibration, and their ratio.
 
-    `relative` is how much of n·error is noise that says nothing about calibration. At a fixed number of bins it does
+    `relative` is the share of n·error that is noise. At a fixed number of bins it does
     not shrink with n; more bins shrink it.
     """
 
@@ -146,7 +146,7 @@ def noise_of_U(
     n_resamples: int = 999,
     seed: int = 0,
 ) -> Noise:
-    """How far U strays from 0 if the predictor is calibrated: Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j, s_i = u_i(1 − u_i).
+    """The noise of U for a calibrated predictor: Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j, s_i = u_i(1 − u_i).
 
     Exact for scalar reports; for several views (classwise, full) the sd of `n_resamples` draws. `loss` is the mean loss
     that a calibrated predictor with these reports expects, and `relative` = sd/loss. Labels are not used.

@@ -49,7 +49,9 @@ def check_level(level: Any) -> float:
     if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
         raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {shown(level)}")
     if level > HIGHEST_LEVEL:
-        raise ValueError(f"level must be at most {HIGHEST_LEVEL}, got {shown(level)}: nothing here can be that sure")
+        raise ValueError(
+            f"level must be at most {HIGHEST_LEVEL}, got {shown(level)}: no interval here can be that precise"
+        )
     return float(level)
 
 

@@ -43,7 +43,7 @@ class PairedDifference(Result):
 
     @property
     def conclusions(self) -> tuple[str, str]:
-        """What the loss part says (who predicts better) and what the gap says (who is closer to calibrated)."""
+        """Which model predicts better, by the loss, and which is closer to calibrated, by the gap."""
         words = []
         for part, what, says in (
             (self.loss, "loss", "{} predicts better than {}: smaller loss"),
@@ -97,10 +97,10 @@ def paired_difference(
     labels: Any = None,
     names: tuple[str, str] = ("a", "b"),
 ) -> PairedDifference | tuple[PairedDifference, ...]:
-    """Two predictors on the same rows: the difference of their mean losses, and of their squared gaps, with intervals.
+    """Two predictors on the same rows: the differences of their mean losses and squared gaps, with intervals.
 
-    The loss part says who predicts better (w-weighted losses), the gap who is closer to calibrated; U and D, which is
-    n·(error_a − error_b), are there for the paper's numbers. Units are rows, or clusters with
+    The loss part tells which predicts better (w-weighted losses), the gap which is closer to calibrated. U and
+    D = n·(error_a − error_b) are the paper's numbers. Units are rows, or clusters with
     `groups`. The models' bins may differ: gaps can be compared across them. One result per bin count.
 
     >>> import truecal as tc

@@ -40,7 +40,7 @@ from .options import effective_number, per_unit
 Of = Literal["gap", "U"]
 
 MOST_KEPT = 1 << 17
-"""With more rows than this, what each of them adds is made anew for every use."""
+"""With more rows than this, what each of them adds is recomputed for every use."""
 BLOCKS = 64
 _UNIT_BYTES = 32  # of the few numbers that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
@@ -90,7 +90,7 @@ class Spread:
 
     theta: float
     influence: Callable[[slice], Array]
-    """h of some units: kept, or made anew where there are millions of them."""
+    """h of some units: kept, or recomputed where there are millions of them."""
     H: Array
     by: Units
     v_exact: float | None = None
@@ -218,7 +218,7 @@ def spreads(
     sample = frozen.sample
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
     sums = [_Sums(sample, groups, of) for _ in chosen]
-    labels_of = range(len(chosen)) if frozen.cells.made_anew else chosen
+    labels_of = range(len(chosen)) if frozen.cells.recomputed else chosen
     for piece in frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None)):
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
@@ -333,7 +333,7 @@ class _Sums:
             self._keep()
 
     def _keep(self) -> None:
-        """Keep what each unit adds, instead of making it anew when it is asked for."""
+        """Keep what each unit adds, instead of recomputing it when it is asked for."""
         self.lasting, self.h = True, np.zeros(self.by.number)
         self.influence = self.h.__getitem__
 

@@ -22,7 +22,7 @@ Get = Callable[[Predictions], Array | None]
 
 
 def check_same_samples(predictions: Sequence[Predictions], *, id_column: IdColumn = None) -> tuple[Predictions, ...]:
-    """The predictions, with rows and columns in one order, if all of them are of the same samples.
+    """The predictions, with rows and columns in one order, after checking that all are of the same samples.
 
     Rows are matched with those of the first file by `id_column`; by default by a column of the same name with unique
     values in both files, where there is one; False takes rows in the order they are in.
@@ -44,7 +44,7 @@ def check_same_samples(predictions: Sequence[Predictions], *, id_column: IdColum
     ...     check_same_samples([a, b])
     ... except FileError as error:
     ...     print(error)
-    b.npz: expected the labels of a.npz, at row 2 it has 0 where a.npz has 1
+    b.npz: the labels differ from those of a.npz: at row 2 it has 0 where a.npz has 1
     """
     predictions = [*predictions[:1], *(_in_row_order(predictions[0], p, id_column) for p in predictions[1:])]
     for other in predictions[1:]:
@@ -90,12 +90,12 @@ def _rows_of_all(predictions: Sequence[Predictions]) -> Sequence[Predictions]:
         return predictions
     common = reduce(np.intersect1d, kept)
     if len(common) == 0:
-        words = "expected rows for which every file has a prediction, there is none"
+        words = "no row has a prediction in every file"
         raise NoRowsError(failure(predictions[0].path, words))
     result = []
     for p in predictions:
         if p.n > len(common):
-            note = f"{p.n - len(common)} rows dropped, for which other files have no prediction"
+            note = f"{p.n - len(common)} rows dropped: other files have no prediction for them"
             rows = common if p.rows is None else np.searchsorted(p.rows, common)
             p = replace(p.take(rows), rows=common, notes=(*p.notes, note))
         result.append(p)
@@ -129,7 +129,7 @@ def _check_equal(first: Predictions, other: Predictions, get: Get, what: str) ->
         mine, his = _class_at(first, codes[0]), _class_at(other, codes[1])
         hint = f": {unnamed} has no class names, its columns are taken to be in the order of the other's"
     where = f"at row {row} it has {his} where {first.path} has {mine}"
-    raise failure(other.path, f"expected {what} of {first.path}, {where}{hint}")
+    raise failure(other.path, f"{what} differ from those of {first.path}: {where}{hint}")
 
 
 def _shown(predictions: Predictions, value: Any, of: Array) -> str:
@@ -172,7 +172,9 @@ def in_order_of(first: Predictions, other: Predictions) -> Predictions:
     if sorted(first.classes) != sorted(other.classes):
         odd = sorted(set(first.classes) ^ set(other.classes))[0]
         home, away = (first.path, other.path) if odd in first.classes else (other.path, first.path)
-        raise failure(other.path, f"expected the classes of {first.path}, {quote(odd)} is in {home} and not in {away}")
+        raise failure(
+            other.path, f"the classes differ from those of {first.path}: {quote(odd)} is in {home} and not in {away}"
+        )
     return _reordered(other, first.classes, f"columns were put in the class order of {path_text(first.path)}")
 
 
@@ -242,7 +244,9 @@ def _check_renaming(first: Predictions, other: Predictions) -> None:
                 was = pairs[earlier]
                 now = f"row {row} has {quote(his)} where {first.path} has {quote(mine)}"
                 before = f"row {earlier} has {quote(was[1])} where that has {quote(was[0])}"
-                raise failure(other.path, f"expected the labels of {first.path} in another coding, {now}, but {before}")
+                raise failure(
+                    other.path, f"the labels are not those of {first.path} in another coding: {now}, but {before}"
+                )
 
 
 def distinct_names(predictions: Sequence[Predictions]) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _class_axis(request: Request, name: str, entry: Entry, entries: Mapping[str,
             fits = [axis for axis, value in off.items() if value <= SUMS_TO_ONE]
     if len(fits) != 1:
         where = f"which axis of {quote(name)}, shape {shape}, has the classes"
-        raise request.refuse(f"expected to know {where}: say {CLASS_AXIS_OPTION}, one of {listing(fits or axes)}")
+        raise request.refuse(f"cannot tell {where}: pass {CLASS_AXIS_OPTION}, one of {listing(fits or axes)}")
     return fits[0]
 
 
@@ -168,7 +168,7 @@ def label_shapes(labels: Any) -> tuple[tuple[int, ...], ...]:
 def open_npz(request: Request) -> Source:
     entries = npz_entries(request.path)
     if not entries:
-        raise failure(request.path, "expected arrays called probs or logits, and labels, the archive is empty")
+        raise failure(request.path, "the archive is empty: expected arrays called probs or logits, and labels")
     return open_arrays(request, entries)
 
 
@@ -196,7 +196,7 @@ def zip_members(path: str, expected: str, what: str | None = None) -> list[zipfi
 def _npz_entry(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Entry:
     name = quote(member.filename)
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise failure(path, f"expected plain or deflated arrays, {name} is packed in another way")
+        raise failure(path, f"expected plain or deflated arrays, {name} uses another compression")
     check_expansion(path, member.file_size, member.compress_size, name)
     with parsing(path, "an npz archive of arrays"), archive.open(member) as stream:
         shape, _, dtype = _npy_header(path, stream, name)
@@ -227,7 +227,7 @@ def _npy_header(path: str, stream: IO[bytes], what: str) -> tuple[tuple[int, ...
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream, max_header_size=LONGEST_NPY_HEADER)
     if dtype.hasobject:
-        raise failure(path, f"expected numbers or text in {what}, it holds pickled objects, which are never loaded")
+        raise failure(path, f"expected numbers or text in {what}, but it holds pickled objects, which are never loaded")
     if dtype.kind not in "fiubUS" or dtype.subdtype is not None:
         raise failure(path, f"expected numbers or text in {what}, got dtype {dtype}")
     if any(not isinstance(size, int) or isinstance(size, bool) or size < 0 for size in shape):
@@ -240,7 +240,7 @@ def open_torch(request: Request) -> Source:
     torch = need("torch", "torch", "torch files")
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < SAFE_TORCH:
         least = ".".join(map(str, SAFE_TORCH))
-        raise failure(path, f"expected torch {least} or newer to read such a file safely, this is {torch.__version__}")
+        raise failure(path, f"expected torch {least} or newer to read such a file safely, got {torch.__version__}")
     _check_torch_archive(path)
     refused = "tensors as torch.save writes them (anything else is pickled code, which is never run)"
     with parsing(path, refused):
@@ -327,7 +327,7 @@ def open_safetensors(request: Request) -> Source:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it does not iterate
         described = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
     if not described:
-        raise failure(path, "expected tensors called probs or logits, and labels, the file has none")
+        raise failure(path, "the file is empty: expected tensors called probs or logits, and labels")
     return open_arrays(request, {name: _safetensors_entry(path, name, *about) for name, about in described.items()})
 
 

@@ -45,7 +45,7 @@ def open_table(table: Table, named: bool = True) -> Source:
     """A table as a source, once its columns are as they should be."""
     names = list(table.types)
     if not names:
-        raise failure(table.path, "expected columns, the table has none")
+        raise failure(table.path, "the table has no columns")
     if len(names) > MOST_COLUMNS:
         raise failure(table.path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
 
@@ -128,7 +128,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
             rows = _Rows(table, int(lengths[0]), [lists.type.value_type])
             rows.put(0, np.full((start, rows.width), np.nan))
         if rows.width == 0:
-            raise failure(path, f"expected values in {where}, row {start} is an empty list")
+            raise failure(path, f"row {start} of {where} is an empty list")
         if (lengths != rows.width).any():
             odd = int(np.argmax(lengths != rows.width))
             what = f"row {start + np.flatnonzero(there)[odd]} of {where} has {lengths[odd]}"
@@ -144,7 +144,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
             block = full
         start = rows.put(start, block)
     if rows is None:
-        raise NoRowsError(failure(path, "expected at least one row, the table has none"))
+        raise NoRowsError(failure(path, "the table has no rows"))
     rows.end(start)
     return rows.array
 
@@ -216,7 +216,7 @@ def _label_column(table: Table, name: str) -> Values:
         pieces.append(_label_piece(table.path, array, name, start))
         start += len(array)
     if start == 0:
-        raise NoRowsError(failure(table.path, "expected at least one row, the table has none"))
+        raise NoRowsError(failure(table.path, "the table has no rows"))
     joined = np.concatenate([piece for piece in pieces if len(piece)])
     return joined if joined.dtype == object else as_values(table.path, joined, f"column {quote(name)}")
 
@@ -252,7 +252,9 @@ def open_parquet(request: Request) -> Source:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
         counts = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     if min([n_rows, *counts]) < 0 or sum(counts) != n_rows:
-        raise failure(path, "expected a parquet file, its row groups do not have the number of rows it declares")
+        raise failure(
+            path, "expected a parquet file, but its row groups do not have the number of rows that it declares"
+        )
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
         size = LISTS_AT_ONCE if any(_is_vector(types[name]) for name in columns) else ROWS_AT_ONCE
@@ -288,7 +290,7 @@ def is_arrow_file(path: str) -> bool:
     with open(path, "rb") as stream:
         magic = stream.read(6)
     if magic[:4] == b"FEA1":
-        raise failure(path, "expected feather version 2 (arrow), it is version 1: save it again")
+        raise failure(path, "feather version 1 is not supported: save the file again as version 2 (arrow)")
     return magic == b"ARROW1"
 
 

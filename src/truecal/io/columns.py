@@ -37,7 +37,7 @@ INCOMPLETE_OPTION = "drop_incomplete=True (--drop-incomplete)"
 BASE_OPTION = "label_base=1 (--label-base 1)"
 CLASS_AXIS_OPTION = "class_axis (--class-axis)"
 ODDS_OPTION = "odds=True (--odds)"
-HEADER_OPTION = "say header=True or header=False (--header or --no-header)"
+HEADER_OPTION = "pass header=True or header=False (--header or --no-header)"
 MOST_LISTED = 12  # names of columns in a note
 
 NUMBER, WHOLE, VECTOR = "a number per row", "a whole number per row", "a vector per row"
@@ -184,9 +184,9 @@ def unnamed_layout(request: Request, forms: Forms, label: str | None, what: str)
     for name in columns:
         _present(request, name, forms, what)
         if forms[name] not in (NUMBER, VECTOR):
-            how = "labels go to labels= (--labels)"
+            how = "pass labels with labels= (--labels)"
             if what == "column":
-                how = f"if it holds the labels, name it with {LABEL_OPTION}; if a header is missed, {HEADER_OPTION}"
+                how = f"if it holds the labels, name it with {LABEL_OPTION}; if it has a header, {HEADER_OPTION}"
             raise request.refuse(f"expected predictions (floating-point numbers) in {name}, got {forms[name]}: {how}")
     scale, sure = settle(request, None, "")
     why = "without a name" if what == "key" else "there is no header"
@@ -204,7 +204,7 @@ def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, b
     told = request.told
     if said is not None and told is not None and said != told:
         flag = LOGITS_OPTION if request.logits else f"kind={request.kind!r}"
-        raise request.refuse(f"expected {told} as {flag} says, {subject} says {said}: rename it or drop {flag}")
+        raise request.refuse(f"{flag} means {told}, but {subject} means {said}: rename it or drop {flag}")
     return said or told or "probabilities", (said or told) is not None
 
 
@@ -247,7 +247,7 @@ class _Search:
         wanted = {key: members for key, members in found.items() if None in (told, key[0]) or told == key[0]}
         if len(wanted) > 1:
             shown = " and ".join(listing(members, 2) for members in wanted.values())
-            how = f"name the columns with {COLUMNS_OPTION}, or say {LOGITS_OPTION} or kind='probabilities'"
+            how = f"name the columns with {COLUMNS_OPTION}, or pass {LOGITS_OPTION} or kind='probabilities'"
             raise self.request.refuse(f"expected one family of prediction columns, found {shown}: {how}")
         if not wanted:
             for said, prefix in found:  # the only family says the opposite of what the caller said
@@ -353,7 +353,7 @@ class _Search:
         told = self.request.told
         if probas and logits and told is None:
             both = listing([*probas, *logits])
-            how = f"say {LOGITS_OPTION}, or name one with {COLUMNS_OPTION}"
+            how = f"pass {LOGITS_OPTION}, or name one with {COLUMNS_OPTION}"
             raise self.request.refuse(f"expected probabilities or logits, found both ({both}): {how}")
         found = (logits or probas) if told == "logits" else (probas or logits)
         if len(found) > 1:

@@ -28,7 +28,7 @@ def open_database(request: Request) -> Source:
         return open_flat(request, _sqlite_table(request, path, wanted))
     if start[8:12] == DUCKDB:
         return open_flat(request, _duckdb_table(request, path, wanted))
-    raise request.refuse("expected a SQLite or DuckDB database, it does not start like one")
+    raise request.refuse("expected a SQLite or DuckDB database, but it does not start like one")
 
 
 def _sqlite_table(request: Request, path: str, wanted: str | None) -> Any:

@@ -29,7 +29,7 @@ from truecal.io.streams import arrow_file, split_suffix
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
 _STREAM = (
-    "expected an Arrow file, it is an Arrow stream, which cannot be read in parts: save it as parquet, or with "
+    "expected an Arrow file, but this is an Arrow stream, which cannot be read in parts: save it as parquet, or with "
     "pyarrow.feather; alone, and with enough --memory, it is read as a whole"
 )
 BATCH_ROWS = 1 << 17
@@ -73,7 +73,7 @@ class Dataset:
             return self.judged(self._head)[0]
         for read, _ in self.batches():
             return read
-        raise failure(self.path, f"expected predictions, each of {self.n_rows} rows lacks one")
+        raise failure(self.path, f"none of {self.n_rows} rows has a prediction")
 
     @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
@@ -98,7 +98,7 @@ class Dataset:
         return (*found, *ends[-1:]) if found[-1] != ends[-1] else tuple(found)
 
     def part(self, start: int, stop: int) -> Dataset:
-        """Some of the rows as a table of its own, small enough to be sent to where it is read."""
+        """Some of the rows as a separate table, small enough to be sent to a worker."""
         first, last = bisect_right(self._file_ends, start), bisect_left(self._file_ends, stop)
         begin = self._file_ends[first - 1] if first else 0
         files = tuple(os.path.abspath(file) for file in self.files[first : last + 1])  # for readers in other folders
@@ -238,7 +238,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     form = file_format(files[0])
     for other in files[1:]:
         if file_format(other) != form:
-            raise failure(other, f"expected a file like {files[0]}, it is of another format")
+            raise failure(other, f"expected a file like {files[0]}, but it has another format")
     for file in files if form == "arrow" else ():
         if not is_arrow_file(file):
             raise failure(file, _STREAM)
@@ -248,7 +248,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         n_rows = int(dataset.count_rows())
         types = table_types(place, dataset.schema)
     if not n_rows:
-        raise NoRowsError(failure(place, "expected at least one row, the table has none"))
+        raise NoRowsError(failure(place, "the table has no rows"))
     name = readable(_folder_name(place) if is_dataset(place) else split_suffix(place)[0])
     opened = _opened(Request(place, **options), name, types, weight)
     opened = replace(opened, n_rows=n_rows, files=files, left_out=left_out, _dataset=dataset)
@@ -305,7 +305,7 @@ def _files(place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     prediction files of other formats that are not among them."""
     if not is_dataset(place):
         if not os.path.lexists(place):
-            raise failure(place, "expected a file, a folder or a glob, there is none")
+            raise failure(place, "file not found (expected a file, a folder or a glob)")
         return (place,), ()
     pattern = os.path.join(escape(place), "**", "*") if os.path.isdir(place) else place
     found = [name for name in glob(pattern, recursive=True) if os.path.isfile(name)]
@@ -326,7 +326,11 @@ def _folder_name(place: str) -> str:
 
 def left_out_files(datasets: Sequence[Dataset]) -> list[str]:
     """Notes on files in the folders of tables that are not read."""
-    return [f"{path_text(d.path)}: of another format, not read: {listing(d.left_out)}" for d in datasets if d.left_out]
+    return [
+        f"{path_text(d.path)}: not read, because of another format: {listing(d.left_out)}"
+        for d in datasets
+        if d.left_out
+    ]
 
 
 def _overlapping(sizes: Sequence[int], skip: int, rows: int) -> tuple[list[int], int]:

@@ -27,14 +27,14 @@ EXTRAS = {
 
 
 class FileError(ValueError):
-    """A file that cannot be read or written: one line, ``path: what was expected, what came (row, column or key)``.
+    """A file that cannot be read or written: one line, ``path: what is wrong (row, column or key), and what to do``.
 
     >>> from truecal.io import FileError, read_predictions
     >>> try:
     ...     read_predictions("no-such-file.npz")
     ... except FileError as error:
     ...     print(error)
-    no-such-file.npz: expected a file, there is none
+    no-such-file.npz: file not found
     """
 
 
@@ -119,10 +119,10 @@ def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         wanted = one_line(error, LONGEST_REASON).strip() or "no more can be said"
-        raise failure(path, f"expected {expected}, it asks for more memory than there is ({wanted})") from error
+        raise failure(path, f"expected {expected}, but it needs more memory than there is ({wanted})") from error
     except Exception as error:  # any parser, any damage: see above
         reason = _own_words(str(error)) or one_line(error, LONGEST_REASON).strip() or type(error).__name__
-        raise failure(path, f"expected {expected}, it cannot be read ({reason})") from error
+        raise failure(path, f"expected {expected}, but it cannot be read ({reason})") from error
 
 
 def _own_words(reason: str) -> str | None:

@@ -120,10 +120,10 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
         found = _document(request, line, record, key)
         if found.doc_id in kept:
             where = f"lines {kept[found.doc_id].line} and {line}"
-            raise request.refuse(f"expected every doc_id once, {found.doc_id} is on {where}")
+            raise request.refuse(f"duplicate doc_id: {found.doc_id} is on {where}")
         kept[found.doc_id] = found
     if not kept:
-        raise request.refuse("expected a sample on each line, the file has none")
+        raise request.refuse("the file has no samples; expected one per line")
     per = " per character" if request.length_normalized else ""
     notes = [f"log-likelihoods{per} of choices from the key {quote(key)}, softmax over each row's choices, by doc_id"]
     if dropped:
@@ -165,7 +165,7 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
             raise request.refuse(f"expected two or more choices on line {line}, got {len(kept)}")
         scores, prompts = [scores[i] for i in kept], [prompts[i] for i in kept]
     if max(scores) == -np.inf:
-        raise request.refuse(f"expected a log-likelihood above -inf on line {line}, every choice has -inf")
+        raise request.refuse(f"expected a log-likelihood above -inf on line {line}, but every choice has -inf")
     choices = None if prompts is None else tuple(text.strip() for _, text in prompts)
     if request.length_normalized:  # as the harness does for acc_norm: log-likelihood per character of the choice
         if choices is None or "" in choices:
@@ -239,7 +239,7 @@ def _answers(request: Request, documents: Sequence[Document]) -> tuple[Indices |
     if not whole and request.label_column is None and all(len(d.scores) == 2 and d.acc is not None for d in documents):
         likelier = np.array([d.scores[1] > d.scores[0] for d in documents])
         told = np.where([d.acc == 1 for d in documents], likelier, ~likelier).astype(np.intp)
-        return told, "labels: of two choices the likelier one where the log says it is right, the other where not"
+        return told, "labels of two choices, by the logged accuracy: the likelier one where it is right, else the other"
     if not whole:
         document = documents[max(indices.index(None) for indices in found.values())]
         raise request.refuse(

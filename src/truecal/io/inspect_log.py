@@ -41,17 +41,19 @@ def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Sou
         log = library.read_eval_log(request.path)
         samples = sorted(log.samples or (), key=lambda sample: (str(sample.id), sample.epoch))
     if not samples:
-        raise request.refuse("expected samples, the log has none")
+        raise request.refuse("the log has no samples")
     notes = () if log.status == "success" else (f"the status of the log is {quote(log.status)}",)
     unscored = next((sample for sample in samples if not sample.scores), None)
     if notes and unscored is not None:
         missing = f"its status is {quote(log.status)} and sample {quote(unscored.id)} has no score"
-        raise request.refuse(f"expected a log of a run that has ended, {missing}: run inspect eval-retry")
+        raise request.refuse(f"the run of the log has not ended, {missing}: run inspect eval-retry")
     source = None if request.kind == "choices" else _stated(request, samples, notes)
     if source is not None:
         return source
     documents = [_document(request, row, sample) for row, sample in enumerate(samples)]
-    how = "chances of the choices from the logprobs of the answer's letter, scaled to sum to 1, rows by sample"
+    how = (
+        "probabilities of the choices from the logprobs of the answer's letter, scaled to sum to 1, one row per sample"
+    )
     own = replace(request, label_column=None)
     return predictions_of(own, name, labels_elsewhere, documents, [how, *notes])
 

@@ -35,7 +35,7 @@ def as_values(path: str, values: Any, where: str) -> Values:
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "fiub"):
         raise failure(path, f"expected one label per row in {where}, got an array of shape {array.shape}")
     if len(array) == 0:
-        raise failure(path, f"expected at least one label in {where}, it has none")
+        raise failure(path, f"there are no labels in {where}")
     if array.ndim == 2:
         return array.astype(np.float64)
     if array.dtype.kind == "f":
@@ -49,7 +49,7 @@ def as_values(path: str, values: Any, where: str) -> Values:
         try:
             array = np.char.decode(array, "utf-8")
         except UnicodeDecodeError as error:
-            raise failure(path, f"expected text in UTF-8 in {where}, it has bytes that are none") from error
+            raise failure(path, f"expected text in UTF-8 in {where}, but it has other bytes") from error
     return array.astype(object) if array.dtype.kind in "UT" else array
 
 
@@ -57,7 +57,7 @@ def check_texts(path: str, texts: Iterable[str], where: str) -> None:
     """Refuse documents in the place of labels."""
     for text in texts:
         if len(text) > LONGEST_LABEL:
-            raise failure(path, f"expected labels in {where}, it holds a text of {len(text)} characters")
+            raise failure(path, f"expected labels in {where}, but it holds a text of {len(text)} characters")
 
 
 def numbers_if_whole(values: Values) -> Values:
@@ -119,7 +119,9 @@ def label_indices(
             raise failure(path, f"expected labels {base} to {last} in {where}, row {row} has {numbers[row]}")
         return np.asarray(numbers - base, dtype=np.intp)
     if names is None and numbers.min() >= 1 and numbers.max() == n_classes:
-        raise failure(path, f"{expected}, it counts from 1: say {BASE_OPTION}, or name the class columns by number")
+        raise failure(
+            path, f"{expected}, but it counts from 1: pass {BASE_OPTION}, or name the class columns by number"
+        )
     in_order = names is not None and np.array_equal(names, np.arange(n_classes))  # names that are the places themselves
     try:
         checked = check_labels(numbers, n_classes, labels=None if in_order else names, name=where)

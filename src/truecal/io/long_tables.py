@@ -121,7 +121,7 @@ def _check_whole(request: Request, found: _Long, count: Values) -> None:
     who = f"{quote(found.id_name)} {quote(found.ids[sample])}"
     what = f"class {quote(found.classes[column])}"
     if len(rows):
-        raise request.refuse(f"expected each class once per {who}, {what} is at row {rows[0]} and at row {rows[1]}")
+        raise request.refuse(f"duplicate class in {who}: {what} is at row {rows[0]} and at row {rows[1]}")
     where = f"its first row is row {found.first[sample]}"
     among = f"the classes are {listing(found.classes)}"
     raise request.refuse(f"expected a row for each class, {who} has none for {what} ({where}; {among})")
@@ -151,7 +151,7 @@ def _wide(request: Request, source: Source, found: _Long, number: str) -> Source
         odd = np.flatnonzero(np.asarray(per_row != per_sample[found.sample]).reshape(len(per_row), -1).any(axis=1))
         if len(odd) and name != found.id_name:
             row, who = int(odd[0]), f"{quote(found.id_name)} {quote(found.ids[found.sample[odd[0]]])}"
-            raise request.refuse(f"expected one value of {quote(name)} per {who}, row {row} has another")
+            raise request.refuse(f"expected one value of {quote(name)} per {who}, but row {row} has another")
         return per_sample
 
     sizes = f"{len(found.sample)} rows are {len(found.ids)} samples of {len(found.classes)} classes"

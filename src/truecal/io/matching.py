@@ -83,7 +83,7 @@ def _ambiguous(theirs: Keys, name: str, match: Match) -> FileError:
     """The index of a data frame may have been numbered again after the rows were shuffled."""
     how = f"to match rows by it, pass {ID_OPTION} {quote(name)}"
     orders = f"{match.moved} of {len(match.order)} rows are in another place"
-    return failure(theirs.path, f"expected the index {quote(name)} of both files in one order, {orders}: {how}")
+    return failure(theirs.path, f"the index {quote(name)} of the files is in different orders, {orders}: {how}")
 
 
 def _one_coding(ours: Values, theirs: Values) -> tuple[Values, Values]:
@@ -111,7 +111,7 @@ def _matched(ours: Keys, theirs: Keys, name: str, mine: Values, others: Values) 
         if (twice := _repeated(values)) is not None:
             where = f"{quote(values[twice[0]])} is at row {twice[0]} and at row {twice[1]}"
             repeats = len(values) - len(np.unique(values))
-            raise failure(keys.path, f"expected every {quote(name)} once to match rows by, {where} ({repeats} repeats)")
+            raise failure(keys.path, f"duplicate {quote(name)}, so rows cannot be matched: {where} ({repeats} repeats)")
     by_value, by_mine = np.argsort(others, kind="stable"), np.argsort(mine, kind="stable")
     sorted_others, order = others[by_value], np.empty(len(mine), dtype=np.intp)
     place = np.minimum(np.searchsorted(sorted_others, mine[by_mine]), len(others) - 1)
@@ -126,7 +126,7 @@ def _matched(ours: Keys, theirs: Keys, name: str, mine: Values, others: Values) 
             for keys, values, rows in ((ours, mine, missing), (theirs, others, extra))
             if len(rows)
         ]
-        raise failure(theirs.path, f"expected the {quote(name)} values of {ours.path}, {' and '.join(parts)}")
+        raise failure(theirs.path, f"the {quote(name)} values differ from those of {ours.path}: {' and '.join(parts)}")
     moved = int(np.count_nonzero(order != np.arange(len(order))))
     how = f"{moved} of {len(order)} were in another place" if moved else "the order is the same"
     return Match(order, f"rows of {path_text(theirs.path)} matched by {quote(name)} ({how})", moved)

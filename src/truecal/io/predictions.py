@@ -35,9 +35,9 @@ class Predictions:
 
     `y_true` holds column indices, or soft labels (n, k), or is None where the file has no labels (and always for
     "top_label"); `label_values` are the labels as written. `ids` are document numbers, where the format has them.
-    `notes` say what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are the
-    rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped. `keys` are the
-    columns by which rows of other files can be matched; `groups` the image or sequence that each row is from.
+    `notes` tell what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are
+    the rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped. `keys` are
+    the columns by which rows of other files can be matched; `groups` the image or sequence that each row is from.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Predictions:
         """(n, k): `logits`; one logit z per row as (0, z), whose softmax is the sigmoid of z."""
         if self.logits is None:
             wanted = "probabilities of all classes" if self.kind == "top_label" else "logits"
-            raise failure(self.path, f"expected {wanted}, the file gives {self.kind.replace('_', ' ')} only")
+            raise failure(self.path, f"expected {wanted}, but the file has only {self.kind.replace('_', ' ')}")
         return np.stack([np.zeros_like(self.logits), self.logits], axis=1) if self.one_number else self.logits
 
     @property

@@ -96,7 +96,7 @@ def read_predictions(
 
     `labels`: a path or an array, when the labels are elsewhere. `label_column`, `proba_columns`: names of columns or
     keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file).
-    `logits=True`: the numbers are logits; without it a name decides, and numbers no name speaks of are read as
+    `logits=True`: the numbers are logits; without it a name decides, and numbers without a telling name are read as
     probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label" or "choices",
     to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows of rounded probabilities by
     their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
@@ -150,7 +150,7 @@ def read_predictions(
         request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
         if normalize or percent:
-            raise request.refuse("expected no normalize and no percent for a sample log of choices: its rows sum to 1")
+            raise request.refuse("normalize and percent cannot apply to a sample log of choices: its rows sum to 1")
         ids = found.ids
         if ids is not None and form == "jsonl":
             found = replace(found, keys=Keys(place, "key", ("doc_id",), (), lambda name: ids))
@@ -181,7 +181,7 @@ def judge(name: str, request: Request, parts: FileParts, given: Given) -> Predic
 
 
 def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None, header: bool | None = None) -> Values:
-    """The labels of a file that may hold nothing else: whole numbers, booleans or text, one per row, or soft labels.
+    """The labels of a file: whole numbers, booleans or text, one per row, or soft labels. It may hold only them.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_labels
@@ -204,7 +204,7 @@ def read_column(
     of: Predictions | None = None,
     id_column: IdColumn = None,
 ) -> Values:
-    """One column or key of a file, which may hold nothing else: groups, or weights where `numbers`.
+    """One column or key of a file: groups, or weights where `numbers`. The file may hold only that column.
 
     `rows`, the number of rows there should be, tells a first row from a header where a csv could have either. Rows are
     put in the order of the predictions `of` where both have a column of identifiers, as in `read_predictions`.
@@ -258,37 +258,37 @@ def file_format(path: str) -> str:
         with open(place if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
             start = stream.read(4096)
     except FileNotFoundError as error:
-        raise failure(path, "expected a file, there is none") from error
+        raise failure(path, "file not found") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise failure(path, f"expected a file, it cannot be opened ({reason})") from error
+        raise failure(path, f"the file cannot be opened ({reason})") from error
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
-        raise failure(path, f"expected a file, it is {what}")
+        raise failure(path, f"expected a file, but it is {what}")
     if start.startswith(LFS):
         raise pointer_error(path)
     if packed is None:
         _check_start(path, form, start)
     elif start[:2] not in (b"\x1f\x8b", b"\x28\xb5"):
-        raise failure(path, f"expected a {Path(path).suffix} archive, it does not start like one")
+        raise failure(path, f"expected a {Path(path).suffix} archive, but it does not start like one")
     return form
 
 
 def _check_start(path: str, form: str, start: bytes) -> None:
     expected = f"expected a {Path(path).suffix} file"
     if not start:
-        raise failure(path, "expected a file with content, it is empty")
+        raise failure(path, "the file is empty")
     if form == "safetensors":  # begins with the length of its header, whose bytes may look like anything
         if start[8:9] != b"{":
-            raise failure(path, f"{expected}, it does not start like one")
+            raise failure(path, f"{expected}, but it does not start like one")
         return
     for magic, what, forms in _MAGIC:
         if start.startswith(magic) and form not in forms:
-            raise failure(path, f"{expected}, it starts like {what}")
+            raise failure(path, f"{expected}, but it starts like {what}")
     if not start.startswith(_FORMATS[form].start):
-        raise failure(path, f"{expected}, it does not start like one")
+        raise failure(path, f"{expected}, but it does not start like one")
     if form in TEXT and b"\x00" in start:
-        raise failure(path, f"expected text in a {Path(path).suffix} file, it holds zero bytes")
+        raise failure(path, f"expected text in a {Path(path).suffix} file, but it holds zero bytes")
 
 
 def _given_labels(
@@ -368,7 +368,7 @@ def _labels_of(
         values, indices = given[0], _indices(request, given[0], shape, classes, given[1])
         notes.append(f"labels from {given[1]}")
         if own is not None and indices.ndim == 2 > own.ndim:
-            notes.append(f"soft labels take the place of those in {parts.label_where}")
+            notes.append(f"soft labels replace those in {parts.label_where}")
         elif own is not None and (row := first_difference(own, indices)) is not None:
             raise _labels_differ(path, parts, given, row)
     if values is None or indices is None:

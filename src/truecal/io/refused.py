@@ -30,7 +30,7 @@ def pickle_error(path: str) -> FileError:
         saved = f'import numpy as np; np.savez("{stem}.npz", {how})'
     return failure(
         path,
-        "expected a file of data, it is a pickle, which runs code when it is loaded and is never opened here. If you "
+        "this is a pickle, which runs code when it is loaded, and truecal never opens one. If you "
         f"trust it, convert it: python -c '{opened}; {saved}'",
     )
 
@@ -54,6 +54,5 @@ def pointer_error(path: str) -> FileError:
     """A file that git-LFS has not downloaded."""
     return failure(
         path,
-        "expected data, it is a pointer of git-LFS to data that were not downloaded: run git lfs pull --include "
-        f'"{Path(path).name}"',
+        f'this is a git-LFS pointer, and its data were not downloaded: run git lfs pull --include "{Path(path).name}"',
     )

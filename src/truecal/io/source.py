@@ -165,7 +165,7 @@ def from_odds(request: Request, odds: Floats, layout: Layout) -> tuple[Floats, s
     chances = 1 / odds.astype(np.float64)
     total = chances.sum(axis=1, keepdims=True)
     margin = np.nanmean(total) - 1
-    note = f"inverse odds divided by their sums; the margin of the odds is {margin:.1%} on average"
+    note = f"inverse odds divided by their sums; the bookmaker's margin is {margin:.1%} on average"
     return np.asarray(chances / total), note
 
 
@@ -183,7 +183,7 @@ def without_void(parts: FileParts, labels: Values) -> tuple[FileParts, Values]:
         return parts, labels
     kept = np.flatnonzero(~gone)
     marks = ", ".join(str(v) for v in np.unique(labels[gone]).tolist())
-    note = f"{np.count_nonzero(gone)} of {len(labels)} rows dropped, whose label is {marks} (no label)"
+    note = f"{np.count_nonzero(gone)} of {len(labels)} rows dropped: their label is {marks} (no label)"
     own = parts.labels if parts.labels is None or len(parts.labels) != len(gone) else parts.labels[kept]
     rows = kept if parts.rows is None else parts.rows[kept]
     groups = None if parts.groups is None else parts.groups[kept]
@@ -197,11 +197,11 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     if not gone.any():
         return parts
     if gone.all():
-        raise NoRowsError(request.refuse(f"expected predictions, each of {len(gone)} rows lacks one"))
+        raise NoRowsError(request.refuse(f"none of {len(gone)} rows has a prediction"))
     kept = np.flatnonzero(~gone)
     each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct", "groups")}
     left = {name: part[kept] for name, part in each.items() if part is not None and len(part) == len(gone)}
-    note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped, which have no prediction"
+    note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped: they have no prediction"
     return replace(parts, notes=(*parts.notes, note), rows=kept, **left)
 
 
@@ -236,7 +236,7 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
     bad = ~((values == 0) | (values == 1))
     if bad.any():
         where, row = f"{source.what} {quote(name)}", int(np.argmax(bad))
-        raise failure(source.path, f"expected true or false (1 or 0) in {where}, row {row} has something else")
+        raise failure(source.path, f"expected true or false (1 or 0) in {where}, but row {row} has something else")
     return values.astype(np.bool_)
 
 
@@ -270,7 +270,7 @@ def check_confidence(path: str, layout: Layout, values: Floats) -> Floats:
     bad = ~((values >= 0) & (values <= 1))
     if bad.any():
         row = int(np.argmax(bad))
-        hint = f": if they are percentages, say {PERCENT_OPTION}" if 1 < values[row] <= 100 else ""
+        hint = f": if they are percentages, pass {PERCENT_OPTION}" if 1 < values[row] <= 100 else ""
         hint = f": rows without one can be dropped with {INCOMPLETE_OPTION}" if np.isnan(values[row]) else hint
         raise failure(path, f"expected confidences in [0, 1] in {where}, row {row} has {values[row]}{hint}")
     return values
@@ -306,7 +306,11 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
     try:
         check_probabilities(numbers, name) if numbers.ndim == 2 else check_reports(numbers, name)
     except (TypeError, ValueError) as error:
-        hint = "" if layout.sure else f". No name says what these numbers are: if they are logits, say {LOGITS_OPTION}"
+        hint = (
+            ""
+            if layout.sure
+            else f". The names do not tell what these numbers are: if they are logits, pass {LOGITS_OPTION}"
+        )
         if numbers.ndim == 2:
             hint = _likely(numbers, layout) or hint
         raise failure(path, f"{error}{hint}") from error
@@ -315,16 +319,16 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
 def _likely(numbers: Floats, layout: Layout) -> str:
     """What rows that are no distributions seem to be, and the option that says so; nothing where that is open."""
     if _near_one(numbers) <= _rounding(numbers):
-        return f". If they are rounded probabilities, say {NORMALIZE_OPTION}"
+        return f". If they are rounded probabilities, pass {NORMALIZE_OPTION}"
     if numbers.min() >= 0 and _near_one(numbers / 100) <= _rounding(numbers):
-        return f": say {PERCENT_OPTION}"
+        return f": pass {PERCENT_OPTION}"
     if numbers.min() > 1 and 0.9 <= float((1 / numbers).sum(axis=1).mean()) <= 1.5:
-        return f". If they are a bookmaker's odds, say {ODDS_OPTION}"
+        return f". If they are a bookmaker's odds, pass {ODDS_OPTION}"
     for column in (0, numbers.shape[1] - 1) if numbers.shape[1] > 2 and len(layout.columns) > 1 else ():
         rest = np.delete(numbers, column, axis=1)
         if (numbers[:, column] == np.floor(numbers[:, column])).all() and _near_one(rest) <= ROUNDED:
             name = quote(layout.columns[column])
-            return f". Without column {name} every row sums to 1: if it has the labels, say {LABEL_OPTION} {name}"
+            return f". Without column {name} every row sums to 1: if it has the labels, pass {LABEL_OPTION} {name}"
     return ""
 
 

@@ -67,16 +67,16 @@ def read_state(path: str | os.PathLike[str], kind: str, version: int) -> tuple[d
     """What `write_state` wrote; refused if it is damaged, of another kind, or of another version."""
     place = os.fsdecode(path)
     if not os.path.isfile(place):
-        raise failure(place, f"expected the state of a {kind}, there is no such file")
+        raise failure(place, f"file not found (expected the state of a {kind})")
     entries = npz_entries(place)
     if ABOUT not in entries:
-        raise failure(place, f"expected the state of a {kind}, found other arrays")
+        raise failure(place, f"expected the state of a {kind}, but it holds other arrays")
     words = entries.pop(ABOUT).load()
     with parsing(place, f"the state of a {kind}"):
         about = json.loads(words.tobytes())
         found, number = about.pop("truecal"), about.pop("version")
     if found != kind:
-        raise failure(place, f"expected the state of a {kind}, it is that of a {quote(found)}")
+        raise failure(place, f"expected the state of a {kind}, but it is that of a {quote(found)}")
     if number != version:
         raise failure(place, f"expected version {version} of the state of a {kind}, got version {quote(number)}")
     return about, {name: entry.load() for name, entry in entries.items()}

@@ -82,7 +82,7 @@ def _whole_size(path: str) -> tuple[int, bytes]:
             whole = 1 + max(rest.rfind(b"\n"), rest.rfind(b"\r"))
             size, rest = size + whole, rest[whole:]
             if len(rest) > _LONGEST_LINE:
-                raise failure(path, f"expected lines of at most {_LONGEST_LINE} bytes, the last is longer")
+                raise failure(path, f"expected lines of at most {_LONGEST_LINE} bytes, but the last is longer")
     return size, rest
 
 
@@ -158,11 +158,11 @@ def bounded_lines(path: str, stream: IO[AnyStr], longest: int, unit: str) -> Ite
         try:
             line = stream.readline(longest)
         except (EOFError, OSError, zlib.error) as error:  # an archive that is cut short, or no archive
-            raise failure(path, f"expected text, line {number} cannot be read ({one_line(error, 200)})") from error
+            raise failure(path, f"line {number} cannot be read as text ({one_line(error, 200)})") from error
         if not line:
             return
         if len(line) == longest:
-            raise failure(path, f"expected lines of at most {longest} {unit}, line {number} is longer")
+            raise failure(path, f"expected lines of at most {longest} {unit}, but line {number} is longer")
         yield number, line
 
 
@@ -171,6 +171,8 @@ def whole(path: str, most: int) -> bytes:
     with byte_stream(path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
-        raise failure(path, f"expected at most {most} bytes of text, it has more: save it as .jsonl, csv or parquet")
+        raise failure(
+            path, f"expected at most {most} bytes of text, but it has more: save it as .jsonl, csv or parquet"
+        )
     source.check_expansion(path, len(data), os.path.getsize(path), "the text")
     return data

@@ -90,7 +90,7 @@ def _head(request: Request) -> Head:
     records = _records(path, delimiter)
     first, second = next(records, None), next(records, None)
     if first is None:
-        raise failure(path, "expected a header and rows, the file is empty")
+        raise failure(path, "the file is empty; expected a header and rows")
     lines, cells = first
     if len(cells) > MOST_COLUMNS:
         raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(cells)}")
@@ -99,9 +99,9 @@ def _head(request: Request) -> Head:
     names = tuple(cell.strip() for cell in cells)
     check_names(path, names)
     if any("\n" in name or "\r" in name for name in names):
-        raise failure(path, "expected the column names on one line, a name has a line break")
+        raise failure(path, "a column name has a line break; expected all names on one line")
     if second is None:
-        raise NoRowsError(failure(path, "expected rows below the header, there are none"))
+        raise NoRowsError(failure(path, "there are no rows below the header"))
     if len(second[1]) != len(names):
         raise failure(path, f"expected {len(names)} cells at row 0 (line {second[0]}), got {len(second[1])}")
     return Head(names, tuple(second[1]), delimiter, lines, decimal)
@@ -133,7 +133,7 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
     if len(texts) == 1 and texts[0] != "0":
         return not texts[0].isdecimal()
     shown = quote(delimiter.join(texts))
-    raise request.refuse(f"expected to know whether the first line, {shown}, is a header or a row: {HEADER_OPTION}")
+    raise request.refuse(f"cannot tell whether the first line, {shown}, is a header or a row: {HEADER_OPTION}")
 
 
 def _delimiter(path: str) -> str:
@@ -267,7 +267,9 @@ def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
     for i, text in enumerate(texts.to_pylist()):
         wanted = f"a list of numbers such as [0.1, 0.9] at row {start + i}, column {quote(name)}"
         if text is not None and "..." in text:
-            raise failure(path, f"expected {wanted}, numpy has shortened it to {quote(text)}: save the array as .npz")
+            raise failure(
+                path, f"expected {wanted}, but numpy has shortened it to {quote(text)}: save the array as .npz"
+            )
         with parsing(path, wanted):
             values = None if text is None else json.loads(_as_json(text))
         if text is not None and not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
@@ -311,7 +313,7 @@ def open_json(request: Request) -> Source:
     if isinstance(found, dict) and {"results", "configs"} <= set(found):
         raise failure(
             request.path,
-            "expected a sample log of lm-evaluation-harness, this file has its results only: run lm_eval with "
+            "expected a sample log of lm-evaluation-harness, but this file has only its results: run lm_eval with "
             "--log_samples --output_path DIR and give the file DIR/**/samples_TASK_DATE.jsonl",
         )
     if not isinstance(found, dict) or not all(isinstance(column, list) for column in found.values()):
@@ -337,7 +339,7 @@ def _scored(request: Request, rows: list[list[dict[str, Any]]]) -> dict[str, lis
         if len(row) != len(names) or set(scores) != set(names):
             odd = next(iter(set(scores) ^ set(names)), "a label twice")
             wanted = f"each of the {len(names)} labels of row 0 once in every row"
-            raise failure(request.path, f"expected {wanted}, row {number} differs by {quote(odd)}: pass top_k=None")
+            raise failure(request.path, f"expected {wanted}, but row {number} differs by {quote(odd)}: pass top_k=None")
         for name in names:
             columns[f"score_{name}"].append(scores[name])
     numbered = all(re.fullmatch("LABEL_[0-9]+", name) for name in names)  # as models without names of classes say

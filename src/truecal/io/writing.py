@@ -31,9 +31,9 @@ def _target(path: str | os.PathLike[str]) -> Path:
     """Where a file will be written: a link stays a link, its target is replaced."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise failure(path, "expected a file to write, it is a folder")
+        raise failure(path, "cannot write a file: this is a folder")
     if not target.parent.is_dir():
-        raise failure(path, f"expected to write into the folder {target.parent}, which does not exist")
+        raise failure(path, f"the folder {target.parent} does not exist: create it first")
     return target
 
 
@@ -57,7 +57,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     _sweep(target)
     with _temporary(path, target) as (temporary, mode):
         yield temporary
-        os.chmod(temporary, mode)  # a library may have made the file anew
+        os.chmod(temporary, mode)  # a library may have replaced the file
         os.replace(temporary, target)
 
 

@@ -32,7 +32,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     made.add_argument("--rows-from", metavar="DIR", help="only measure, from DIR's kept logits, how far correlations "
                       "would move on other test rows")  # fmt: skip
     run = made.add_argument_group("the run")
-    run.add_argument("--out", metavar="DIR", help="where results go; the same DIR resumes")
+    run.add_argument("--out", metavar="DIR", help="the folder for results; the same DIR resumes")
     run.add_argument("--from", dest="from_dir", metavar="DIR", help="stored logits instead of training")
     run.add_argument("--quick", action="store_true", help="a smaller run of the same preset")
     run.add_argument("--keep-logits", action="store_true", help="keep the logits of every checkpoint")
@@ -40,11 +40,11 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run.add_argument("--experiments", type=_several(str), help=f"comma-separated, of {','.join(KINDS)}")
     run.add_argument("--pieces", type=_several(int), help="comma-separated: only these pieces of the preset's traces")
     run.add_argument("--processes", type=int, help="traces trained at a time")
-    run.add_argument("--scorers", type=int, help="processes that measure behind the training, for each that trains")
-    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop cleanly before this")
+    run.add_argument("--scorers", type=int, help="processes that measure checkpoints, per training process")
+    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="time limit, at which the run stops cleanly")
     run.add_argument("--no-summary", dest="summary", action="store_false", help="leave figures and tables for later")
     run.add_argument("--quiet", action="store_true", help="print no progress")
-    own = made.add_argument_group("the preset's own")
+    own = made.add_argument_group("default: the preset's")
     own.add_argument("--epochs", type=int, help="epochs of a trace")
     own.add_argument("--fractions", type=_several(float), help="comma-separated, within-model")
     own.add_argument("--cross-fractions", type=_several(float), help="comma-separated, cross-model")
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m truecal.
     except (ValueError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1 if isinstance(problem, (FileError, OSError)) else 2
-    state = "complete" if outcome.complete else "stopped at the time limit: run again to go on"
+    state = "complete" if outcome.complete else "stopped at the time limit: run again to continue"
     print(f"{outcome.out}: {outcome.checkpoints} checkpoints of {outcome.traces} traces, {state}")
     return 0 if outcome.complete else TIME_LIMIT
 

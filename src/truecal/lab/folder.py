@@ -72,5 +72,5 @@ def locked(out: Path) -> Iterator[None]:
                 with suppress(OSError):  # an open file stays on Windows, where filelock removes it
                     path.unlink()
     except filelock.Timeout:
-        what = "another run is at work in this folder; wait for its end, or choose another folder"
+        what = "another run is using this folder; wait until it ends, or choose another folder"
         raise failure(path, what) from None

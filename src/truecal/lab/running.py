@@ -231,7 +231,7 @@ def _run_in_processes(job: Job, todo: Sequence[Trace], seen: Callable[[str, int]
             except Empty:
                 for code in (workers[number].exitcode for number in running):
                     if code not in (None, 0):
-                        raise RuntimeError(f"a worker died with exit code {code}; run again to go on") from None
+                        raise RuntimeError(f"a worker died with exit code {code}; run again to continue") from None
                 continue
             if what == "epoch":
                 seen(*payload)

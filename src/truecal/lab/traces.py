@@ -116,10 +116,12 @@ def read_rows(path: Path) -> list[Row]:
         columns = table.fieldnames or ()
         for row in table:
             if None in row or None in row.values():
-                raise failure(path, f"expected a value for each of its columns in every row, not so in row {len(rows)}")
+                raise failure(
+                    path, f"expected a value for each of its columns in every row, but row {len(rows)} lacks some"
+                )
             rows.append({key: _number(value) for key, value in row.items()})
     if missing := {"trace", "epoch"} - set(columns):
-        raise failure(path, f"expected a table of checkpoints, it has no column {', '.join(sorted(missing))}")
+        raise failure(path, f"expected a table of checkpoints, but it has no column {', '.join(sorted(missing))}")
     return rows
 
 

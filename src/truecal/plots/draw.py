@@ -151,7 +151,7 @@ def classwise_grid(
     names: Sequence[Any] | None = None,
     axes: Any = None,
 ) -> Any:
-    """Reliability diagrams of several classes: by default the nine that came most often. Returns the array of Axes."""
+    """Reliability diagrams of several classes, by default the nine most frequent. Returns the array of Axes."""
     if "classwise" not in evaluation.reliability:
         raise ValueError("a classwise grid needs the probabilities of all classes")
     diagram = evaluation.reliability["classwise"]
@@ -173,7 +173,7 @@ def classwise_grid(
 def error_against_bins(
     comparison: Comparison, error: str = "classwise", *, by: Literal["value", "score"] = "value", ax: Any = None
 ) -> Any:
-    """The error of each model against the number of bins, or its score, which is to stand still.
+    """The error of each model, or its score, against the number of bins. The score should hardly change.
 
     A squared error is drawn as n·error = loss + U, so that heights mean the same at every bin count; up to six models
     have the interval of U where it was measured.
@@ -293,9 +293,9 @@ def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any
 
 
 def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
-    """The e-value of a monitor over its rows, with those of its processes, the height of an alarm, and when it came.
+    """The e-value of a monitor over its rows, with those of its processes, the alarm level, and the alarm.
 
-    Lines end at ten thousand times that height: what is beyond is as sure.
+    Lines end at ten thousand times that level.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc

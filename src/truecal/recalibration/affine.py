@@ -77,7 +77,7 @@ class AffineMap(ScoreMap):
         objective = Objective(x, data.y, share, identity.shape, centre, penalty)
         theta, self.n_iter_, trouble = objective.minimise(max_iter)
         if trouble is None and no_optimum == SEPARABLE:  # an infinite temperature is a centre like any other
-            trouble = f"is pulled towards a temperature that is no optimum: {SEPARABLE}"
+            trouble = f"is pulled towards a temperature that is not optimal: {SEPARABLE}"
         if trouble:
             warnings.warn(f"{type(self).__name__} {trouble}", ConvergenceWarning, stacklevel=3)
         coef, intercept = objective.split(theta)
@@ -186,10 +186,10 @@ class Objective:
         """
         moved = np.ptp(self._scores(step), axis=1).max()
         if np.isfinite(moved) and not gain < CONVERGED:
-            return f"did not converge: a further step promises {gain:.1e} nats ({message})"
+            return f"did not converge: a further step would gain {gain:.1e} nats ({message})"
         if (self.penalty == 0 and self.separates(theta)) or not moved < FLAT:
             return (
-                "found no best map, its optimum is not attained, or too far out to reach: some classes can be told "
+                "found no best map: some classes can be told "
                 "apart without error, or are absent, and larger coefficients fit ever better; raise l2"
             )
         return None

@@ -49,8 +49,8 @@ def calibrate(
     method: "temperature", "vector", "matrix", "dirichlet", "platt", "beta", "isotonic", "venn_abers", "histogram",
     "scaling_binning", "canonical", "identity", or a recalibration estimator with options of your choice. The classifier
     is never fitted again. A map that makes the Brier score of the validation data worse is not kept: predictions then
-    stay as they are, and a warning says so. Forests and nearest neighbours predict exact zeros, which no temperature
-    can repair (a warning says so): give them `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
+    stay as they are, with a warning. Forests and nearest neighbours predict exact zeros, which no temperature can
+    repair (this warns too): use `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
 
     >>> import truecal as tc
     >>> from sklearn.datasets import load_iris

@@ -38,8 +38,7 @@ class Score:
 class Selection(Result):
     """The chosen map, fitted, and the scores of all candidates on the selection data, best first.
 
-    The score of the chosen map is optimistic: it is the least of several on the rows that chose it. Measure the map on
-    a test set.
+    The score of the chosen map is optimistic, because the map was chosen on these rows. Measure it on a test set.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Selection(Result):
         for s in self.scores:
             gap = "" if s.gap is None else f", gap {s.gap:.1f} points"
             lines.append(f"  {s.name:<{width}}  {s.value:.5g}{gap}")
-        return "\n".join([*lines, "  the first value is optimistic: it was chosen on these rows"])
+        return "\n".join([*lines, "  the first value is optimistic: the map was chosen on these rows"])
 
 
 @described("A Selection.")
@@ -84,16 +83,16 @@ def select_recalibration(
 
     The two parts must not share samples, and neither may be the data on which the result is evaluated: an error is
     truthful only for predictions that never saw the labels it is computed with, and a chosen map has seen both parts'.
-    Selection rows that are among those fitted on (same X to float32, same y) more often than chance explains are
-    refused, or warned of where they are few.
+    Selection rows that are among those fitted on (same X to float32, same y) more often than chance explains raise
+    an error, or a warning where they are few.
 
     candidates: estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They are
     cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: what the
     score is about, a name in `ERRORS` or a CalibrationError; squared errors choose by their score, loss + gap², at the
     automatic number of bins unless told, l1 errors by themselves. Or a callable (y_true, y_proba) -> float with an
     attribute `truthful`, which gets column indices for y_true, whatever `labels` are. Under an error that is not
-    truthful a worse map can win, so it raises unless allow_untruthful=True. A score that is not finite is an error. The
-    printed value of the chosen map is optimistic, being the least of several: measure it on a test set.
+    truthful a worse map can win, so it raises unless allow_untruthful=True. A score that is not finite raises. The
+    value of the chosen map is optimistic, because the map was chosen by it: measure it on a test set.
 
     >>> import numpy as np
     >>> import truecal as tc
@@ -108,7 +107,7 @@ def select_recalibration(
     metric, label = _metric(error, n_bins)
     truthful = bool(getattr(metric, "truthful", False))
     if not truthful and not allow_untruthful:
-        reason = getattr(metric, "reason", "it does not say that it is")
+        reason = getattr(metric, "reason", "it does not declare that it is")
         raise ValueError(
             f"error {label} is not truthful ({reason}): it can prefer the worse map; "
             "choose a truthful one, such as 'classwise', or pass allow_untruthful=True"

@@ -23,8 +23,7 @@ def render_report(
     """The page as text: the leaderboard, the verdict, reliability diagrams, rankings by bin count, and the details.
 
     `classes` names the columns, in order; without it a class is called by its number. `intro` is a sentence or two
-    under the title. Everything that came from outside (names of models, files, classes, the title) is shown as text
-    and never as markup.
+    under the title. Names of models, files and classes and the title are shown as text, never as markup.
 
     >>> import truecal as tc
     >>> from truecal.report import render_report
@@ -45,7 +44,7 @@ def write_report(
     classes: Sequence[object] | None = None,
     intro: str | None = None,
 ) -> None:
-    """Write the page of `render_report` to `path`, whole or not at all.
+    """Write the page of `render_report` to `path`; a failed write leaves no partial file.
 
     >>> import pathlib, tempfile
     >>> import truecal as tc

@@ -162,7 +162,7 @@ def _run(
 def _refuse_no_rows(rows: int) -> None:
     """Chunks of unknown sizes may all turn out to be empty."""
     if not rows:
-        raise ValueError("expected at least one row, there are none")
+        raise ValueError("there are no rows")
 
 
 def _work(y_true: Any, models: Any, settings: ClusterSettings, scheduler: _Scheduler, options: dict[str, Any]) -> Work:
@@ -171,16 +171,16 @@ def _work(y_true: Any, models: Any, settings: ClusterSettings, scheduler: _Sched
     given = list(models.values()) if isinstance(models, Mapping) else list(models)
     files = all(isinstance(one, (str, os.PathLike, Dataset)) for one in given)
     if settings.part_rows is not None and not files:
-        raise ValueError("part_rows= is for files: arrays and DataFrames have partitions of their own")
+        raise ValueError("part_rows= is for files: arrays and DataFrames already have partitions")
     if y_true is not None:
         if options:
-            raise TypeError(f"{', '.join(options)}: options of tables, which cannot apply to arrays")
+            raise TypeError(f"{', '.join(options)}: these options apply to tables, not to arrays")
         return array_work(y_true, models, settings.sample_weight)
     for option, default in (("labels", None), ("pos_label", 1), ("sample_weight", None)):
         if getattr(settings, option) is not default:
             raise ValueError(f"{option}= is for arrays: labels and weights of tables are columns, weight='name'")
     if unknown := options.keys() - {"weight", *(field.name for field in fields(Request))}:
-        raise TypeError(f"{', '.join(sorted(unknown))}: no option of evaluate, compare, stream or read_predictions")
+        raise TypeError(f"{', '.join(sorted(unknown))}: unknown option")
     if files:
         rows = None if settings.part_rows is None else check_positive_int(settings.part_rows, "part_rows")
         return file_work(given, names, rows, options)
@@ -286,11 +286,11 @@ class _Scheduler:
         return found
 
     def _named(self, error: Exception, work: Work, tree: Any, leaves: Sequence[tuple[str, Any]]) -> Exception:
-        """The partition whose making failed before truecal saw it, or whose worker died again and again."""
+        """The partition that failed before truecal read it, or whose worker died repeatedly."""
         if type(error).__name__ == "KilledWorker":
             needing = _dependents(tree.__dask_graph__(), getattr(error, "task", None))
             which = next((title for title, leaf in leaves if leaf.key in needing), "a partition")
-            return PartitionError(f"{which}: every worker that was given it died ({one_line(error, 200)})")
+            return PartitionError(f"{which}: every worker that ran it died ({one_line(error, 200)})")
         nothing = require("dask", "scale").delayed(_nothing, pure=False)
         found = self._first_failure([nothing(*part.counted) for part in work.partitions])
         return error if found is None else PartitionError(f"{leaves[found[0]][0]}: {one_line(found[1], 600)}")

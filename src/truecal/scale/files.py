@@ -46,7 +46,7 @@ MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
 
 SKETCHED_NOTE = (
-    "quantile bins have edges sketched from the predictions, which differ between runs by about .1% of the rows"
+    "quantile bins have edges sketched from the predictions, which differ between runs by about 0.1% of the rows"
 )
 SOME_NOTE = "quantile bins have edges from {} of the predictions, spread evenly: about .2% of the rows off"
 
@@ -220,7 +220,7 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         return Inputs("top_label", read.correct, read.confidence, checked)
     if read.y_true is None:
         how = choose_label(read.unused) if read.unused else "with enough --memory, --labels takes a file of them"
-        raise failure(read.path, f"expected labels in the table, it has none beside its predictions; {how}")
+        raise failure(read.path, f"the table has no labels; {how}")
     if read.one_number and read.y_true.ndim == 1:
         positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
         return Inputs("binary", read.y_true == 1, positive, checked)
@@ -289,7 +289,7 @@ class Run:
         files = sum(len(dataset.files) for dataset in self.datasets)
         speed = self.n_rows * len(self.datasets) / max(seconds, 1e-9)
         what = f"read in batches: {files} file{'s' * (files > 1)}, {'two passes' if passes == 2 else 'one pass'}"
-        notes = [f"{what}, {speed:,.0f} rows a second"]
+        notes = [f"{what}, {speed:,.0f} rows per second"]
         if passes == 2:
             notes += sketched_notes(streams, self.n_rows)
         return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, streams[0].rows))
@@ -298,4 +298,4 @@ class Run:
 def left_out_rows(n_rows: int | None, measured: int) -> list[str]:
     """A note on rows that were not measured, where there are any."""
     missing = 0 if n_rows is None else n_rows - measured
-    return [f"{missing} of {n_rows} rows dropped, which have no prediction"] if missing else []
+    return [f"{missing} of {n_rows} rows dropped: they have no prediction"] if missing else []

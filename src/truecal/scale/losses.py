@@ -32,7 +32,7 @@ class LossSums:
 
     sums: Array
     infinite: int = 0
-    """Rows whose cross-entropy is infinite: what came had probability 0."""
+    """Rows whose cross-entropy is infinite: the observed label had probability 0."""
     bounded: bool = True
     """Whether every label that could have come had some probability."""
 

@@ -145,7 +145,7 @@ def _first_rows(frames: Sequence[Any], compute: Compute) -> tuple[Any, ...]:
             raise PartitionError(f"{title(i, frames[0].npartitions, OF_FRAME)}: {one_line(error, 600)}") from error
         if all(len(rows) for rows in found):
             return found
-    raise ValueError("expected at least one row, the DataFrame has none")
+    raise ValueError("the DataFrame has no rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def array_work(y_true: Any, models: Mapping[str, Any], weights: Any) -> Work:
     sizes = first.chunks[0]
     known = not np.isnan(sizes).any()
     if known and not sum(sizes):
-        raise ValueError("expected at least one row, the arrays have none")
+        raise ValueError("the arrays have no rows")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int) if known else np.zeros(len(sizes), dtype=int)
     parts = []
     for start, size, y, *p in zip(starts, sizes, zip(*others, strict=True), *reports, strict=True):

@@ -66,7 +66,7 @@ class Sketch:
             view.update(np.require(values, np.float64, ["C", "W"]))  # it refuses arrays that are read-only
 
     def copied(self) -> Sketch:
-        """The same as a sketch of its own."""
+        """A copy."""
         return Sketch.of_bytes(self.to_bytes())
 
     def merge(self, other: Sketch) -> Sketch:

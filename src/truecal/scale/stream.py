@@ -275,12 +275,12 @@ class Stream(Shared):
 
     @property
     def rows(self) -> int:
-        """How many rows came."""
+        """The number of rows so far."""
         return self._rows + self._waiting_rows
 
     @one_at_a_time
     def update(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> None:
-        """One batch; a batch that is refused changes nothing."""
+        """Add one batch; a batch that raises an error changes nothing."""
         self._meet(as_array(y_proba, "y_proba").shape)
         if not self.frozen and self._observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
@@ -326,7 +326,8 @@ class Stream(Shared):
     def _refuse_torn(self) -> None:
         if self._torn:
             raise ValueError(
-                "a batch was interrupted while it was counted, and is half in: load the last saved state or start again"
+                "a batch was interrupted while it was counted and is only partly counted: load the "
+                "last saved state or start again"
             )
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
@@ -364,7 +365,7 @@ class Stream(Shared):
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
         if not isinstance(other, Stream):
-            raise TypeError(f"a stream merges with a stream, got {type(other).__name__}")
+            raise TypeError(f"a stream can only be merged with a stream, got {type(other).__name__}")
         first, second = sorted((self, other), key=id)  # in one order everywhere, so that no two merges wait for ever
         with first._lock, second._lock:
             return self._merged(other)
@@ -430,7 +431,7 @@ class Stream(Shared):
 
     @property
     def entries(self) -> tuple[StreamEntry, ...]:
-        """The errors measured, each at one bin count over its own cells."""
+        """The errors measured, each at one bin count and over separate cells."""
         return self._entries
 
     def entry(self, error: str, n_bins: int | None = None) -> StreamEntry:
@@ -525,8 +526,8 @@ class Stream(Shared):
 
     @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state: one npz file without pickles, under its name only when whole. Rows that wait for edges
-        freeze them first."""
+        """Write the state: one npz file without pickles, replaced only when it is complete. Rows that
+        wait for edges freeze them first."""
         from .state import save_stream
 
         self._refuse_torn()
@@ -536,7 +537,7 @@ class Stream(Shared):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Stream:
-        """A stream as `save` left it; a damaged state, or one of another version, is refused."""
+        """A stream as `save` wrote it; a damaged state, or one of another version, raises an error."""
         from .state import load_stream
 
         return load_stream(path)

@@ -9,8 +9,8 @@ def path() -> str:
     """The folder that `evaluate.load` takes: `evaluate.load(path())`, offline.
 
     Its `compute(predictions=probabilities, references=labels)` gives score, gap, gap_low, gap_high, pvalue, ece,
-    accuracy and brier, as far as the rows allow them. Predictions are one list of probabilities per row, references
-    the indices of the classes that came.
+    accuracy and brier, where the rows allow them. Predictions are one list of probabilities per row, references
+    the indices of the observed classes.
 
     >>> from pathlib import Path
     >>> from truecal.adapters import huggingface

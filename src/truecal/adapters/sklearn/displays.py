@@ -21,7 +21,7 @@ from .predictions import column_of, columns_of, positive_column, predict
 
 @final
 class ReliabilityDisplay:
-    """A reliability diagram as scikit-learn's displays are: made by a `from_` method, drawn by `plot`.
+    """A reliability diagram in the style of scikit-learn's displays: made by a `from_` method, drawn by `plot`.
 
     Attributes: `evaluation` (what was measured), `diagram` (the bins that are drawn), `name`, and after drawing `ax_`,
     `figure_` and `line_`. The picture is that of `truecal.plots.reliability`, with its band of a calibrated model.
@@ -154,7 +154,7 @@ class ReliabilityDisplay:
 
 @final
 class ComparisonDisplay:
-    """The order of several models at every number of bins, as scikit-learn's displays are.
+    """The order of several models at every number of bins, in the style of scikit-learn's displays.
 
     Attributes: `comparison` (what was measured, with its verdict), `error`, and after drawing `ax_` and `figure_`. The
     picture is that of `truecal.plots.error_against_bins`, by default of the score, which is what to choose by.

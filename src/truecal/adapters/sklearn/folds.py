@@ -107,12 +107,10 @@ def cross_evaluate(
 ) -> Evaluation:
     """Evaluate an estimator by cross-validation: every row is predicted by a model that was not fitted on it.
 
-    The predictions of all folds make one verdict, about the models that were fitted here, on average. Predictions of
-    one fold depend on the labels of the others: with leave-one-out, base rates move against every label. So the test is
-    joined from tests of the folds, the gap takes pairs of rows of one fold, and both are left out where folds are too
-    small. Stratified folds hold what luck would have made differ and lean towards calibrated: that a model is not
-    calibrated may be believed, that nothing speaks against it is worth less than on fresh rows. by="fold" adds every
-    fold as a subgroup.
+    The verdict is about the average of the models fitted here. Predictions of one fold depend on the labels of the
+    other folds. So the test combines tests of the folds, the gap takes pairs of rows within a fold, and both are left
+    out where folds are too small. Stratified folds make models look more calibrated than they are: a rejection is
+    valid, but no rejection is weaker evidence than on new rows. by="fold" adds every fold as a subgroup.
 
     `cv`, `groups`, `params` and `n_jobs` are those of scikit-learn's cross_validate; `groups` are clusters for the
     intervals as well. `sample_weight` is for measuring; weights for fitting go into `params`. Where cv predicts a row

@@ -31,18 +31,18 @@ _NO_GAP = (
 @final
 @dataclass(frozen=True)
 class Scorer:
-    """A measure as scikit-learn's scorers are: called as scorer(estimator, X, y), and the greater the better.
+    """A measure as a scikit-learn scorer: called as scorer(estimator, X, y), greater is better.
 
     The value is minus the measure, which is why the name begins with neg_. Labels are those of `estimator.classes_`; a
     label that the estimator never saw had probability 0. `set_score_request` gives a scorer that asks for weights.
     """
 
     measure: Measure | None
-    """What is measured; None: the score of the error for so many classes."""
+    """What is measured; None: the score of the default error."""
     scale: Scale = "raw"
     pos_label: Any = None
     sample_weight: bool | str | None = None
-    """Whether the scorer asks for sample weights where scikit-learn routes metadata: as `set_score_request` says."""
+    """Whether the scorer asks for sample weights where scikit-learn routes metadata; see `set_score_request`."""
     n_bins: int | Literal["auto"] | None = None
     """The number of bins where no measure is given."""
 
@@ -106,8 +106,8 @@ def scorer(
     of a named baseline.
     `pos_label` is the positive class of measures of one probability: by default the second of two.
 
-    An error that is not truthful, such as ECE, may be watched but must not choose a model. The gap is refused: it is
-    least for a model that knows nothing.
+    Do not choose models by an error that is not truthful, such as ECE. The gap raises an error: it is smallest for a
+    model that predicts base rates.
 
     >>> import truecal as tc
     >>> from sklearn.datasets import load_iris
@@ -126,12 +126,10 @@ def scorer(
             return Scorer(None, "score", pos_label, n_bins=n_bins, **_no_more(options))
         found = get_error(error) if n_bins is None else _with_bins(get_error(error), n_bins)
         if not found.truthful:
-            raise ValueError(
-                f"error must be truthful for a score to choose by; {found.__name__} is not: {found.reason}"
-            )
+            raise ValueError(f"error must be truthful; {found.__name__} is not: {found.reason}")
         return Scorer(found, "score", pos_label, **_no_more(options))
     if error is not None:
-        raise ValueError(f"error={shown(error)} cannot apply: it says what the score is about")
+        raise ValueError(f"error={shown(error)} applies to measure='score' only")
     return Scorer(_changed(_measure(measure), n_bins, options), "raw", pos_label)
 
 
@@ -142,7 +140,7 @@ def _measure(measure: Any) -> Measure:
             close = difflib.get_close_matches(measure, ("score", *known), 3, 0.3)
             raise ValueError(
                 f"measure must be 'score', the name of a loss or of a member of ERRORS, got {shown(measure)}; "
-                f"close to it: {', '.join(map(repr, close)) or 'nothing'}, and truecal.SCORERS has all"
+                f"similar names: {', '.join(map(repr, close)) or 'none'}; truecal.SCORERS lists all"
             )
         measure = known[measure]
     if not isinstance(measure, (CalibrationError, Baseline, Loss)):
@@ -181,7 +179,7 @@ def _with_bins(error: CalibrationError, n_bins: Any) -> CalibrationError:
 
 def _one_count(n_bins: Any) -> None:
     if n_bins is not None and isinstance(read_bins(n_bins), tuple):
-        raise ValueError(f"n_bins must be one number: a scorer gives one value, got {shown(n_bins)}")
+        raise ValueError(f"n_bins must be one number: a scorer returns one value, got {shown(n_bins)}")
 
 
 def _no_more(options: Mapping[str, Any]) -> dict[str, Any]:

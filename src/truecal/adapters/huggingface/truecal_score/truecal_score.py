@@ -10,16 +10,16 @@ from truecal.adapters.numbers import numbers
 
 _DESCRIPTION = """\
 The truthful calibration score (what to rank by, lower is better), the calibration gap in probability points with its
-95% interval, the p-value of the calibration test, and ECE, accuracy and Brier score beside them.
+95% interval, the p-value of the calibration test, and ECE, accuracy and Brier score.
 """
 
 _INPUTS = """\
 Args:
-    predictions: for each row a list of probabilities, one of each class, that sum to 1.
-    references: for each row the index of the class that came.
-    groups: for each row its cluster, where rows are not independent.
+    predictions: one list of class probabilities per row; each sums to 1.
+    references: the index of the observed class of each row.
+    groups: the cluster of each row, where rows are not independent.
 Returns:
-    A dictionary of numbers; whatever the rows do not allow (an interval of three rows) is left out.
+    A dictionary of numbers, without those that cannot be computed (an interval from three rows).
 """
 
 _CITATION = """\
