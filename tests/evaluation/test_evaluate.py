@@ -320,15 +320,16 @@ def test_progress_goes_from_nothing_towards_all(data):
     assert said == [0.0, pytest.approx(1 / 3)]
 
 
-def test_plans_give_between_fewest_and_most_draws(data):
+def test_plans_give_between_fewest_and_most_draws(data, monkeypatch):
     y, models = data
     classes, top = (prop.read(y, models["true"]) for prop in (tc.Classwise(), tc.Confidence()))
-    assert Plan(None, 1.0).test(classes, 10**6) == MOST_DRAWS == 999
-    assert Plan(None, 1e-9).test(classes, 10**6) == FEWEST_DRAWS == 99
-    assert Plan(None, 0.02).test(classes, 10**6) == 250  # .02/(400·2e-7)
-    assert Plan(None, 0.01).test(classes, 100) == 500  # the test looks at no more rows
-    assert Plan(None, 0.01).test(top, 10**6) == 357  # one coin a row
-    assert Plan(7, 1e-9).test(classes, 10**6) == Plan(7, 1e-9).bands(classes) == Plan(7, 1e-9).null_band(top) == 7
+    assert Plan(None, 1.0).test(classes) == MOST_DRAWS == 999
+    assert Plan(None, 1e-9).test(classes) == FEWEST_DRAWS == 99
+    assert Plan(None, 0.005).test(classes) == 250  # .005/(400·5e-8)
+    assert Plan(None, 0.004).test(top) == 500  # one coin a row: .004/(400·2e-8)
+    monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 100)  # the test looks at no more rows
+    assert Plan(None, 0.002).test(classes) == 400
+    assert Plan(7, 1e-9).test(classes) == Plan(7, 1e-9).bands(classes) == Plan(7, 1e-9).null_band(top) == 7
     assert Plan(None, 1e-9).bands(classes) == 0 == Plan(None, 1e-9).null_band(top)
     assert Plan(None, 1e3).bands(classes) == MOST_DRAWS
 

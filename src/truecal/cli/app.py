@@ -276,7 +276,9 @@ def run_calibration_test(
     alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
     error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
     bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20.")] = None,
-    n_resamples: Annotated[int, typer.Option("--resamples", help="Draws under calibration.", min=1)] = 999,
+    n_resamples: Annotated[
+        int | None, typer.Option("--resamples", help="Draws under calibration; 999, fewer with many rows.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
     max_gap: Annotated[
         float | None, typer.Option("--max-gap", help="Points that are tolerated: reject only if the gap exceeds them.")
@@ -301,7 +303,7 @@ def run_calibration_test(
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:
         raise typer.BadParameter(f"expected points from 0 to 100, got {max_gap:g}", param_hint="--max-gap")
-    if max_gap is None and 1 / (1 + n_resamples) > alpha:
+    if n_resamples is not None and max_gap is None and 1 / (1 + n_resamples) > alpha:
         needed = math.ceil(1 / alpha) - 1
         raise typer.BadParameter(
             f"{n_resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"

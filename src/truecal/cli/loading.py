@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import warnings
 from collections import Counter
@@ -90,7 +91,7 @@ class Loaded:
         self,
         error: str | None,
         n_bins: Any = None,
-        n_resamples: int = 999,
+        n_resamples: int | None = None,
         seed: int = 0,
         progress: Progress | None = None,
         max_gap: float | None = None,
@@ -98,11 +99,18 @@ class Loaded:
     ) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error. With `max_gap` it has
         the gap, to be compared with it."""
-        from truecal.inference.calibration import check_max_gap, omnibus_test, tolerating, u_test
+        from truecal.inference.calibration import (
+            MOST_PLANNED,
+            check_max_gap,
+            omnibus_test,
+            planned_draws,
+            tolerating,
+            u_test,
+        )
         from truecal.inference.frozen import Frozen
         from truecal.inference.options import check_draws, read_error
 
-        n_resamples, seed = check_draws(n_resamples, seed)
+        draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
         inputs = read_inputs(self.y_true, next(iter(self.models.values())))
         main = "classwise" if inputs.kind == "multiclass" else inputs.kind
         if error is not None:
@@ -111,10 +119,13 @@ class Loaded:
             error = main if self.errors is None else "confidence"
         tolerated, of_gap = check_max_gap(max_gap), error or ("confidence" if main == "classwise" else main)
         if error is None:
-            found = omnibus_test(inputs.sample(main), n_resamples, seed, progress)
+            sample = inputs.sample(main)
+            if n_resamples is None:
+                draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
+            found = omnibus_test(sample, draws, seed, progress)
         else:
             metric = read_error(error, "auto" if n_bins is None else n_bins)
-            found = u_test(Frozen.of(metric, inputs.sample(error)), n_resamples, seed)
+            found = u_test(Frozen.of(metric, inputs.sample(error)), draws, seed)
         if tolerated is None:
             return found
         metric = read_error(of_gap, "auto" if n_bins is None else n_bins)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.sample import Sample
+from ..inference.calibration import FEWEST_PLANNED, MOST_PLANNED, planned_draws
 
-MOST_DRAWS = 999
-FEWEST_DRAWS = 99
-"""A p-value from fewer draws could not reach 1%, and a 95% band would rest on the two most extreme draws."""
+MOST_DRAWS, FEWEST_DRAWS = MOST_PLANNED, FEWEST_PLANNED
+"""With fewer draws a 95% band would rest on the two most extreme ones."""
 
 MOST_REPORTS = 1 << 23
 """With more predictions than this, the costliest errors wait to be named."""
 MOST_DIAGRAMS = 500
 """With more classes than this, diagrams of single classes have no bands."""
 
-_LABEL, _COIN = 2e-7, 7e-8  # seconds per draw and row of the test: several classes, one probability
-_SUM = 2e-7  # and of a null band
+_SUM = 2e-7  # seconds per draw and row of a null band
 _EXACT, _BAND = 2e-6, 2e-8  # per prediction of a diagram: the exact distribution of its bins, and one draw
 _PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is
 
@@ -40,12 +39,9 @@ class Plan:
     fewest: int = FEWEST_DRAWS
     """Draws of the test below which it could not decide."""
 
-    def test(self, sample: Sample, most_rows: int) -> int:
-        """Draws for the calibration test, which looks at no more than `most_rows` rows."""
-        if self.draws is not None:
-            return self.draws
-        rows = min(sample.rows, most_rows)
-        return max(self.fewest, self._affordable(rows * (_COIN if sample.views == 1 else _LABEL)))
+    def test(self, sample: Sample) -> int:
+        """Draws for the calibration test."""
+        return max(self.fewest, planned_draws(sample, self.seconds)) if self.draws is None else self.draws
 
     def null_band(self, sample: Sample) -> int:
         """Draws for the null band of an l1 error of one view, 0 where even the fewest cost too much."""

@@ -206,7 +206,7 @@ def measure(
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         sample = inputs.sample(main)
         most = calibration.MOST_ROWS
-        draws = settings.plan.test(sample, most)
+        draws = settings.plan.test(sample)
         if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
             found.note(f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows")
         elif folds is not None:

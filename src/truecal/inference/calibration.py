@@ -39,6 +39,9 @@ from .options import check_draws, p_text, read_error, shown_bins
 
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
+MOST_PLANNED, FEWEST_PLANNED = 999, 99
+"""A p-value from fewer draws than the second could not reach 1%."""
+_LABEL, _COIN = 5e-8, 2e-8  # seconds per draw and row: several classes, one probability
 FIRST_DRAWS, SETTLED = 99, 0.2
 """The test stops after so many draws where the p-value is larger than this. Its level stays exact at every α: below .2
 only the p-value of all draws counts, and P(p ≤ α) is at most that of the first draws above."""
@@ -153,7 +156,7 @@ def calibration_test(
     *,
     error: str | CalibrationError | None = None,
     n_bins: BinCounts | None = None,
-    n_resamples: int = 999,
+    n_resamples: int | None = None,
     seed: int = 0,
     sample_weight: Any = None,
     labels: Any = None,
@@ -163,8 +166,9 @@ def calibration_test(
     """Test of calibration with exact level at every sample size: outcomes are drawn from the predictions.
 
     By default several forms are tested in the same draws: overall sums, slopes, bins and neighbourhoods; for several
-    classes also the temperature, class rates and single classes. The result names the strongest violation. Draws stop
-    after 99 where p > .2, which keeps the level exactly.
+    classes also the temperature, class rates and single classes. The result names the strongest violation. There are
+    999 draws, fewer with more than 20,000 rows so that the test takes about a second, and never fewer than 99. They
+    stop after 99 where p > .2. Both keep the level exactly. `n_resamples` sets another number: p ≥ 1/(1 + draws).
 
     With `error` or `n_bins` the test is on U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩ of that error (classwise, or binary for one
     probability per row; at the automatic count by default), p = (1 + #{U* ≥ U})/(1 + n_resamples). Several bin counts
@@ -188,10 +192,11 @@ def calibration_test(
     p ≤ 0.01 The gap of 2.0 points [1.1, 2.9] is at most 3 points.
     """
     tolerated = check_max_gap(max_gap)
-    draws, seed = check_draws(n_resamples, seed)
+    draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
     metric = read_error(error, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if error is None and n_bins is None and sampler is None:
+        draws = planned_draws(sample) if n_resamples is None else draws
         found = omnibus_test(sample, draws, seed)
         if tolerated is not None:
             metric = read_error(None, None, y_proba, of_gap=True)
@@ -199,6 +204,12 @@ def calibration_test(
     else:
         found = u_test(Frozen.of(metric, sample), draws, seed, sampler)
     return found if tolerated is None else tolerating(found, tolerated, metric, sample.on_host())
+
+
+def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
+    """The draws of a test that takes about so many seconds: a function of sizes alone."""
+    cost = min(sample.rows, MOST_ROWS) * (_COIN if sample.views == 1 else _LABEL)
+    return int(min(MOST_PLANNED, max(FEWEST_PLANNED, seconds / cost)))
 
 
 def check_max_gap(max_gap: Any) -> float | None:
