@@ -26,7 +26,7 @@ exclude_patterns = ["docs/site"]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # notebooks are kept with their results, which a test runs again
 
-myst_heading_anchors = 3  # GitHub's anchors: measuring.md#the-errors
+myst_heading_anchors = 3  # GitHub's anchors: measures.md#the-errors
 default_role = "literal"  # `names` in docstrings are code, as in Markdown
 smartquotes = False  # words hold code
 nitpicky = True

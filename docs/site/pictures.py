@@ -26,10 +26,10 @@ def report(picture: Path) -> None:
 
 
 def plots(picture: Path) -> None:
-    """What the example of docs/plots.md draws."""
+    """What the example of docs/compare.md draws."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        page, flags = str(DOCS / "plots.md"), doctest.NORMALIZE_WHITESPACE
+        page, flags = str(DOCS / "compare.md"), doctest.NORMALIZE_WHITESPACE
         doctest.testfile(page, module_relative=False, optionflags=flags, encoding="utf-8", raise_on_error=True)
         shutil.copy("comparison.png", picture)
         os.chdir(ROOT)

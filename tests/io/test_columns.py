@@ -30,6 +30,7 @@ from truecal.io import (
         ("label,prob,age", "1,0.75,31", "probabilities", None, "of class 1"),
         ("y,p", "1,0.75", "probabilities", None, "of class 1"),
         ("label,prob_1", "1,0.75", "probabilities", None, "of class 1"),
+        ("label,y_prob", "1,0.75", "probabilities", None, "of class 1"),
         (",label,prob_a,prob_b,p_value", "0,b,0.25,0.75,3", "probabilities", ("a", "b"), "by the prefix 'prob'"),
     ],
 )

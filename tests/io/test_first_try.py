@@ -308,7 +308,7 @@ def test_messages_end_with_the_option(folder):
     np.savetxt("bare.csv", np.column_stack([Y, PROBA]), delimiter=",")
     assert refusal("bare.csv").endswith("if it has the labels, pass label_column (--label-column) '0'")
     ODDS.to_csv("odds.csv", index=False)
-    assert refusal("odds.csv").endswith("say odds=True (--odds)")
+    assert refusal("odds.csv").endswith("pass odds=True (--odds)")
 
 
 def test_file_names_in_an_index_are_identifiers(folder):

@@ -13,7 +13,7 @@ from truecal.io.failures import FileError, failure, listing, quote
 from truecal.io.predictions import FILE_KINDS, FileKind
 
 LABEL_NAMES = ("label", "labels", "y_true", "target", "targets", "true_label", "gold", "truth", "ground_truth")
-PROBA_NAMES = ("probs", "probabilities", "proba", "probas", "prob", "probability", "y_proba", "y_proba", "p")
+PROBA_NAMES = ("probs", "probabilities", "proba", "probas", "prob", "probability", "y_proba", "y_prob", "p")
 LOGIT_NAMES = ("logits", "logit", "y_logits", "log_probs", "logprobs", "log_prob", "logprob", "log_proba")
 SCORE_NAMES = ("score", "scores", "y_score", "y_scores")  # probabilities unless the caller says logits
 PREDICTION_NAMES = ("prediction", "pred", "predicted", "predicted_label", "pred_label", "y_pred")

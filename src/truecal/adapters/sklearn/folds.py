@@ -43,15 +43,14 @@ class OutOfFold:
     def notes(self) -> tuple[str, ...]:
         models = int(self.fold.max()) + 1
         said = [
-            f"predictions of {models} fitted models, each on rows it was not fitted on: the verdict is about these "
-            "models on average; the test is joined from the folds, and the gap compares rows of one fold, because each "
-            "row helped to fit the models of the other folds"
+            f"predictions of {models} fitted models, each on its test fold: the verdict is about their average; the "
+            "test combines the folds, and the gap compares rows within a fold"
         ]
         if self.groups is not None:
             said.append("rows were predicted several times: each row is a cluster")
         if self.unseen:
             said.append(
-                f"missing from the training rows of some fold, and given probability 0: {', '.join(self.unseen)}"
+                f"absent from the training rows of some fold, and given probability 0: {', '.join(self.unseen)}"
             )
         return tuple(said)
 
