@@ -20,6 +20,7 @@ Rows of equal reports that a cut divides count for the cell that holds most of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from ..backends.numpy import dot
+from ..backends.numpy import DISPATCH, dot
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import row_blocks
 from ..core.errors import Parts
@@ -44,6 +45,7 @@ MOST_KEPT = 1 << 17
 BLOCKS = 64
 _UNIT_BYTES = 32  # of the few numbers that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
+_MOST_WAITING = 1 << 16  # cells of views whose blocks are multiplied at once
 SCARCE_PAIRS = 15.0
 """With fewer effective pairs of surprising outcomes in one cell, no interval is reliable."""
 FEW_UNITS = 10.0
@@ -219,10 +221,11 @@ def spreads(
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
     sums = [_Sums(sample, groups, of) for _ in chosen]
     labels_of = range(len(chosen)) if frozen.cells.recomputed else chosen
-    for piece in frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None)):
+
+    def add(piece: Piece) -> None:
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
-            continue
+            return
         homes = _homes(piece.cells, labels_of) if folds is None else [np.zeros(0)] * len(chosen)
         for j in range(piece.columns.start, piece.columns.stop):
             for c, own, home in zip(chosen, sums, homes, strict=True):
@@ -231,10 +234,29 @@ def spreads(
                     atom = fold_bins(sample.view(j), folds, frozen.counts[c] or 1)
                     home = np.arange(int(atom.max()) + 1)
                 own.add_view(_View(sample, j, atom, home))
+
+    pieces = frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None))
+    _while_next_is_made(add, pieces, sample.reports.size >= DISPATCH.parallel_views)
     one = sample.views == 1 and groups is None
     pooled = groups is None and folds is None
     thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
     return tuple(s.spread(theta, one) for s, theta in zip(sums, thetas, strict=True))
+
+
+def _while_next_is_made(add: Callable[[Piece], None], pieces: Iterable[Piece], large: bool) -> None:
+    """Add up the pieces in their order, each while the cells of the next one are made."""
+    if not large:
+        for piece in pieces:
+            add(piece)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        last: Future[None] | None = None
+        for piece in pieces:
+            if last is not None:
+                last.result()
+            last = pool.submit(add, piece)
+        if last is not None:
+            last.result()
 
 
 def _theta(parts: Parts, of: Of) -> float:
@@ -328,6 +350,7 @@ class _Sums:
             self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups))
         self.block = _blocks(self.by)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
+        self._waiting: list[tuple[Array, Array]] = []
         self.lasting = False
         if self.several or self.groups is not None or sample.rows <= MOST_KEPT:
             self._keep()
@@ -371,8 +394,9 @@ class _Sums:
         self.slope += 4 * float(slope @ slope)
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
-        by_block = table.reshape(blocks, m)
-        self.H += (by_block * a) @ by_block.T
+        self._waiting.append((table.reshape(blocks, m), a))
+        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
+            self._add_waiting()
         if two > 0:
             met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * (one / two) ** 2
             self.meet += float((a * a) @ met)
@@ -381,6 +405,14 @@ class _Sums:
         even_v, even_c = even_parts(a, weight, float(own.sum()), self.averaged, self.several, largest_sq)
         self.even_v += even_v
         self.even_c += even_c
+
+    def _add_waiting(self) -> None:
+        """One product for the blocks of many views: small ones would be shared among threads at a loss."""
+        if self._waiting:
+            tables, rates = zip(*self._waiting, strict=True)
+            table = np.concatenate(tables, axis=1)
+            self.H += (table * np.concatenate(rates)) @ table.T
+            self._waiting.clear()
 
     def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:
         if self.of == "U":
@@ -443,6 +475,7 @@ class _Sums:
 
     def spread(self, theta: float | None, exact: bool) -> Spread:
         """All of it, with the exact estimate where it is known."""
+        self._add_waiting()
         np.fill_diagonal(self.H, 0.0)
         twice = 2.0 if self.several else 1.0  # classes of one row vary against each other: up to about twice
         return Spread(
