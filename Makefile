@@ -1,4 +1,4 @@
-# Two commands set everything up by themselves: make demo, make test.
+# Two commands set everything up: make demo, make test.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,24 +27,24 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(PYTEST) -m "not heavy"
 
-# What make test leaves out: more of what it shows. CI runs it.
+# The tests that make test leaves out. CI runs them.
 heavy: $(VENV)/.dev
 	$(PYTEST) -m heavy
 
 quick: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
 
-# The quick tests as on another CPU: plain instructions, one thread, shuffled order. No result may hang on the last bit.
+# The quick tests as on another CPU: plain instructions, one thread, shuffled order. No result may depend on the last bit.
 another-cpu: $(VENV)/.dev
 	$(BIN)/python tests/another_cpu.py -n $(JOBS) --dist worksteal -m "not slow"
 
-# The core with numpy and scipy alone, in an environment of its own: tests of what is not installed are skipped.
+# The core with numpy and scipy alone, in a separate environment; tests of missing packages are skipped.
 bare:
 	$(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/bin/python -m pip install --quiet --disable-pip-version-check -e . pytest hypothesis
 	$(VENV)-bare/bin/python -m pytest -m "not slow" --ignore=tests/cli --ignore=tests/test_docs.py
 
-# The GPU kernels, run by Triton's interpreter on the CPU. Triton 3.6 needs numpy < 2.4 for it, hence an environment apart.
+# The GPU kernels, run by Triton's interpreter on the CPU. Triton 3.6 needs numpy < 2.4 for it, hence a separate environment.
 $(VENV)-kernels/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-kernels
 	$(VENV)-kernels/bin/python -m pip install --quiet --disable-pip-version-check -e ".[kernels]"
@@ -53,7 +53,7 @@ $(VENV)-kernels/.ready: pyproject.toml
 kernels: $(VENV)-kernels/.ready
 	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py
 
-# What is published: sdist and wheel, checked, and the wheel installed and tested outside the repository.
+# The release: sdist and wheel are checked, the wheel is installed and tested outside the repository.
 wheel:
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check build twine
@@ -62,7 +62,7 @@ wheel:
 	$(VENV)-wheel/bin/python -m twine check --strict dist/*
 	JOBS=$(JOBS) $(VENV)-wheel/bin/python tests/wheel.py dist
 
-# The adapters against the real frameworks, the newest of each, in an environment of their own.
+# The adapters against the real frameworks, the newest of each, in a separate environment.
 frameworks:
 	$(PYTHON) -m venv $(VENV)-frameworks
 	$(VENV)-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e ".[frameworks]"
@@ -74,15 +74,15 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# make bench SIZE=--small: few rows, to see that everything runs.
+# make bench SIZE=--small: few rows, to check that everything runs.
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SIZE)
 
-# Metrics of other libraries, in environments of their own: docs/audit.md and the results behind it.
+# Metrics of other libraries, in separate environments: docs/audit.md and the results behind it.
 audit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.audit
 
-# The site, build/docs/index.html, in an environment of its own: no warning is let pass, and its pages are looked at.
+# The site, build/docs/index.html, in a separate environment: warnings are errors, and its pages are checked.
 $(VENV)-docs/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
@@ -96,7 +96,7 @@ docs: $(VENV)-docs/.ready
 	$(VENV)-docs/bin/sphinx-build -n -W --keep-going -q -c docs/site . build/docs
 	SITE=build/docs $(VENV)-docs/bin/python -m pytest tests/test_site.py
 
-# The pictures of README and docs, anew: they need a Chromium.
+# The pictures of README and docs; needs Chromium.
 pictures: $(VENV)/.dev
 	$(BIN)/python docs/site/pictures.py
 

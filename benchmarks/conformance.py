@@ -127,10 +127,10 @@ def stored() -> dict[str, Any]:
 
 INTRO = """# Conformance: do implementations agree?
 
-Two libraries that both report "ECE" can disagree: at the edges of bins, on ties, on a prediction of exactly 1, on which
-class is predicted. The conformance suite makes that visible: {sets} small data sets as JSON, each with the value of
-every measure of [the list](measures.md) and of the named errors, {measures} in all. They ship with truecal
-(`truecal/conformance/sets/`), and any library can use them, with or without truecal.
+Two libraries that report "ECE" can disagree: at bin edges, on ties, on a prediction of exactly 1, on the predicted
+class. The conformance suite shows where: {sets} small data sets as JSON, each with the value of every
+[measure](measures.md), {measures} in all. They are part of truecal (`truecal/conformance/sets/`), and any library can
+use them.
 
 ```
 python -m truecal.conformance netcal.metrics:ECE.measure --measure binary_ece --convention preds_first -k bins=15
@@ -138,9 +138,9 @@ python -m truecal.conformance my_package.metrics:ece --measure ece --weights sam
 python -m truecal.conformance --list
 ```
 
-The callable takes labels and predictions as numpy arrays or tensors; two classes come as a matrix or as the probability
-of class 1, whichever it takes. One line per data set says whether the value agrees (to 1e-5 of the value, or of 1/16
-where that is larger); the exit code is 0 if all agree and 3 if not. In a test suite:
+The callable takes labels and predictions as numpy arrays or tensors, and two classes as a matrix or as the probability
+of class 1. One line per data set tells whether the value agrees (to 1e-5 of the value, or of 1/16 if that is larger).
+The exit code is 0 if all agree and 3 if not. In a test suite:
 
 ```python
 >>> import truecal as tc
@@ -153,8 +153,8 @@ True
 ## The data sets
 
 `y_true`, `y_proba` (one column per class), `sample_weight` or null, and `values`: one number per measure, "inf" where
-it is infinite, null where it has none. Measures of one probability look at the event "class 1", column 1; `binary_ece`
-and `binary_mce` are ECE and the largest gap of that event. Bins are 15 wherever they are counted.
+it is infinite, null where it has none. Measures of one probability use the event "class 1", column 1; `binary_ece` and
+`binary_mce` are ECE and the largest gap of that event. All bin counts are 15.
 `python -m truecal.conformance.generate` writes the files; scores are not part of them.
 
 | set | rows | classes | what it is for |
@@ -167,20 +167,20 @@ Run over the sets without weights, with {versions}.
 A difference is not a mistake: definitions differ, and the last column shows on which inputs.
 `python -m benchmarks.conformance` runs this again.
 
-| library | function | held against | agrees on | where not: largest differences |
+| library | function | compared with | agrees on | largest differences |
 | --- | --- | --- | ---: | --- |
 """
 
 WHY = """
 The causes:
 
-- **Edges.** Here, in scikit-learn and in uncertainty-calibration bins are (a, b], with 0 in the first. torchmetrics and
-  relplot have [a, b) and a separate bin for predictions of exactly 1; netcal has [a, b) with the last bin closed.
-- **Two classes.** Of a matrix with two columns netcal looks at the probability of class 1, the others at the confidence
-  of the predicted class. netcal also raises where a class never occurs as a label.
-- **Equal mass.** Where 15 does not divide the number of rows, uncertainty-calibration cuts elsewhere.
-- **Estimates.** relplot's smECE is computed on a coarser grid, and the debiased error of uncertainty-calibration is cut
-  at 0.
+- **Edges.** In truecal, scikit-learn and in uncertainty-calibration bins are (a, b], with 0 in the first. torchmetrics
+  and relplot have [a, b) and a separate bin for predictions of exactly 1; netcal has [a, b) with the last bin closed.
+- **Two classes.** Of a matrix with two columns netcal uses the probability of class 1, the others the confidence of the
+  predicted class. netcal also raises if a class never occurs as a label.
+- **Equal mass.** Where 15 does not divide the number of rows, uncertainty-calibration uses other cuts.
+- **Estimates.** relplot's smECE is computed on a coarser grid, and the debiased error of uncertainty-calibration is
+  clipped at 0.
 - **Another measure under the same name.** netcal's ACE is the mean gap over equal-width bins of the confidence.
 """
 

@@ -1,4 +1,4 @@
-"""The API reference: one page for each room, with every public name in it, written anew at each build."""
+"""The API reference: one page per package, with every public name in it, generated at each build."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluster")
-"""Places whose names are public below `truecal`, beside the adapters."""
+"""Modules whose names are public below `truecal`, besides the adapters."""
 NAMES = ("truecal.analysis", "truecal.losses", "truecal.properties", "truecal.results", "truecal.rules")
 """Modules of names that are defined elsewhere."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")
@@ -33,7 +33,7 @@ SPECIAL = re.compile(r"([*|\\]|_(?=\W|$))")
 
 @functools.cache
 def rooms() -> dict[str, dict[str, list[str]]]:
-    """Page -> module -> the public names that live there, as `truecal.gap` or `truecal.io.read_labels`."""
+    """Page -> module -> its public names, as `truecal.gap` or `truecal.io.read_labels`."""
     found: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for node in ast.parse(pkgutil.get_data("truecal", "__init__.pyi") or b"").body:
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -126,7 +126,7 @@ def page(room: str, modules: dict[str, list[str]]) -> str:
 def overview(found: dict[str, dict[str, list[str]]]) -> str:
     """Every name with the first line of its words, and the pages."""
     text = title("API reference")
-    text += "Every public name, in the room it lives in; what is not listed may change at any time.\n\n"
+    text += "Every public name, by module. Names that are not listed may change at any time.\n\n"
     text += ".. toctree::\n   :hidden:\n\n" + "".join(f"   {room}\n" for room in sorted(found)) + "\n"
     for room, modules in sorted(found.items()):
         package = package_of(room)

@@ -221,9 +221,9 @@ def test_sums_of_another_metric_are_refused(options):
     other.persistent(True)
     loaded = CalibrationMetric("confidence", n_bins=3)
     loaded.load_state_dict(other.state_dict())
-    with pytest.raises(ValueError, match="sums come from a metric with another"):
+    with pytest.raises(ValueError, match="state comes from a metric with other options"):
         loaded.update(*data[0])
-    with pytest.raises(ValueError, match="sums come from a metric with another"):
+    with pytest.raises(ValueError, match="state comes from a metric with other options"):
         _ = loaded.table
     loaded.reset()
     assert_close(
@@ -237,7 +237,7 @@ def test_states_merge():
     one.merge_state(other)
     assert one.compute().item() == pytest.approx(fed(CalibrationMetric("confidence"), data).compute().item(), rel=1e-12)
     one.merge_state(fed(CalibrationMetric("confidence", edges=torch.linspace(0, 1, 16) ** 2), data))
-    with pytest.raises(ValueError, match="sums come from a metric with another"):
+    with pytest.raises(ValueError, match="state comes from a metric with other options"):
         _ = one.table
 
 
@@ -280,7 +280,7 @@ def test_it_is_drawn():
         ({"error": "classwise"}, "num_classes is needed"),
         ({"error": "binary", "num_classes": 2}, "num_classes cannot apply"),
         ({"num_classes": 0}, "num_classes must be at least 1"),
-        ({"error": "classwise", "num_classes": 3, "edges": [[0, 0.5, 1]] * 2}, "edges are of 2 views, expected 3"),
+        ({"error": "classwise", "num_classes": 3, "edges": [[0, 0.5, 1]] * 2}, "edges has rows for 2 views, expected 3"),
         ({"n_bins": 3, "edges": [0, 1]}, "not both"),
         ({"error": "confidence_l1", "scale": "score"}, "cannot apply to norm='l1'"),
         ({"scale": "best"}, "scale must be one of"),

@@ -157,7 +157,7 @@ REFUSED = [
     ("ece", {"n_bins": (5, 10)}, TypeError, r"n_bins must be a whole number of at least 1, got \(5, 10\)"),
     ("ece", {"strategy": "wide"}, ValueError, "strategy must be one of 'quantile', 'uniform'"),
     ("ece", {"bins": 5}, TypeError, "ece has no option 'bins'; its options: n_bins, strategy"),
-    ("tace", {"threshold": 1}, ValueError, "threshold must be a number from 0 to below 1, got 1"),
+    ("tace", {"threshold": 1}, ValueError, "threshold must be at least 0 and below 1, got 1"),
     ("ece_sweep", {"norm": 2}, ValueError, "norm must be 'l1' or 'l2', got 2"),
     ("mmce", {"theta": -1.0}, ValueError, "theta must be a positive number"),
     ("mmce", {"corrected": 1}, TypeError, "corrected must be True or False, got 1"),

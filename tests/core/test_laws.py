@@ -197,7 +197,7 @@ def test_tables_over_different_cells_refuse_to_merge(rng):
         five.merge(tc.CalibrationError(tc.TopLabel(), tc.EqualWidth(5)).tables(y, p)[0])
     with pytest.raises(ValueError, match="compared in float64 and in float32"):
         five.merge(tc.CalibrationError(tc.Binary(), tc.EqualWidth(5)).tables(y, p.astype(np.float32))[0])
-    with pytest.raises(TypeError, match="merges with a table, got int"):
+    with pytest.raises(TypeError, match="only be merged with a table, got int"):
         five.merge(3)
     single = tc.CalibrationError(tc.Binary(), tc.EqualWidth(5)).tables(y, p.astype(np.float32))[0]
     assert tc.BinTable.empty(tc.Binary(), tc.EqualWidth(5)).merge(single).rows == len(y)

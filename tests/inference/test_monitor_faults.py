@@ -80,7 +80,7 @@ def test_a_state_that_is_no_number_is_not_taken_over(monkeypatch):
     before = monitor.update([0, 1], [0.2, 0.7])
     after = monitoring._after
     monkeypatch.setattr(monitoring, "_after", lambda *given: replace(after(*given), now=np.full(7, np.nan)))
-    with pytest.raises(ValueError, match="would not be a number after these rows: none was counted"):
+    with pytest.raises(ValueError, match="would not be a finite number after these rows; they were not counted"):
         monitor.update([0, 1], [0.2, 0.7])
     assert monitor.result() == before
 

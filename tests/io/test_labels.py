@@ -113,7 +113,7 @@ def test_given_labels_meet_the_files_own(tmp_path: Path) -> None:
     named = npz(tmp_path / "n.npz", probs=PROBA, classes=np.array(["dog", "cat"]))
     read = read_predictions(named, labels=two, label_column="animal")
     assert read.y_true is not None and read.y_true.tolist() == [1, 0, 1]
-    with pytest.raises(ValueError, match="expected labels as a path"):
+    with pytest.raises(ValueError, match="pass labels as a path"):
         read_predictions(named, labels=[1, 0, 1], label_column="animal")
     top = write(tmp_path / "top.csv", "label,prediction,confidence\n1,1,0.5\n0,1,0.5\n")
     assert "expected the same labels in column 'label' and in labels, row 1 has '0' and 1" in refusal(

@@ -101,9 +101,9 @@ def test_refused_in_words():
     for make, words in (
         (lambda: tc.Edges([[0, 0.5, 0.4, 1]]), "must not decrease"),
         (lambda: tc.Edges(np.zeros((1, 2, 3))), "finite increasing"),
-        (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES[:2]))(y, p), "edges are of 2 views"),
+        (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES[:2]))(y, p), "edges has rows for 2 views"),
         (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES / 2))(y, p), "do not cover the prediction"),
-        (lambda: tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES[:2]))(y, p), "edges are of 2 classes"),
+        (lambda: tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES[:2]))(y, p), "edges has rows for 2 classes"),
         (lambda: tc.rules.ArgmaxEdges([0, 1]), "one row per class"),
         (lambda: tc.CalibrationError(tc.Binary(), tc.rules.OnGrid(tc.TwoBin()), "l1"), "norm='l1' cannot apply"),
     ):

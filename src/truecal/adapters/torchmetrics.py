@@ -164,8 +164,8 @@ class CalibrationMetric(Metric):
     def _refuse_other_sums(self) -> None:
         if not torch.equal(self.origin.cpu(), self._defaults["origin"].cpu()):  # type: ignore[union-attr]  # a tensor
             raise ValueError(
-                "the sums come from a metric with another error, other cells, num_classes, logits or ignore_index: "
-                "a state can be loaded, merged and added up over processes by a metric with the same options alone"
+                "the state comes from a metric with other options (error, bins, num_classes, logits or ignore_index): "
+                "load, merge or sync only metrics with the same options"
             )
 
     @property
@@ -223,7 +223,7 @@ def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named
     if not named and (n_bins is not None or edges is not None):
         raise ValueError("n_bins and edges cannot apply: error is a CalibrationError, which has its own cells")
     if n_bins is not None and edges is not None:
-        raise ValueError("give n_bins or edges, not both")
+        raise ValueError("pass n_bins or edges, not both")
     rule: BinningRule = error.binning
     if named:
         count = DEFAULT_BINS if n_bins is None else check_positive_int(n_bins, "n_bins")

@@ -17,12 +17,12 @@ from .table import tabulate, values
 from .worlds import JITTER, Matrix
 
 WORDS = {
-    "pool": "rewards pooling: rows with different chances do better with one common prediction",
-    "uniform": "rewards knowing nothing: the same probability for every class does better",
+    "pool": "rewards pooling: one common prediction for rows with different probabilities scores better",
+    "uniform": "rewards ignorance: the same probability for every class scores better",
     "shrink": "rewards shrinking towards the base rate",
-    "sharpen": "rewards over-confidence: predictions sharper than the truth do better",
+    "sharpen": "rewards over-confidence: predictions sharper than the truth score better",
     "round": "rewards rounding",
-    "jitter": "rewards jitter: a millionth added here and there does better",
+    "jitter": "rewards jitter: predictions changed by a millionth score better",
     "spread": "rewards predictions shifted by some points",
     "change the top": "rewards a changed top class",
     "hide small chances": "rewards pushing small probabilities under a threshold",
@@ -109,7 +109,7 @@ def _joined(lie: Lie | None) -> tuple[Finding, ...]:
     if not pairs:
         return ()
     shown = ", ".join(f"{i} and {j}" for i, j in pairs[:3])
-    text = f"{JOINS}: under the pooling lie surprises of rows {shown} cancel, under the truth each counts by itself"
+    text = f"{JOINS}: under the pooling lie the residuals of rows {shown} cancel, under the truth they do not"
     return (Finding(JOINS, text, lie.gain),)
 
 

@@ -194,7 +194,7 @@ def _how_many(proof: Proof) -> str:
 def _how(proof: Proof) -> str:
     if proof.exact:
         return "its one outcome" if len(proof.outcomes) == 1 else f"all {len(proof.outcomes)} outcomes listed"
-    return f"{len(proof.outcomes)} draws: not exact, beyond chance but for one in a million"
+    return f"{len(proof.outcomes)} draws: not exact, wrong with a chance of one in a million"
 
 
 def lasting_text(lasting: Lasting) -> str:

@@ -26,8 +26,8 @@ p, li { overflow-wrap: anywhere } .meaning { color: #555 }
 @media (max-width: 40rem) { body { margin: 1rem auto; font-size: 15px } th, td { padding-right: .7rem } }
 """
 _MEANING = {
-    "gamed": "A forecaster who knows the true chances does better, on average, by predicting something else. The "
-    "metric may still describe a sample well; it should not decide who is best.",
+    "gamed": "A forecaster who knows the true probabilities scores better, on average, by predicting something else. "
+    "The metric may still describe a sample well; it should not decide which model is best.",
     "certified": "For every world and every prediction on the grids named above, predicting the truth is best; beyond "
     "them nothing that was tried gained.",
     "no gain found": "Nothing that was tried gained more than the number above. That proves nothing about what was not "

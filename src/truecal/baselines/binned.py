@@ -66,7 +66,7 @@ def absolute(sample: Sample, *, n_bins: Any, strategy: Any) -> float:
 def thresholded(sample: Sample, *, n_bins: Any, threshold: Any) -> float:
     """The adaptive error of each class over the rows that give it more than the threshold, averaged over classes."""
     if not isinstance(threshold, (int, float)) or not 0 <= threshold < 1:
-        raise ValueError(f"threshold must be a number from 0 to below 1, got {shown(threshold)}")
+        raise ValueError(f"threshold must be at least 0 and below 1, got {shown(threshold)}")
     total = 0.0
     sample = sample.on_host()
     for j in range(sample.views):

@@ -325,9 +325,9 @@ def check_size(array: Array, name: str) -> None:
     if size.max() > LARGEST:
         place = np.argwhere(size > LARGEST)[0]
         found = f"{array[tuple(place)]:.6g} at {_place(place)}"
-        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {found}; give them in another unit")
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {found}; rescale them")
     if 0 < size.max() < SMALLEST:
-        raise ValueError(f"{name} are all below {SMALLEST:g} in size; give them in another unit")
+        raise ValueError(f"{name} are all below {SMALLEST:g} in size; rescale them")
 
 
 def check_bounds(bounds: Any) -> tuple[float, float]:
@@ -350,7 +350,7 @@ def check_logits(logits: Any, name: str = "logits") -> Array:
     bad = np.isnan(array) | (array == np.inf)
     if bad.any():
         place = np.argwhere(bad)[0]
-        raise ValueError(f"{name} has {array[tuple(place)]} at {_place(place)}; expected numbers below infinity")
+        raise ValueError(f"{name} has {array[tuple(place)]} at {_place(place)}; expected finite numbers or -inf")
     empty = ~(array > -np.inf).any(axis=1)
     if empty.any():
         raise ValueError(f"{name} row {int(np.argmax(empty))} is -inf in every column; no class has probability")

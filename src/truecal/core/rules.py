@@ -440,7 +440,7 @@ class Edges(FixedRule):
     def refuse_misfit(self, seen: Reports) -> None:
         super().refuse_misfit(seen)
         if self.per_view and len(self.values) != seen.views:
-            raise ValueError(f"edges are of {len(self.values)} views, the reports have {seen.views}")
+            raise ValueError(f"edges has rows for {len(self.values)} views, but the reports have {seen.views}")
 
     def refuse_outside(self, seen: Reports, reports: Array) -> None:
         (edges,) = self.edges(seen.bounds, reports.dtype)

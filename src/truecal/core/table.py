@@ -115,7 +115,7 @@ class BinTable:
         """
         edges = _fixed_edges(property, binning, np.dtype(dtype), "of an empty table")
         if edges.ndim == 2 and len(edges) != views:
-            raise ValueError(f"edges are of {len(edges)} views, expected {views}")
+            raise ValueError(f"edges has rows for {len(edges)} views, expected {views}")
         zeros = np.zeros((views, edges.shape[-1] - 1))
         where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
         return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)

@@ -137,7 +137,9 @@ def scaled(table: BinTable, exponent: int) -> BinTable:
 def refuse_unit(sample: Sample) -> None:
     """Squares of the weights as given must be numbers."""
     if abs(sample.weight_exponent) > 400:
-        raise ValueError("sample_weight must have squares that are finite and not 0; give it in another unit")
+        raise ValueError(
+            "sample_weight is too large or too small: rescale it, so that its squares are finite and not 0"
+        )
 
 
 def map_tables(

@@ -115,7 +115,9 @@ class ArgmaxEdges(VectorRule):
 
     def joint_index(self, reports: Array) -> Array:
         if reports.shape[1] != len(self.values):
-            raise ValueError(f"edges are of {len(self.values)} classes, reports have {reports.shape[1]}")
+            raise ValueError(
+                f"edges has rows for {len(self.values)} classes, but reports have {reports.shape[1]} columns"
+            )
         top, confidence = top_class_and_value(reports)
         edges, cell = self.edges(working_dtype(reports)), np.empty(len(reports), dtype=np.intp)
         confidence = confidence.astype(edges.dtype, copy=False)

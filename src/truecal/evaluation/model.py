@@ -349,7 +349,7 @@ def read_settings(
 def check_progress(progress: Any) -> None:
     """A function of the share done, or None."""
     if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of the share done, got {shown(progress)}")
+        raise TypeError(f"progress must be a callable that takes the share of the work done, got {shown(progress)}")
 
 
 def evaluate_inputs(

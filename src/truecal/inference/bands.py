@@ -112,7 +112,7 @@ def bands_of(frozen: Frozen, place: int, level: float, draws: int, seed: int, cl
     wide = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=np.nan) for row in rows]
     count, report, outcome, low, high = np.stack(wide, axis=1)
     if sample.weight_exponent > 900:
-        raise ValueError("sample_weight is too large for its sums to be numbers; give it in another unit")
+        raise ValueError("sample_weight is too large for its sums to be finite: rescale it")
     count = np.ldexp(count, sample.weight_exponent)
     names = chosen if sample.views > 1 else None
     counts = metric.binning.counts

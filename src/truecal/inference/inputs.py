@@ -188,7 +188,7 @@ def read_inputs(
     if y_true is None:
         if isinstance(y_proba, tuple) and len(y_proba) == 2:
             return _read_top(TopPredictions(*y_proba), sample_weight)
-        raise TypeError("y_true is None: then y_proba must be TopPredictions(correct, confidence), or that pair")
+        raise TypeError("y_true is None: y_proba must be TopPredictions(correct, confidence), or such a pair")
     y_true, y_proba = on_cpu(y_true), on_cpu(y_proba)
     refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     labels = column_classes(y_true, y_proba, labels)

@@ -258,7 +258,9 @@ class Monitor(Shared):
             if time is not None and state.since is not None and state.since >= start:
                 state = replace(state, since_time=str(time))
             if (name := state.unsound()) is not None:
-                raise ValueError(f"the monitor's {name} would not be a number after these rows: none was counted")
+                raise ValueError(
+                    f"the monitor's {name} would not be a finite number after these rows; they were not counted"
+                )
             self._setup, self._state = setup, replace(state, new=state.rows - start)
         return self.result()
 

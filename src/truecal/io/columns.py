@@ -290,7 +290,7 @@ class _Search:
         if correct is None and prediction is None:
             wanted = f"{' or '.join(CORRECT_NAMES)}, or {', '.join(PREDICTION_NAMES)} with a label"
             found = listing(self.forms)
-            raise self.request.refuse(f"expected beside {quote(confidence)} a {self.what} {wanted}, found {found}")
+            raise self.request.refuse(f"expected with {quote(confidence)} a {self.what} {wanted}, found {found}")
         source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
         shown = _shown([confidence], self.what)
         note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"

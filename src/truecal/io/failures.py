@@ -118,7 +118,7 @@ def parsing(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
     except (FileError, ImportError):
         raise
     except MemoryError as error:
-        wanted = one_line(error, LONGEST_REASON).strip() or "no more can be said"
+        wanted = one_line(error, LONGEST_REASON).strip() or "no details"
         raise failure(path, f"expected {expected}, but it needs more memory than there is ({wanted})") from error
     except Exception as error:  # any parser, any damage: see above
         reason = _own_words(str(error)) or one_line(error, LONGEST_REASON).strip() or type(error).__name__

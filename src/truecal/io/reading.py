@@ -136,7 +136,7 @@ def read_predictions(
     if form in ("npy", "npz", "torch", "safetensors"):
         request = replace(request, label_shapes=arrays.label_shapes(labels))
     if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
-        raise ValueError("label_column names a column of a file: expected labels as a path beside it, got an array")
+        raise ValueError("label_column names a column of a file: pass labels as a path, not as an array")
     found: Source | Predictions
     if form == "jsonl" and is_sample_log(request):
         found = read_sample_log(request, name, labels is not None)
@@ -426,7 +426,7 @@ def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given
     if correct is None and parts.predicted is not None:
         if values is None:
             how = f"name it with {LABEL_OPTION}, or give {LABELS_OPTION}"
-            raise failure(path, f"expected a label beside each predicted label: {how}")
+            raise failure(path, f"expected a label for each predicted label: {how}")
         correct = hits(path, values, parts.predicted, "predicted labels")
         notes.append("a row is a hit where the predicted label equals the label")
     values = None if values is None else numbers_if_whole(values)

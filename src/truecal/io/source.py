@@ -118,7 +118,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         if layout.kind == "logits":
             raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")
         numbers = numbers / 100
-        notes.append("divided by 100, as percent says")
+        notes.append("divided by 100 (percent)")
     if request.odds:
         numbers, note = from_odds(request, numbers, layout)
         notes.append(note)
@@ -297,7 +297,7 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     if layout.kind == "probabilities":
         _check_probabilities(path, numbers, layout)
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
-        found = "every row lies in [0, 1] and sums to 1: these are probabilities"
+        found = "every row is in [0, 1] and sums to 1: these are probabilities"
         raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
 
 

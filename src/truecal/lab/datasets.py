@@ -66,7 +66,7 @@ def nested_subset(n: int, fraction: float, seed: int) -> NDArray[np.intp]:
     A smaller fraction is always a part of a larger one, and rows that come sorted by class are mixed.
     """
     if not 0 < fraction <= 1:
-        raise ValueError(f"a training fraction lies in (0, 1], got {fraction!r}")
+        raise ValueError(f"a training fraction must be in (0, 1], got {fraction!r}")
     return np.random.default_rng([seed, n]).permutation(n)[: max(1, round(fraction * n))]
 
 
@@ -128,7 +128,7 @@ class _Dtype:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         order = state[1].decode() if isinstance(state[1], bytes) else state[1]
         if order not in {"|", "<", ">", "="} or any(part is not None for part in state[2:5]):
-            raise pickle.UnpicklingError("structured arrays are refused")
+            raise pickle.UnpicklingError("structured arrays are not allowed")
         self.value = self.value.newbyteorder(order)  # type: ignore[arg-type]  # a byte order that was checked above
 
 

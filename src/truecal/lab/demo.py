@@ -29,8 +29,8 @@ STAGE = (
     "labels for every row."
 )
 TINY = (
-    "The test rejects even the cheat: its frequencies are a fraction of a point off, and with so many rows that shows. "
-    "The gap says how small it is."
+    "With so many rows the test rejects even the cheat, whose frequencies are off by a fraction of a point. "
+    "The gap shows how small that is."
 )
 SMALL_GAP = 0.5  # points
 

@@ -310,7 +310,7 @@ def _refuse_recoded(y: NDArray[Any], names: NDArray[Any], k: int) -> None:
     if not known.all():
         row = int(np.argmin(known))
         raise ValueError(
-            f"y has {y[row]} at row {row}, which is not in labels: all of y lies in 0..{k - 1}, like column indices. "
+            f"y has {y[row]} at row {row}, which is not in labels: all of y is in 0..{k - 1}, like column indices. "
             "Give the classes themselves, or leave out labels= and give column indices. "
             "cross_val_predict(method='predict_proba') numbers the classes before it fits: "
             "give it an estimator without labels= and np.searchsorted(labels, y) for y"

@@ -210,7 +210,7 @@ class ComparisonDisplay:
         for name, each in found.items():
             if not np.array_equal(each.row, first.row):
                 raise ValueError(
-                    f"{name!r} was tested on other folds than {next(iter(found))!r}: give both the same cv"
+                    f"{name!r} was tested on other folds than {next(iter(found))!r}: pass the same cv to both"
                 )
         rows = of_rows(first, None, sample_weight)
         return cls.from_predictions(first.y, {name: each.proba for name, each in found.items()}, **rows, ax=ax)

@@ -15,8 +15,8 @@ def predict(estimator: Any, X: Any) -> tuple[Array, Array]:
     name = type(estimator).__name__
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
-            f"{name} has no predict_proba, and calibration is about probabilities; put scikit-learn's "
-            "CalibratedClassifierCV around it, or truecal.calibrate behind it once it is fitted"
+            f"{name} has no predict_proba: wrap it in scikit-learn's CalibratedClassifierCV, or pass the fitted "
+            "classifier to truecal.calibrate"
         )
     proba = estimator.predict_proba(X)
     classes = getattr(estimator, "classes_", None)
