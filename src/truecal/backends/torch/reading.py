@@ -26,9 +26,9 @@ from ...core.sample import Sample
 from .kernels import kernels_for
 from .tensors import is_here, like, on_cpu, tensor
 
-_HALVES = (torch.float16, torch.bfloat16)
+HALVES = (torch.float16, torch.bfloat16)
 _DOUBLE, _SINGLE = (float(np.finfo(dtype).eps) for dtype in (np.float64, np.float32))
-_FLOATS = (torch.float32, torch.float64, *_HALVES)
+_FLOATS = (torch.float32, torch.float64, *HALVES)
 
 
 class _UnusualError(Exception):
@@ -137,18 +137,18 @@ def plain_rows(y_true: Any, reports: Tensor) -> PlainRows | None:
         return None
     if y.device != reports.device:
         y = y.to(reports.device)
-    return PlainRows(reports, y.contiguous(), _tolerance(reports), _slack(reports))
+    return PlainRows(reports, y.contiguous(), row_tolerance(reports), slack_of(reports))
 
 
-def _tolerance(x: Tensor) -> float:
-    return HALF_ROW_SUM_TOLERANCE if x.dtype in _HALVES else ROW_SUM_TOLERANCE
+def row_tolerance(x: Tensor) -> float:
+    return HALF_ROW_SUM_TOLERANCE if x.dtype in HALVES else ROW_SUM_TOLERANCE
 
 
 def _floating(x: Tensor) -> Tensor:
     """Half precision as float32, whole numbers as float64."""
     if x.is_complex() or x.numel() == 0:
         raise _UnusualError
-    if x.dtype in _HALVES:
+    if x.dtype in HALVES:
         return x.float()
     return x if x.dtype in (torch.float32, torch.float64) else x.double()
 
@@ -166,7 +166,7 @@ def _moved(x: Any, name: str, other: Tensor) -> Tensor:
     return like(array.astype(np.int64) if array.dtype.kind == "u" else array, other)
 
 
-def _slack(x: Tensor) -> float:
+def slack_of(x: Tensor) -> float:
     """How far outside its range a report may lie by rounding alone, in the precision in which it is compared."""
     return 8 * (_DOUBLE if x.dtype == torch.float64 else _SINGLE)
 
@@ -180,9 +180,9 @@ def within(x: Tensor, low: float, high: float) -> Tensor:
 def _checked_distributions(x: Tensor, flags: list[Tensor]) -> Tensor:
     if x.ndim != 2 or x.shape[1] < 2:
         raise _UnusualError
-    tolerance = _tolerance(x)
+    tolerance = row_tolerance(x)
     x = _floating(x)
-    flags += [within(x, -_slack(x), 1 + _slack(x)), within(x.sum(1), 1 - tolerance, 1 + tolerance)]
+    flags += [within(x, -slack_of(x), 1 + slack_of(x)), within(x.sum(1), 1 - tolerance, 1 + tolerance)]
     return x
 
 
@@ -209,7 +209,7 @@ def _is_translated(y: Tensor) -> bool:
 def _checked_scalars(u: Tensor, flags: list[Tensor]) -> Tensor:
     if u.ndim != 1:
         raise _UnusualError
-    flags.append(within(u, -_slack(u), 1 + _slack(u)))
+    flags.append(within(u, -slack_of(u), 1 + slack_of(u)))
     return u
 
 
@@ -229,7 +229,7 @@ def _checked_pair(phi: Tensor, u: Tensor, property: Outcomes, flags: list[Tensor
         size = x.abs().amax().double()
         flags.append((size <= LARGEST) & ((size == 0) | (size >= SMALLEST)))
     if (bounds := property.bounds) is not None:
-        slack = _slack(u) * max(map(abs, bounds))
+        slack = slack_of(u) * max(map(abs, bounds))
         flags.append(within(u, bounds[0] - slack, bounds[1] + slack))
     return (phi[:, 0], u[:, 0]) if u.ndim == 2 and u.shape[1] == 1 else (phi, u)
 
