@@ -49,7 +49,7 @@ $(VENV)-kernels/.ready: pyproject.toml
 	touch $@
 
 kernels: $(VENV)-kernels/.ready
-	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py
+	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py tests/backends/test_fused_batches.py
 
 # What is published: sdist and wheel, checked, and the wheel installed and tested outside the repository.
 wheel:

@@ -147,7 +147,7 @@ def test_edges_that_do_not_cover_a_prediction():
     metric = CalibrationMetric("binary", edges=[0.1, 0.5, 1])
     metric.update(torch.tensor([0.2, 0.6]), torch.tensor([0, 1]))
     metric.update(torch.tensor([0.05, 0.6]), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="update 2 .* the edges do not cover all predictions"):
+    with pytest.raises(ValueError, match=r"update 2 .* the edges do not cover all predictions"):
         metric.compute()
 
 
@@ -156,7 +156,7 @@ def test_forward_names_the_batch_among_all():
     metric = CalibrationMetric("confidence")
     metric(p, y)
     metric.update(p, y)
-    with pytest.raises(ValueError, match="^update 3 since the last reset"):
+    with pytest.raises(ValueError, match=r"^update 3 since the last reset"):
         metric(*spoiled(p, y, "nan"))
 
 

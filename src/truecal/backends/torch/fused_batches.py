@@ -10,6 +10,7 @@ from typing import Any
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton import TritonError as TritonError
 
 from .fused import interval, work_of
 
