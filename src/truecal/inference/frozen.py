@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..backends.arrays import is_tensor
 from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.tabulate import needs_cells, whole_tables
-from ..core.types import Array
+from ..core.types import Array, Groups
 from .options import counts_of
 
 _LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
@@ -34,7 +35,7 @@ class FrozenCells:
 
     @property
     def made_anew(self) -> bool:
-        return self.sample.views > 1 and self.sample.reports.size > MOST_KEPT
+        return self.sample.views > 1 and self.sample.rows * self.sample.views > MOST_KEPT
 
     def __iter__(self) -> Iterator[Piece]:
         return self.rule.pieces(self.sample.seen, self.ties) if self.made_anew else iter(self._kept)
@@ -53,8 +54,16 @@ class FrozenCells:
     @property
     def for_tables(self) -> list[Piece] | None:
         """The cells where tables should read them: they are made, or tables would have to make the same."""
+        if is_tensor(self.sample.reports):
+            return None
         made = ("_kept" in vars(self) and not self._by_value) or needs_cells(self.sample, self.ties)
         return self._kept if made and not self.made_anew else None
+
+
+def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
+    """The sample where its intervals are computed: on a GPU over quantile bins of classes, else on the CPU."""
+    there = error.binning.open and error.ties != "row" and error.property.of_classes
+    return sample if there and groups is None and not sample.joint else sample.on_host()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +86,8 @@ class Frozen:
     @cached_property
     def parts(self) -> tuple[Parts, ...]:
         """Error, loss, U, gap and score at each bin count."""
+        if self._tabled:
+            return tuple(self.error.parts_of_table(table) for table in self._tables)
         return self.error.parts(self.sample, cells=self.cells.for_tables)
 
     @cached_property
@@ -84,9 +95,27 @@ class Frozen:
         """The raw error at each bin count."""
         return self.error.of(self.sample, cells=self.cells.for_tables)
 
+    @property
+    def _tabled(self) -> bool:
+        """Whether tables of a GPU are made once, for diagrams and numbers alike: they need a sort of every view."""
+        rule, views = self.error.binning, self.sample.views
+        small = sum(rule.counts or (MOST_KEPT,)) * views <= MOST_KEPT
+        return is_tensor(self.sample.reports) and rule.open and small and self.error.norm == "l2"
+
+    @cached_property
+    def _tables(self) -> tuple[BinTable, ...]:
+        return whole_tables(self.sample, self.error.binning, self.error.ties)
+
+    @property
+    def on_host(self) -> Frozen:
+        """The same where numpy can read it, for what is not computed on a GPU."""
+        return Frozen.of(self.error, self.sample.on_host()) if is_tensor(self.sample.reports) else self
+
     def table(self, place: int) -> BinTable:
         """The table of bins at one of the bin counts."""
         rule, ties, cells = self.error.binning, self.error.ties, self.cells.for_tables
+        if self._tabled:
+            return self._tables[place]
         if cells is None:
             return whole_tables(self.sample, rule.each()[place], ties)[0]
         return whole_tables(self.sample, rule, ties, cells)[place]

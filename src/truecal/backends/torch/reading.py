@@ -41,20 +41,27 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
     All conditions are tested on the device and read at once. Where one fails the arrays go to the CPU, whose checks
     name the row; labels to be translated (names, fractions) always do.
     """
+    return made_sample(property, *read_arrays(property, y_true, y_proba, sample_weight, labels))
+
+
+def read_arrays(
+    property: Property, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None
+) -> tuple[Tensor, Tensor, Tensor | None, _Top]:
+    """The same arrays before they are expressed as scalar views: outcomes, reports, weights, and what is known of the
+    top class."""
     reports = tensor(y_proba)
     flags: list[Tensor] = []
     try:
         y, reports, top = _checked(property, y_true, reports, labels, flags)
         weights = _checked_weights(sample_weight, reports, flags)
         if not flags or bool(torch.stack(flags).all()):
-            return made_sample(property, y, reports, weights, top)
+            return y, reports, weights, top
     except _UnusualError:
         pass
     found, host = property.check(on_cpu(y_true), on_cpu(y_proba), labels)
     weight = check_weights(on_cpu(sample_weight), len(host))
     y, reports = like(found, reports), like(host, reports)
-    moved = None if weight is None else like(weight, reports)
-    return made_sample(property, y, reports, moved, None)
+    return y, reports, None if weight is None else like(weight, reports), None
 
 
 _Top = tuple[Tensor, Tensor, int] | None
