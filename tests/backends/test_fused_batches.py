@@ -23,9 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim
 
 
 def empty(views: int, m: int) -> Sums:
-    zeros = {"dtype": torch.float64}
-    full: Any = torch.full((len(CHECKS),), torch.inf, **zeros)
-    return Sums(torch.zeros(5, views, m, **zeros), torch.zeros(6, **zeros), torch.zeros((), **zeros), full)
+    sums = (torch.zeros(shape, dtype=torch.float64) for shape in ((5, views, m), (6,), ()))
+    return Sums(*sums, torch.full((len(CHECKS),), torch.inf, dtype=torch.float64))
 
 
 def copied(sums: Sums) -> Sums:

@@ -188,7 +188,7 @@ class CalibrationMetric(Metric):
             raise _other_sums()
         _refuse_bad(refused.tolist(), float(largest))
         named = dict(zip(_TOTALS, sums.tolist(), strict=True))
-        totals = Totals(**named | {"rows": round(named["rows"]), "largest": float(largest)})  # type: ignore[arg-type]
+        totals = Totals(**named | {"rows": round(named["rows"]), "largest": float(largest)})
         count, outcome, residual, residual_sq, weight_sq = cells.view(self.cells.shape).numpy()
         empty = self._empty
         arrays = (count, outcome, residual, empty.tie_variance, residual_sq)

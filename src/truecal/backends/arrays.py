@@ -78,6 +78,11 @@ def at_columns(x: Any, columns: Any) -> Any:
     return x[namespace(x).arange(len(x), device=columns.device), columns]
 
 
+def indices(x: Any) -> Any:
+    """Whole numbers or bools of any width as indices."""
+    return x.long() if is_tensor(x) else x.astype(np.intp)
+
+
 def stable_order(keys: Any) -> Any:
     """The order that sorts a vector; equal keys keep theirs."""
     return namespace(keys).argsort(keys, stable=True)

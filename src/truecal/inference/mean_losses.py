@@ -22,7 +22,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..backends.arrays import at_columns, dot, doubled, is_tensor, namespace, ones, row_products
+from ..backends.arrays import at_columns, dot, doubled, indices, is_tensor, namespace, ones, row_products
 from ..backends.numpy import DISPATCH
 from ..core.data import both_classes
 from ..core.losses import LOSSES
@@ -104,7 +104,7 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
             mean = (a + b) / 2
         came, xp = y[rows], namespace(each)
         if came.ndim == 1:
-            value = at_columns(each, came.long() if is_tensor(came) else came.astype(np.intp))
+            value = at_columns(each, indices(came))
         else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
             value = (came * xp.where(came > 0, each, 0.0)).sum(axis=1)
         high, low, surprise = _row_ranges(xp.where(xp.isnan(each), 0.0, each), mean)

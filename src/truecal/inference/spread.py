@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from ..backends.arrays import beside, cell_totals, dot, is_tensor, namespace, ones
+from ..backends.arrays import beside, cell_totals, dot, indices, namespace, ones
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import wide_blocks
 from ..core.errors import Parts
@@ -351,7 +351,7 @@ class _Sums:
         for cell, unit, w, x in entries:
             found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
             sums, one, two = sums + found, one + ones, two + twos
-            table += cell_totals(_indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
+            table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
         mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
         a = self._coefficients(weight, weight_sq, mass)
@@ -484,17 +484,12 @@ def _blocks(by: Units) -> Array:
         number = before + (by.weight(units) > 0).cumsum(0)
         out[units] = xp.clip(number - 1, 0, None) % blocks
         before = int(number[-1])
-    return out
-
-
-def _indices(x: Array) -> Array:
-    """Small whole numbers as indices."""
-    return x.long() if is_tensor(x) else x.astype(np.intp)  # type: ignore[attr-defined, no-any-return]  # a tensor
+    return out  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
     cell, _, x = view.of(rows)
-    return a[cell] * x * (total[cell] - x)  # type: ignore[no-any-return]  # an array or a tensor
+    return a[cell] * x * (total[cell] - x)
 
 
 def over(numerator: Array, denominator: Array) -> Array:

@@ -68,8 +68,9 @@ def _add(
     own = tl.zeros((tile_rows,), tl.float64)
     outside = tl.zeros((tile_rows, tile_columns), tl.int32)
     wide = w[:, None]
-    views = k if not top else 1
-    plane = views.to(tl.int64) * m if not top else m
+    plane = tl.zeros((), tl.int64) + m
+    if not top:
+        plane = plane * k
     for start in range(0, k, tile_columns):
         column = start + tl.arange(0, tile_columns)
         here = kept[:, None] & (column[None, :] < k)
