@@ -23,8 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim
 
 
 def empty(views: int, m: int) -> Sums:
-    sums = (torch.zeros(shape, dtype=torch.float64) for shape in ((5, views, m), (6,), ()))
-    return Sums(*sums, torch.full((len(CHECKS),), torch.inf, dtype=torch.float64))
+    cells, totals, largest = (torch.zeros(shape, dtype=torch.float64) for shape in ((5, views, m), (6,), ()))
+    return Sums(cells, totals, largest, torch.full((len(CHECKS),), torch.inf, dtype=torch.float64))
 
 
 def copied(sums: Sums) -> Sums:

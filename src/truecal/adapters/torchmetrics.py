@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from ..backends.torch.batches import CHECKS, Batch, Sums, add_batch
+from ..backends.torch.reading import is_numbers
 from ..core.data import check_positive_int, shown
+from ..core.eager import eager
 from ..core.errors import SCALES, CalibrationError, Scale, get_error
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
@@ -108,6 +110,7 @@ class CalibrationMetric(Metric):
         options = (self.error.property, self.error.binning, views, self.logits, self.ignore_index)
         self.add_state("origin", _digest(options), dist_reduce_fx="max")
 
+    @eager
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Add a batch: predictions, then labels, as torchmetrics has it; a batch of no rows adds nothing."""
         p, y, w = self._rows(preds, target, sample_weight)
@@ -162,6 +165,9 @@ class CalibrationMetric(Metric):
             raise ValueError(f"preds must have at least two classes, got shape {tuple(preds.shape)}")
         places = preds.shape if binary else preds.shape[:1] + preds.shape[2:]
         _one_for_each(target, places, "target")
+        if not (is_numbers(preds) and is_numbers(target)):
+            found = f"{preds.dtype}, {preds.layout} and {target.dtype}, {target.layout}"
+            raise TypeError(f"preds and target must be dense numbers, got {found}: .to_dense() or .float() makes them")
         device = self.cells.device
         p, y = preds.detach().to(device), target.detach().to(device).reshape(-1)
         p = p.reshape(-1) if binary else p.movedim(1, -1).reshape(-1, p.shape[1])

@@ -14,6 +14,7 @@ from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
 from .cells import Piece
 from .data import as_array, shown
+from .eager import eager
 from .moments import measured, moments
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
@@ -130,6 +131,7 @@ class CalibrationError:
         """Validate the user's arrays once, for use with `of` and `parts`."""
         return self.property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
 
+    @eager
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
     ) -> Any:
@@ -253,6 +255,7 @@ class CalibrationError:
             score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),
         )
 
+    @eager
     def tables(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
     ) -> tuple[BinTable, ...]:
@@ -260,6 +263,7 @@ class CalibrationError:
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         return whole_tables(sample, self.binning, self.ties)
 
+    @eager
     def decompose(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Decomposition:
         """The two parts of the error, n·error = loss + U, with the gap and the score."""
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)

@@ -489,7 +489,7 @@ def _blocks(by: Units) -> Array:
 
 def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
     cell, _, x = view.of(rows)
-    return a[cell] * x * (total[cell] - x)
+    return a[cell] * x * (total[cell] - x)  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def over(numerator: Array, denominator: Array) -> Array:

@@ -64,7 +64,7 @@ class _Edges(NamedTuple):
 def add_batch(sums: Sums, batch: Batch) -> Sums:
     """The sums with a batch: new tensors, or the same ones where a kernel adds in place."""
     fused = kernels_for(batch.reports)
-    if fused is not None and _is_plain(sums, batch) and not torch.are_deterministic_algorithms_enabled():
+    if fused is not None and _is_plain(sums, batch):
         found = attempt(fused, batch.reports.device, lambda: add_fused(sums, batch))
         if found is not None:
             return found

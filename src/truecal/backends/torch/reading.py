@@ -52,6 +52,9 @@ def read_arrays(
     reports = tensor(y_proba)
     flags: list[Tensor] = []
     try:
+        for given in (y_proba, y_true, sample_weight):
+            if is_here(given) and not is_numbers(tensor(given)):
+                raise _UnusualError
         y, reports, top = _checked(property, y_true, reports, labels, flags)
         weights = _checked_weights(sample_weight, reports, flags)
         if not flags or bool(torch.stack(flags).all()):
@@ -140,11 +143,18 @@ def plain_rows(y_true: Any, reports: Tensor) -> PlainRows | None:
     if not is_here(y_true) or reports.ndim != 2 or reports.shape[1] < 2 or reports.dtype not in _FLOATS:
         return None
     y = tensor(y_true)
+    if not (is_numbers(reports) and is_numbers(y)):
+        return None
     if y.shape != reports.shape[:1] or y.dtype not in (torch.int64, torch.int32) or not len(y):
         return None
     if y.device != reports.device:
         y = y.to(reports.device)
     return PlainRows(reports, y.contiguous(), row_tolerance(reports), slack_of(reports))
+
+
+def is_numbers(x: Tensor) -> bool:
+    """Whether a tensor is dense and of numbers that numpy has too, or bfloat16."""
+    return x.layout == torch.strided and not (x.is_floating_point() and x.dtype not in _FLOATS)
 
 
 def row_tolerance(x: Tensor) -> float:
