@@ -105,6 +105,12 @@ def test_compare(stays):
     assert found.rankings == wanted.rankings
 
 
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_usual_ece(k):
+    y, p = sample(k=k)
+    assert_close(tc.ece(OnDevice(y), OnDevice(p)), tc.ece(y, p))
+
+
 def test_few_predictions_are_measured_on_the_cpu():
     y, p = sample()
     assert_close(tc.evaluate(OnDevice(y), OnDevice(p)).test, tc.evaluate(y, p).test, 1.0)

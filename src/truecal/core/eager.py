@@ -21,4 +21,6 @@ def eager(function: Callable[Given, Found]) -> Callable[Given, Found]:
             return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-any-return]  # untyped
         return function(*args, **kwargs)
 
+    # torch.compile counts recompilations by code object: each function has its own, under its own name
+    call.__code__ = call.__code__.replace(co_name=getattr(function, "__name__", "call"))
     return call
