@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, top_class_and_value
+from ..backends.arrays import is_tensor, on_device, top_class_and_value
 from ..core.data import as_array, check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.parameters import described
