@@ -182,6 +182,68 @@ def against_torchmetrics(y: torch.Tensor, p: torch.Tensor) -> None:
         guarded("kernels", partial(print_kernels, name, ours))
 
 
+UPDATES, BATCH = 200, 256
+
+
+def epoch(k: int) -> None:
+    """An epoch of updates and one compute: torchmetrics beside ours, by the host's clock."""
+    from torchmetrics.classification import MulticlassAccuracy, MulticlassCalibrationError
+
+    from truecal.adapters.torchmetrics import CalibrationMetric
+
+    batches = [softmax_sample(BATCH, k, seed) for seed in range(8)]
+    metrics: dict[str, Any] = {
+        "torchmetrics' MulticlassCalibrationError": MulticlassCalibrationError(k),
+        "torchmetrics' MulticlassAccuracy": MulticlassAccuracy(k),
+        "CalibrationMetric, usual ECE": CalibrationMetric("confidence_l1"),
+        "CalibrationMetric, confidence": CalibrationMetric("confidence"),
+        "CalibrationMetric, classwise": CalibrationMetric("classwise", num_classes=k),
+    }
+    print(f"{UPDATES} updates of {BATCH} x {k:,} and compute, ms:")
+    base = None
+    for name, metric in metrics.items():
+        times = guarded(name, partial(epoch_times, metric.to(DEVICE), batches))
+        if times is not None:
+            base = base or statistics.median(times)
+            ms = statistics.median(times)
+            print(f"  {name:<56} {ms / base:>7.2f} {ms:>17.1f} {min(times):>9.1f}-{max(times):.1f}", flush=True)
+
+
+def epoch_times(metric: Any, batches: list[Any], repeats: int = 7) -> list[float]:
+    times = []
+    for _ in range(repeats + 1):
+        metric.reset()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for i in range(UPDATES):
+            y, p = batches[i % len(batches)]
+            metric.update(p, y)
+        metric.compute()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return times[1:]
+
+
+def whole_models(n: int = 10_000_000, k: int = 10) -> None:
+    """What people wait for, on tensors of the GPU, beside a copy of the predictions to the host."""
+    y, p = softmax_sample(n, k)
+    q = p**1.2
+    q /= q.sum(1, keepdim=True)
+    calls: dict[str, Call] = {
+        "copy to the host": lambda: p.cpu(),
+        "evaluate": lambda: tc.evaluate(y, p),
+        "gap, confidence": lambda: tc.gap(y, p),
+        "gap, classwise": lambda: tc.gap(y, p, error="classwise"),
+        "confidence_interval, classwise U": lambda: tc.confidence_interval(y, p, error="classwise"),
+        "calibration_test": lambda: tc.calibration_test(y, p),
+        "paired_difference": lambda: tc.paired_difference(y, p, q),
+        "compare, two models": lambda: tc.compare(y, {"a": p, "b": q}),
+    }
+    print(f"whole calls, {n:,} x {k} on the GPU, ms (median of five after one):")
+    for name, call in calls.items():
+        guarded(name, partial(print_once, f"  {name}", call, None))
+
+
 def shapes(y: torch.Tensor, p: torch.Tensor) -> None:
     """The passes over all predictions with tiles of other shapes, in µs of their kernels."""
     fused = kernels.kernels_for(p)
@@ -449,11 +511,16 @@ def other_numbers(y: torch.Tensor, p: torch.Tensor) -> None:
         )
         print("temperature:", relative(ours, theirs), flush=True)
 
-    def whole_models() -> None:
-        ours, theirs = (tc.evaluate(a[:1000], b[:1000]) for a, b in ((y, p), host))
-        print("evaluate takes tensors of the GPU:", repr(ours) == repr(theirs), flush=True)
+    def models() -> None:
+        large, weight = torch.cat([p] * 4), torch.rand(4 * len(y), device=DEVICE)  # many enough to stay there
+        ours = tc.evaluate(torch.cat([y] * 4), large, sample_weight=weight)
+        theirs = tc.evaluate(torch.cat([y] * 4).cpu(), large.cpu(), sample_weight=weight.cpu())
+        names = ("value", "loss", "score")
+        pairs = [(getattr(a, x), getattr(b, x)) for a, b in zip(ours.errors, theirs.errors, strict=True) for x in names]
+        pairs += [(a.value, b.value) for a, b in zip(ours.losses, theirs.losses, strict=True)]
+        print("evaluate:", max(relative(a, b) for a, b in pairs if b), flush=True)
 
-    for work in (dlpack, losses, draws, forms, temperature, whole_models):
+    for work in (dlpack, losses, draws, forms, temperature, models):
         guarded(work.__name__, work)
 
 
@@ -473,6 +540,8 @@ def main() -> None:
     right = against_the_cpu(options.seconds)
     other_numbers(y, p)
     targets(y, p)
+    guarded("epoch", lambda: epoch(p.shape[1]))
+    guarded("whole models", whole_models)
     if options.host:
         guarded("host", lambda: host_times(y, p))
     if options.shapes:

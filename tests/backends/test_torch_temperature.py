@@ -76,7 +76,8 @@ def test_bad_logits_are_refused_in_the_words_of_the_cpu():
         tc.TemperatureScaling().fit(OnDevice(np.full((4, 2), 0.5)), OnDevice([0, 1, 0, 1]))
 
 
-def test_other_maps_ask_for_the_cpu():
+def test_other_maps_are_fitted_on_the_cpu_and_give_tensors():
     z, y = logits()
-    with pytest.raises(TypeError, match="move it to the CPU"):
-        tc.VectorScaling().fit(OnDevice(z), y)
+    found = tc.VectorScaling().fit(OnDevice(z), OnDevice(y)).predict_proba(OnDevice(z))
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found, tc.VectorScaling().fit(z, y).predict_proba(z), rtol=1e-9)

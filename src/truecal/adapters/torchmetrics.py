@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from threading import RLock
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor
 
+from ..backends.torch.batches import CHECKS, Batch, Sums, add_batch
+from ..backends.torch.reading import is_numbers
 from ..core.data import check_positive_int, shown
+from ..core.eager import eager
 from ..core.errors import SCALES, CalibrationError, Scale, get_error
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
@@ -22,8 +24,16 @@ if TYPE_CHECKING:
 else:
     Metric = require("torchmetrics", "torchmetrics").Metric
 
-_CELLS = ("count", "outcome", "residual", "residual_sq", "cell_weight_sq")
-_TOTALS = tuple(field.name for field in fields(Totals))
+_CELLS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
+_TOTALS = ("rows", "weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
+_LEAST_WEIGHT = 2.0**-400  # squares of smaller weights have no number
+_WRONG = {
+    "range": "preds must be probabilities in [0, 1], and hold a NaN or a number outside; pass logits=True for logits",
+    "sum": "preds must be probabilities that sum to 1 over the classes",
+    "label": "target must hold class indices from 0 to the number of classes - 1, or 0 and 1 of one event",
+    "weight": "sample_weight must be finite, not negative, and have squares that are finite",
+    "edges": "the edges do not cover all predictions",
+}
 _MOST_BYTES = 4 << 30
 _CELL_BYTES = 8 * (4 * len(_CELLS) + 1)  # the sums, their start, those of a batch and the new ones, and an edge
 
@@ -44,6 +54,9 @@ class CalibrationMetric(Metric):
     float64 whatever the model's precision; sums of other cells, or of rows that were read in another way, raise an
     error.
 
+    An update reads nothing back from a GPU: values are checked there, and `compute` raises an error that names the
+    first update with a bad value. Shapes and types are checked at once.
+
     >>> import torch
     >>> from truecal.adapters.torchmetrics import CalibrationMetric
     >>> metric = CalibrationMetric("confidence", n_bins=10)
@@ -61,6 +74,7 @@ class CalibrationMetric(Metric):
     cells: Tensor
     totals: Tensor
     largest: Tensor
+    refused: Tensor
     origin: Tensor
 
     def __init__(
@@ -77,6 +91,7 @@ class CalibrationMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         self._lock = RLock()
+        self._before = 0
         self._two = error is None and num_classes == 2
         if error is None:
             error, num_classes = _default(num_classes)
@@ -87,33 +102,37 @@ class CalibrationMetric(Metric):
         views = self.error.property.views(self.num_classes or 1)
         _refuse_size(self.error.binning, views)
         self._empty = BinTable.empty(self.error.property, self.error.binning, views=views, dtype="float32")
-        shape = (len(_CELLS), *self._empty.count.shape)
-        self.add_state("cells", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("totals", torch.zeros(len(_TOTALS), dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("largest", torch.zeros((), dtype=torch.float64), dist_reduce_fx="max")
+        about: dict[str, Any] = {"dtype": torch.float64}
+        self.add_state("cells", torch.zeros((len(_CELLS), *self._empty.count.shape), **about), dist_reduce_fx="sum")
+        self.add_state("totals", torch.zeros(len(_TOTALS), **about), dist_reduce_fx="sum")
+        self.add_state("largest", torch.zeros((), **about), dist_reduce_fx="max")
+        self.add_state("refused", torch.full((len(CHECKS),), torch.inf, **about), dist_reduce_fx="min")
         # a collection lets metrics whose states were once equal share them for good: those of other rows must differ
-        about = (self.error.property, self.error.binning, views, self.logits, self.ignore_index)
-        self.add_state("origin", _digest(about), dist_reduce_fx="max")
+        options = (self.error.property, self.error.binning, views, self.logits, self.ignore_index)
+        self.add_state("origin", _digest(options), dist_reduce_fx="max")
 
+    @eager
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Add a batch: predictions, then labels, as in torchmetrics; an empty batch adds nothing."""
         p, y, w = self._rows(preds, target, sample_weight)
+        if self.cells.shape[1:] != self._empty.count.shape:
+            raise _other_sums()
         if len(p) == 0:
             return
-        self._refuse_other_sums()
-        (table,) = self.error.tables(y, p, sample_weight=w)
-        totals = {name: getattr(table.totals, name) for name in _TOTALS} | {"residual_sq": table.loss_total}
-        about: dict[str, Any] = {"dtype": torch.float64, "device": self.cells.device}
-        cells = torch.stack([torch.as_tensor(getattr(table, name), **about) for name in _CELLS])
+        number = self._before + self._update_count
+        batch = Batch(p, y, w, self.error.binning, self.error.property.picks_outcome, self.ignore_index, number)
         with self._lock:  # threads may share a metric: no batch is lost
-            self.cells = self.cells + cells
-            self.totals = self.totals + torch.tensor(list(totals.values()), **about)
-            self.largest = torch.maximum(self.largest, torch.tensor(table.totals.largest, **about))
+            sums = Sums(self.cells, self.totals, self.largest, self.refused)
+            self.cells, self.totals, self.largest, self.refused = add_batch(sums, batch)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return the value of this batch."""
         with self._lock:
-            return super().forward(*args, **kwargs)
+            self._before = self._update_count  # torchmetrics counts from 0 for the batch alone
+            try:
+                return super().forward(*args, **kwargs)
+            finally:
+                self._before = 0
 
     def reset(self) -> None:
         """Forget all rows."""
@@ -130,7 +149,7 @@ class CalibrationMetric(Metric):
     def _rows(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One row per prediction, without those to be ignored; probabilities."""
+        """One row per prediction, where the sums are; probabilities."""
         for name, given in (("preds", preds), ("target", target), ("sample_weight", sample_weight)):
             if not isinstance(given, Tensor) and not (given is None and name == "sample_weight"):
                 raise TypeError(f"{name} must be a torch.Tensor, got {shown(given)}: torch.as_tensor makes one")
@@ -145,46 +164,50 @@ class CalibrationMetric(Metric):
             )
         if self.num_classes is not None and preds.shape[1] != self.num_classes:
             raise ValueError(f"preds have {preds.shape[1]} classes and num_classes is {self.num_classes}")
+        if not binary and preds.shape[1] < 2:
+            raise ValueError(f"preds must have at least two classes, got shape {tuple(preds.shape)}")
         places = preds.shape if binary else preds.shape[:1] + preds.shape[2:]
         _one_for_each(target, places, "target")
-        p, y = preds.detach(), target.reshape(-1)
+        if not (is_numbers(preds) and is_numbers(target)):
+            found = f"{preds.dtype}, {preds.layout} and {target.dtype}, {target.layout}"
+            raise TypeError(f"preds and target must be dense numbers, got {found}: .to_dense() or .float() makes them")
+        device = self.cells.device
+        p, y = preds.detach().to(device), target.detach().to(device).reshape(-1)
         p = p.reshape(-1) if binary else p.movedim(1, -1).reshape(-1, p.shape[1])
+        if p.is_complex() or p.dtype == torch.bool or y.is_complex() or (y.dtype == torch.bool and not binary):
+            raise TypeError(f"preds must be probabilities and target class indices, got {preds.dtype}, {target.dtype}")
         if logits:
             wide = p.double() if p.dtype == torch.float64 else p.float()
             p = wide.sigmoid() if binary else wide.softmax(1)
         w = None
         if sample_weight is not None:
             _one_for_each(sample_weight, places, "sample_weight")
-            w = sample_weight.reshape(-1)
-        if self.ignore_index is None:
-            return p, y, w
-        kept = y != self.ignore_index
-        return p[kept], y[kept], None if w is None else w[kept]
-
-    def _refuse_other_sums(self) -> None:
-        if not torch.equal(self.origin.cpu(), self._defaults["origin"].cpu()):  # type: ignore[union-attr]  # a tensor
-            raise ValueError(
-                "the state comes from a metric with other options (error, bins, num_classes, logits or ignore_index): "
-                "load, merge or sync only metrics with the same options"
-            )
+            w = sample_weight.detach().to(device).reshape(-1)
+        return p, y, w
 
     @property
     def table(self) -> BinTable:
         """The table of everything seen so far, for reliability diagrams and other numbers."""
-        self._refuse_other_sums()
         with self._lock:
-            count, outcome, residual, residual_sq, weight_sq = self.cells.cpu().numpy()
-            names = dict(zip(_TOTALS, self.totals.tolist(), strict=True))
-            totals = Totals(**names | {"rows": round(names["rows"]), "largest": float(self.largest)})
+            every = (self.cells, self.totals, self.largest, self.refused, self.origin)
+            sizes = [part.numel() for part in every]
+            read = torch.cat([part.reshape(-1) for part in every]).cpu()  # one transfer
+        cells, sums, largest, refused, origin = read.split_with_sizes(sizes)
+        if not torch.equal(origin, self._defaults["origin"].cpu()):  # type: ignore[union-attr]  # a tensor
+            raise _other_sums()
+        _refuse_bad(refused.tolist(), float(largest))
+        named = dict(zip(_TOTALS, sums.tolist(), strict=True))
+        totals = Totals(**named | {"rows": round(named["rows"]), "largest": float(largest)})
+        count, outcome, residual, residual_sq, weight_sq = cells.view(self.cells.shape).numpy()
         empty = self._empty
-        sums = (count, outcome, residual, empty.tie_variance, residual_sq)
+        arrays = (count, outcome, residual, empty.tie_variance, residual_sq)
         about: dict[str, Any] = {"joint": empty.joint, "bounds": empty.bounds, "edges": empty.edges}
-        return BinTable(empty.kind, empty.rule, *sums, totals, weight_sq=weight_sq, **about)
+        return BinTable(empty.kind, empty.rule, *arrays, totals, weight_sq=weight_sq, **about)
 
     def compute(self) -> Tensor:
-        """The value on the asked scale, as a float64 tensor; NaN before the first row."""
+        """The value on the asked scale, as a float64 tensor; NaN before the first row that counts."""
         table = self.table
-        value = float("nan") if table.rows == 0 else self._value(table)
+        value = self._value(table) if table.totals.weight > 0 else float("nan")
         return torch.tensor(value, dtype=torch.float64, device=self.cells.device)
 
     def _value(self, table: BinTable) -> float:
@@ -205,6 +228,22 @@ class CalibrationMetric(Metric):
             return x.to(fn(x.new_empty(0)).device) if x.dtype == torch.float64 else fn(x)
 
         return super()._apply(moved, exclude_state)
+
+
+def _other_sums() -> ValueError:
+    return ValueError(
+        "the state comes from a metric with other options (error, bins, num_classes, logits or ignore_index): "
+        "load, merge or sync only metrics with the same options"
+    )
+
+
+def _refuse_bad(refused: Sequence[float], largest: float) -> None:
+    """Raise what was wrong with the first bad batch."""
+    first = min(refused)
+    if first != float("inf"):
+        raise ValueError(f"update {first:.0f} since the last reset: {_WRONG[CHECKS[list(refused).index(first)]]}")
+    if 0 < largest < _LEAST_WEIGHT:
+        raise ValueError("sample_weight must have squares that are not 0; give it in another unit")
 
 
 def _one_for_each(given: Tensor, places: Sequence[int], name: str) -> None:

@@ -55,7 +55,9 @@ def row_products(a: Any, b: Any) -> Any:
 
 
 def top_class_and_value(x: Any) -> tuple[Any, Any]:
-    """Index (the lowest on ties) and value of the largest entry of each row."""
+    """Index (the lowest on ties) and value of the largest entry of each row; (n,) are those of class 1 of two."""
+    if is_tensor(x) and x.ndim == 1:
+        return (x > 1 - x).long(), namespace(x).maximum(x, 1 - x)
     if is_tensor(x):
         value, index = x.max(1)
         return index, value
@@ -76,6 +78,11 @@ def at_columns(x: Any, columns: Any) -> Any:
     return x[namespace(x).arange(len(x), device=columns.device), columns]
 
 
+def indices(x: Any) -> Any:
+    """Whole numbers or bools of any width as indices."""
+    return x.long() if is_tensor(x) else x.astype(np.intp)
+
+
 def stable_order(keys: Any) -> Any:
     """The order that sorts a vector; equal keys keep theirs."""
     return namespace(keys).argsort(keys, stable=True)
@@ -89,6 +96,36 @@ def where_true(marks: Any) -> Any:
 def run_sums(x: Any, starts: Any) -> Any:
     """Sums over runs of the last axis, each from its start to the next one's."""
     return device_backend().run_sums(x, starts) if is_tensor(x) else np.add.reduceat(x, starts, axis=-1)
+
+
+def ones(n: int, other: Any) -> Any:
+    """So many ones in float64, beside another array."""
+    return other.new_ones(n, dtype=namespace(other).float64) if is_tensor(other) else np.ones(n)
+
+
+def dot(a: Any, b: Any) -> float:
+    """Σ a·b of two vectors, on one thread: for blocks of rows, waking those of a linear algebra library takes
+    longer."""
+    return float(a @ b) if is_tensor(a) else float(np.einsum("i,i->", a, b))
+
+
+def sorted_values(x: Any) -> Any:
+    """A vector in order."""
+    return x.sort().values if is_tensor(x) else np.sort(x)
+
+
+def places_among(ordered: Any, values: Any, *, right: bool = False) -> Any:
+    """Where values would go in a sorted vector: before their equals, or after them."""
+    if is_tensor(ordered):
+        return namespace(ordered).searchsorted(ordered, values.contiguous(), right=right)
+    return np.searchsorted(ordered, values, side="right" if right else "left")
+
+
+def cell_totals(cell: Any, values: Any, m: int) -> Array:
+    """(values, m) sums of several vectors by cell, as an array of numpy."""
+    if is_tensor(cell):
+        return device_backend().cell_totals(cell, values, m)  # type: ignore[no-any-return]  # a module loaded by name
+    return np.array([np.bincount(cell, each, m) for each in values])
 
 
 def beside(array: Any, other: Any) -> Any:

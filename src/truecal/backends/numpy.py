@@ -83,11 +83,6 @@ def row_shares(n: int, threads: int) -> list[slice]:
     return [slice(i * n // threads, (i + 1) * n // threads) for i in range(threads)]
 
 
-def dot(a: Array, b: Array) -> float:
-    """Σ a·b of two vectors on one thread: for blocks of rows, waking those of a linear algebra library takes longer."""
-    return float(np.einsum("i,i->", a, b))
-
-
 def run_sums(x: Array, starts: Array) -> Array:
     """Sums of x[..., starts[j]:starts[j+1]] along the last axis, in float64, zero for empty runs."""
     size = x.shape[-1]

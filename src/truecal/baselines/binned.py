@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, top_class_and_value
+from ..backends.arrays import is_tensor, on_device, top_class_and_value
 from ..core.data import as_array, check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.parameters import described
@@ -45,8 +45,8 @@ def ece(
     >>> round(tc.ece([0, 1, 1], [.1, .4, .8]), 6)
     0.3
     """
-    proba = as_array(y_proba, "y_proba")
-    property = Binary(pos_label) if proba.ndim == 1 else Confidence()
+    proba = y_proba if on_device(y_proba) else as_array(y_proba, "y_proba")
+    property = Binary(pos_label) if len(proba.shape) == 1 else Confidence()
     sample = property.read(y_true, proba, sample_weight=sample_weight, labels=labels)
     return absolute(sample, n_bins=n_bins, strategy=strategy)
 

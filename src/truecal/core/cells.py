@@ -21,7 +21,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from ..backends.arrays import stable_order, where_true
+from ..backends.arrays import beside, is_tensor, on_cpu, places_among, stable_order, where_true
 from .data import row_blocks
 from .sample import Bounds
 from .types import Array
@@ -294,17 +294,21 @@ class Piece:
 def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins, ...]) -> BinCells:
     """Cells whose atoms begin at `starts` of the sorted reports. Equal reports share their atom, so that a report finds
     it by its value and no order of the rows is needed."""
+    sizes = np.diff(np.append(starts, len(ordered)))
+    first = ordered[beside(starts, ordered)]
+    if is_tensor(reports):
+        return BinCells(places_among(first, reports, right=True) - 1, sizes, bins)
     atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
-    first = ordered[starts]
     for rows in row_blocks(len(reports), 32):
         atom[rows] = np.searchsorted(first, reports[rows], side="right") - 1
-    return BinCells(atom, np.diff(np.append(starts, len(ordered))), bins)
+    return BinCells(atom, sizes, bins)
 
 
 def equal_run(ordered: Array, places: Array) -> tuple[Array, Array]:
     """For places among sorted values, where the values equal to theirs begin and end."""
-    values = ordered[places]
-    return np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
+    values = ordered[beside(places, ordered)]
+    begin, end = (places_among(ordered, values, right=right) for right in (False, True))
+    return np.asarray(on_cpu(begin)), np.asarray(on_cpu(end))
 
 
 def partition_cells(partition: Partition, ties: str) -> BinCells:

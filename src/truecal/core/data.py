@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import is_tensor
+from ..backends.arrays import is_tensor, namespace
 from ..backends.numpy import DISPATCH, over_rows
 from .types import Array
 
@@ -196,7 +196,7 @@ def wide_blocks(array: Array, rows: int, width: int) -> Iterator[slice]:
 
 def both_classes(positive: Array) -> Array:
     """(n, 2): the probabilities of both classes, from those of class 1."""
-    return np.column_stack([1 - positive, positive])
+    return namespace(positive).column_stack([1 - positive, positive])  # type: ignore[no-any-return]  # an array
 
 
 def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:

@@ -11,18 +11,19 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..backends.arrays import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
 from .cells import Piece
 from .data import as_array, shown
+from .eager import eager
+from .moments import measured, moments
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, EqualWidth, Quantile, resolve_ties
 from .sample import Bounds, Sample
-from .table import BinTable, Moments, PointSums, Totals
-from .tabulate import map_points, map_tables, measurable, single_rules, whole_tables
+from .table import BinTable, Moments, Totals
+from .tabulate import single_rules, whole_tables
 from .types import Array
 from .vectors import ArgmaxQuantile, Halfspaces
 
@@ -131,6 +132,7 @@ class CalibrationError:
         """Validate the user's arrays once, for use with `of` and `parts`."""
         return self.property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
 
+    @eager
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
     ) -> Any:
@@ -144,25 +146,13 @@ class CalibrationError:
         if scale == "score":
             sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
             return self.present(np.array([parts.score for parts in self.parts(sample)]))
-        rule, totals, averaged, found = self._measured(y_true, y_proba, sample_weight, labels)
+        rule, totals, averaged, found = measured(self, y_true, y_proba, sample_weight, labels)
         values = np.array([self._error(sums, totals, averaged) for sums in found])
         if scale == "loss":
             values *= totals.weight**2 / totals.weight_sq
         if scale == "bins":
             values *= np.array(rule.counts, dtype=float)
         return self.present(values)
-
-    def _measured(
-        self, y_true: Any, y_proba: Any, sample_weight: Any, labels: Any
-    ) -> tuple[BinningRule, Totals, int, list[Moments]]:
-        """The rule at its bin counts, the totals of a sample, how many views are averaged, and what its tables say."""
-        if on_device(y_proba):
-            quick = device_backend().measured(self, y_true, y_proba, sample_weight, labels)
-            if quick is not None:
-                return quick  # type: ignore[no-any-return]  # a module loaded by name
-        sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-        found = self._moments(sample, False, None, DISPATCH)
-        return self.at(sample).binning, Totals.of(sample), sample.averaged, found
 
     @builtins.property
     def ties(self) -> str:
@@ -192,31 +182,7 @@ class CalibrationError:
     ) -> list[Moments]:
         """What the tables say, summed over their views, one per bin count."""
         rule = self.at(sample).binning
-        sample = measurable(sample, rule)
-        if rule.averages:
-            of_points = PointSums.moments if squares else PointSums.squared_moments
-            found = map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)
-            if is_tensor(sample.reports):
-                found = device_backend().as_numbers([found])[0]
-            return [Moments(*np.sum(found, axis=0).tolist())]
-        plain = BinTable.absolute_moments if self.norm == "l1" else BinTable.squared_moments
-        reading = BinTable.moments if squares else plain
-        if is_tensor(sample.reports) and not squares:
-            quick = device_backend().raw_moments(sample, rule, self.ties, self.norm, dispatch)
-            if quick is not None:
-                return quick  # type: ignore[no-any-return]  # a module loaded by name
-        pieces = map_tables(
-            sample,
-            rule,
-            self.ties,
-            lambda tables: [reading(t) for t in tables],
-            squares=squares,
-            cells=cells,
-            dispatch=dispatch,
-        )
-        if is_tensor(sample.reports):
-            pieces = device_backend().as_numbers(pieces)
-        return [Moments(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]
+        return moments(sample, rule, self.ties, self.norm, squares=squares, cells=cells, dispatch=dispatch)
 
     def of_table(self, table: BinTable) -> float:
         """The raw error read off a table, for example off one merged from parts of a sample.
@@ -294,6 +260,7 @@ class CalibrationError:
             score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),
         )
 
+    @eager
     def tables(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
     ) -> tuple[BinTable, ...]:
@@ -301,6 +268,7 @@ class CalibrationError:
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         return whole_tables(sample, self.binning, self.ties)
 
+    @eager
     def decompose(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Decomposition:
         """The two parts of the error, n·error = loss + U, with the gap and the score."""
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)

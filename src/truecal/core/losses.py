@@ -13,6 +13,7 @@ import numpy as np
 from ..backends.arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
 from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .data import check_multiclass, check_pair, check_weights, wide_blocks
+from .eager import eager
 from .frames import refuse_reordered
 from .parameters import described_text
 from .properties import Classwise, Full, Outcomes
@@ -70,6 +71,7 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool, labels: Any = None
     ) -> float | Array: ...
+    @eager
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from .eager import eager
+
 Described = TypeVar("Described", bound=Callable[..., Any])
 
 SHARED = {
@@ -94,12 +96,12 @@ SHARED = {
 
 
 def described(returns: str = "", **own: str) -> Callable[[Described], Described]:
-    """Put a numpydoc section of parameters into a docstring, before its examples."""
+    """Put a numpydoc section of parameters into a docstring, before its examples; functions leave compiled graphs."""
 
     def add(thing: Described) -> Described:
         names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
         thing.__doc__ = described_text(thing.__doc__ or "", names, returns, own)
-        return thing
+        return eager(thing) if inspect.isfunction(thing) else thing  # type: ignore[return-value]  # of the same type
 
     return add
 

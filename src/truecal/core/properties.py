@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import at_columns, device_backend, is_tensor, on_device, top_class_and_value
+from ..backends.arrays import at_columns, device_backend, indices, is_tensor, on_device, top_class_and_value
 from .by_label import confidence_losses, squares
 from .data import (
     as_array,
@@ -149,7 +149,7 @@ class _OfTopClass(Property):
 
 def _both_columns(y: Array, reports: Array) -> tuple[Array, Array]:
     """One probability per row as those of both classes."""
-    return y.astype(np.int64), both_classes(reports)
+    return indices(y), both_classes(reports)
 
 
 def _outcomes(y: Array) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class Classwise(_OfEveryClass):
         return float(views) if views > 2 else 1.0
 
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:
-        return np.asarray(squares(proba) / proba.shape[1])
+        return squares(proba) / proba.shape[1]  # type: ignore[no-any-return]  # an array or a tensor
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         return Sample(self.kind, reports, **_outcomes(y), distributions=reports, labels=y, **unit_weights(weights))

@@ -21,7 +21,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, namespace
+from ..backends.arrays import is_tensor, namespace, sorted_values
 from .cells import (
     Cells,
     Partition,
@@ -283,11 +283,13 @@ class RankRule(BinningRule):
         """For each requested count, the positions between which the sorted reports form one cell."""
 
     def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
-        reports = seen.view(j).astype(working_dtype(seen.values), copy=False)
+        reports = seen.view(j)
+        if not is_tensor(reports):
+            reports = reports.astype(working_dtype(seen.values), copy=False)
         if ties == "row":
             order = np.argsort(reports, kind="stable")
             return partition_cells(Partition(order, self.cuts(reports[order])), ties)
-        ordered = np.sort(reports)
+        ordered = sorted_values(reports)
         starts, bins = rank_atoms(len(ordered), self.cuts(ordered), lambda places: equal_run(ordered, places), ties)
         return sorted_cells(reports, starts, ordered, bins)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import doubled, is_tensor, namespace, row_products
+from ..backends.arrays import device_backend, doubled, is_tensor, namespace, ones, row_products
 from .data import wide_blocks
 from .types import Array
 
@@ -88,13 +88,13 @@ class Sample:
 
     @property
     def row_weights(self) -> Array:
-        return np.ones(self.rows) if self.weights is None else self.weights
+        return ones(self.rows, self.reports) if self.weights is None else self.weights
 
     def weights_of(self, rows: slice) -> Array:
         """The weights of some rows, 1 where there are none."""
         if self.weights is not None:
             return self.weights[rows]
-        return np.ones(len(range(*rows.indices(self.rows))))
+        return ones(len(range(*rows.indices(self.rows))), self.reports)  # type: ignore[no-any-return]  # an array
 
     @property
     def total_weight(self) -> float:
@@ -129,6 +129,8 @@ class Sample:
 
     def outcome(self, columns: slice, rows: slice = EVERY) -> Array:
         """Outcomes of the views in `columns`, as (views, rows) float64."""
+        if is_tensor(self.reports):
+            return device_backend().outcome(self.take(rows), columns)  # type: ignore[no-any-return]  # loaded by name
         if self.values is not None:
             return np.asarray(np.atleast_2d(self.values[rows].T)[columns], dtype=np.float64)
         assert self.marks is not None
@@ -139,6 +141,8 @@ class Sample:
 
     def residuals(self, columns: slice, rows: slice = EVERY) -> Array:
         """w·(report − outcome) of some views, as (views, rows) float64."""
+        if is_tensor(self.reports):
+            return device_backend().residuals(self.take(rows), columns)  # type: ignore[no-any-return]  # loaded by name
         reports = self.reports[None, rows] if self.reports.ndim == 1 else self.reports[rows, columns].T
         r = reports.astype(np.float64)
         r -= self.outcome(columns, rows)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..backends.arrays import is_tensor
 from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.errors import COMPOSED
@@ -330,6 +331,8 @@ def compare(
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     models, labels = _predictions(models, X, labels)
     inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
+    if groups is not None or not all(is_tensor(model.reports) for model in inputs.values()):
+        inputs = {name: model.on_host() for name, model in inputs.items()}
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
     first = next(iter(inputs.values()))
     for model in inputs.values():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.arrays import namespace
 from ..baselines import BASELINES, ERRORS
 from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
@@ -289,11 +290,11 @@ class _Work:
     def _spreads(self, name: str, frozen: Frozen, headline: int | None) -> dict[int | None, Spread]:
         """The spread of the gap at the counts people asked for, or at the headline one alone."""
         sample = frozen.sample
-        units = sample.rows if sample.weights is None else np.count_nonzero(sample.weights)
+        units = sample.rows if sample.weights is None else int((sample.weights != 0).sum())
         if (units if self.clusters is None else self.clusters[1]) < 3:
             self.found.note("fewer than three rows or clusters with weight: no intervals")
             return {}
-        if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS:
+        if sample.rows * sample.views > MOST_SPREAD or sample.views > MOST_VIEWS:
             self.found.note(f"the gap of {name} has no interval: too many rows and classes")
             return {}
         wanted = self.settings.n_bins or (headline,)
@@ -342,7 +343,9 @@ class _Work:
         if name in ECE_NAMES and not self._dependent(frozen):
             draws = settings.plan.null_band(frozen.sample)
             if draws:
-                band = null_band_of(frozen, settings.level, max(draws, draws_for_band(settings.level)), settings.seed)
+                band = null_band_of(
+                    frozen.on_host, settings.level, max(draws, draws_for_band(settings.level)), settings.seed
+                )
                 nulls = [{"null_low": b.low, "null_high": b.high, "null_pvalue": b.pvalue} for b in band.each()]
             else:
                 self.found.note(f"{name} has no null band: it needs more draws")
@@ -359,7 +362,7 @@ class _Work:
             draws = settings.plan.bands(sample)
             if draws:
                 draws = max(draws, draws_for_band(settings.level))
-                bands = bands_of(frozen, place, settings.level, draws, settings.seed)
+                bands = bands_of(frozen.on_host, place, settings.level, draws, settings.seed)
             else:
                 self.found.note(
                     f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws"
@@ -381,7 +384,7 @@ class _Work:
         for name, losses in self.inputs.loss_values():
             mean = mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
             if mean.note == INFINITE:
-                number = sum(int(np.count_nonzero(np.isinf(values.value))) for _, values in losses)
+                number = sum(int(namespace(values.value).isinf(values.value).sum()) for _, values in losses)
                 self.found.note(infinite_text(name, number))
             ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
             yield LossValue(name, mean.estimate, *ends)

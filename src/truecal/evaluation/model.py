@@ -285,7 +285,7 @@ def evaluate(
     labels = classes if labels is None else labels
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
-    inputs = with_folds(inputs, folds)
+    inputs = with_folds(inputs if groups is None else inputs.on_host(), folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
     check_progress(progress)
     clusters = check_groups(groups, inputs.n_samples)
@@ -297,7 +297,11 @@ def evaluate(
 
 def with_folds(inputs: Inputs, folds: Any) -> Inputs:
     """The same predictions, with the fold of each row."""
-    return inputs if folds is None else replace(inputs, folds=group_numbers(check_by(folds, inputs.n_samples, "folds")))
+    return (
+        inputs
+        if folds is None
+        else replace(inputs.on_host(), folds=group_numbers(check_by(folds, inputs.n_samples, "folds")))
+    )
 
 
 def judge_subgroups(evaluations: Mapping[str, Evaluation]) -> None:
@@ -324,7 +328,7 @@ def read_settings(
     names = check_errors(errors, inputs)
     notes: tuple[str, ...] = ()
     if errors is None:
-        size = inputs.reports.size * models
+        size = inputs.n_reports * models
         heavy = [name for name in names if size > HEAVY.get(name, size)]
         names = tuple(name for name in names if name not in heavy)
         if large := [name for name in heavy if HEAVY[name]]:
@@ -404,7 +408,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
     if by is None:
         return {}
     groups = check_by(by, inputs.n_samples, "by")
-    outcomes = [inputs.y]
+    outcomes = [np.asarray(on_cpu(inputs.y))]
     if inputs.kind == "top_label" and y_true is not None:
         outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
     if any(_one_to_one(groups, outcome) for outcome in outcomes):

@@ -203,7 +203,7 @@ def calibration_test(
             sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
         found = u_test(Frozen.of(metric, sample), draws, seed, sampler)
-    return found if tolerated is None else tolerating(found, tolerated, metric, sample.on_host())
+    return found if tolerated is None else tolerating(found, tolerated, metric, sample)
 
 
 def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
@@ -257,7 +257,7 @@ def _simulated(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None) -
         if found is not None:
             one = POSITIVE if sample.wrong is None else BERNOULLI
             return snapped(found[0], found[1], sample), CATEGORICAL if sample.reports.ndim == 2 else one, None
-        frozen = Frozen.of(frozen.error, sample.on_host())
+        frozen = frozen.on_host
     world = calibrated_world(frozen, sampler)
     return simulate(world, draws, seed), world.null, closed_form_sd(world)
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 
-from ..backends.numpy import dot
+from ..backends.arrays import dot
 from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Property
@@ -151,7 +151,7 @@ def mean_gap(
     'over-confident'
     """
     property = read_error(error, None, y_proba, of_gap=True).property.directed()
-    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return gap_of(sample, check_groups(groups, sample.rows, 1, y_true))
 
 
@@ -159,6 +159,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     """The signed gap of a validated scalar sample, and the spread of one probability per row, within folds if given."""
     if sample.views > 1:
         raise ValueError("a signed mean gap needs one report per row; these outcomes are vectors")
+    sample = sample.on_host()
     total = sample.total_weight
     sums = np.zeros(4)
     largest = 0.0

@@ -21,6 +21,8 @@ import numpy as np
 from scipy.special import gammaincc
 
 from ..backends.arrays import (
+    beside,
+    cell_totals,
     compiled_draws,
     device_backend,
     doubled,
@@ -178,7 +180,7 @@ class ClassForms:
             for j in range(k):
                 order = stable_order(p[:, j])
                 code[order, j] = _middle_cells(p[:, j], order, m) + j * m
-            base = xp.bincount(code.ravel(), weights=(one[:, None] * p).ravel(), minlength=k * m)
+            base = beside(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
         entropy, squares = xp.empty_like(one), xp.empty_like(one)
         rates: Any = 0.0
         for rows in wide_blocks(p, n, k):

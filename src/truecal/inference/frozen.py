@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..backends.arrays import is_tensor
 from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.tabulate import Tables, in_unit, needs_cells, stacked_tables, whole_tables
-from ..core.types import Array
+from ..core.types import Array, Groups
 from .options import counts_of
 
 _LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
@@ -36,7 +37,7 @@ class FrozenCells:
 
     @property
     def recomputed(self) -> bool:
-        return self.sample.views > 1 and self.sample.reports.size > MOST_KEPT
+        return self.sample.views > 1 and self.sample.rows * self.sample.views > MOST_KEPT
 
     def __iter__(self) -> Iterator[Piece]:
         return self.rule.pieces(self.sample.seen, self.ties) if self.recomputed else iter(self._kept)
@@ -55,8 +56,16 @@ class FrozenCells:
     @property
     def for_tables(self) -> list[Piece] | None:
         """The cells where tables should read them: they are made, or tables would have to make the same."""
+        if is_tensor(self.sample.reports):
+            return None
         made = ("_kept" in vars(self) and not self._by_value) or needs_cells(self.sample, self.ties)
         return self._kept if made and not self.recomputed else None
+
+
+def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
+    """The sample where its intervals are computed: on a GPU over quantile bins of classes, else on the CPU."""
+    there = error.binning.open and error.ties != "row" and error.property.of_classes
+    return sample if there and groups is None and not sample.joint else sample.on_host()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +87,13 @@ class Frozen:
 
     @cached_property
     def _tables(self) -> Tables | None:
-        """The tables at every bin count, where cells are made and tables small: all numbers are read off them."""
-        rule, cells = self.error.binning, self.cells.for_tables
-        small = sum(rule.counts or (self.sample.rows,)) * self.sample.views <= MOST_CELLS
-        if cells is None or rule.averages or not small:
+        """The tables at every bin count, made once for numbers and diagrams: where cells are made and tables small, or
+        on a GPU, where they need a sort of every view."""
+        rule, cells, views = self.error.binning, self.cells.for_tables, self.sample.views
+        there = is_tensor(self.sample.reports)
+        small = sum(rule.counts or (self.sample.rows,)) * views <= (MOST_KEPT if there else MOST_CELLS)
+        wanted = rule.open and self.error.norm == "l2" if there else cells is not None
+        if rule.averages or not small or not wanted:
             return None
         return stacked_tables(self.sample, rule, self.error.ties, cells)
 
@@ -96,6 +108,11 @@ class Frozen:
     def values(self) -> Array:
         """The raw error at each bin count."""
         return self.error.of(self.sample, cells=self.cells.for_tables)
+
+    @property
+    def on_host(self) -> Frozen:
+        """The same where numpy can read it, for what is not computed on a GPU."""
+        return Frozen.of(self.error, self.sample.on_host()) if is_tensor(self.sample.reports) else self
 
     def table(self, place: int) -> BinTable:
         """The table of bins at one of the bin counts."""

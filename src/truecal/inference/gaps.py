@@ -13,7 +13,7 @@ from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Groups
 from .direction import MeanGap, gap_of
-from .frozen import Frozen
+from .frozen import Frozen, where_inferred
 from .options import Options, check_groups, check_level, read_error
 from .spread import Spread, spreads
 
@@ -80,7 +80,7 @@ def gap(
     metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.norm == "l1":
         raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     clusters = check_groups(groups, sample.rows, y_true=y_true)
     found = gaps_of(metric, sample, level, clusters)
     return found if metric.binning.several else found[0]
@@ -88,6 +88,7 @@ def gap(
 
 def gaps_of(metric: CalibrationError, sample: Sample, level: float, clusters: Groups | None) -> tuple[Gap, ...]:
     """The gap of a validated sample at each bin count."""
+    sample = where_inferred(metric, sample, clusters)
     frozen = Frozen.of(metric, sample)
     direction = direction_of(metric, sample, clusters)
     word = "no direction" if direction is None else direction.word

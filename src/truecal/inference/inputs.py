@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..backends.arrays import on_cpu
+from ..backends.arrays import beside, device_backend, is_tensor, on_cpu, on_device
 from ..baselines import BASELINES, ERRORS
-from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
+from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown, wide_blocks
 from ..core.frames import column_classes, refuse_reordered
 from ..core.losses import LOSSES, Loss
 from ..core.parameters import described
-from ..core.properties import Binary, TopLabel
+from ..core.properties import Binary, Classwise, Property, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 
@@ -28,6 +28,8 @@ Progress = Callable[[float], None]
 """A function of the share done."""
 
 _MOST_COMPARED = 1 << 22  # predictions among which copies of rows are looked for
+LEAST_ON_DEVICE = 1 << 20
+"""Fewer predictions in the memory of a GPU are copied to the CPU."""
 
 
 @described()
@@ -62,6 +64,21 @@ class Inputs:
     @property
     def n_samples(self) -> int:
         return len(self.y)
+
+    @property
+    def n_reports(self) -> int:
+        """How many predictions there are: rows times columns."""
+        return self.n_samples * (self.reports.shape[1] if self.reports.ndim == 2 else 1)
+
+    def on_host(self) -> Inputs:
+        """The same in numpy's arrays, for what is not computed on a GPU."""
+        if not is_tensor(self.reports):
+            return self
+        y, reports, weights = (
+            None if x is None else np.asarray(on_cpu(x)) for x in (self.y, self.reports, self.weights)
+        )
+        assert y is not None and reports is not None
+        return replace(self, y=y, reports=reports, weights=weights)
 
     @property
     def n_classes(self) -> int | None:
@@ -118,22 +135,24 @@ class Inputs:
         """The same predictions, reduced to their top class."""
         if self.kind == "top_label":
             return self
-        sample = self.sample("confidence")
+        sample = self.sample("confidence").on_host()
         right = sample.values > 0.5 if sample.values is not None else sample.marks
         assert right is not None
-        return Inputs("top_label", right, sample.reports, self.weights, self.folds)
+        return Inputs("top_label", right, sample.reports, self.on_host().weights, self.folds)
 
     def take(self, rows: Array | slice) -> Inputs:
         """Some of the rows."""
+        rows = rows if isinstance(rows, slice) else beside(rows, self.reports)
         weights = None if self.weights is None else self.weights[rows]
         folds = None if self.folds is None else group_numbers(self.folds[0][rows])
         return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights, folds=folds)
 
     def decisions(self) -> bool:
         """Whether every prediction is exactly 0 or 1."""
+        width = self.n_reports // self.n_samples
         return all(
-            bool(((block := self.reports[rows]) == 0).sum() + (block == 1).sum() == block.size)
-            for rows in row_blocks(self.n_samples, 8 * self.reports[:1].size)
+            bool((((block := self.reports[rows]) == 0) | (block == 1)).all())
+            for rows in wide_blocks(self.reports, self.n_samples, width)
         )
 
     def _rounded(self) -> bool:
@@ -149,7 +168,11 @@ class Inputs:
 
         Predictions with few digits, or few different ones, repeat by themselves.
         """
-        if self.reports.size > _MOST_COMPARED or self._rounded():
+        if self.n_reports > _MOST_COMPARED:
+            return 0
+        if is_tensor(self.reports):
+            return self.on_host().copies()
+        if self._rounded():
             return 0
         if self.reports.ndim == 1:  # y is true or false
             distinct = sum(_distinct(self.reports[chosen]) for chosen in (self.y, ~self.y))
@@ -180,8 +203,14 @@ def read_inputs(
 
     Two columns are one probability, that of the positive class, unless the labels are distributions or `columns` says
     to keep them.
-    Arrays in the memory of a GPU are copied to the CPU here, once: what is told of a model is computed there.
+    Many predictions in the memory of a GPU stay there, few are copied to the CPU.
     """
+    if (
+        y_true is not None
+        and on_device(y_proba)
+        and (found := _read_on_device(y_true, y_proba, labels, pos_label, sample_weight, columns))
+    ):
+        return found
     sample_weight = on_cpu(sample_weight)
     if isinstance(y_proba, TopPredictions):
         return _read_top(y_proba, sample_weight)
@@ -201,6 +230,19 @@ def read_inputs(
     if proba.shape[1] == 2 and y.ndim == 1 and not columns:
         return Inputs("binary", *Binary(pos_label).of_two_columns(y, proba, labels), weights)
     return Inputs("multiclass", y, proba, weights)
+
+
+def _read_on_device(
+    y_true: Any, y_proba: Any, labels: Any, pos_label: Any, sample_weight: Any, columns: bool
+) -> Inputs | None:
+    """The predictions where they are; None for few of them, which the CPU measures as fast, and for unusual shapes."""
+    shape, soft = tuple(y_proba.shape), len(np.shape(y_true)) == 2
+    if np.prod(shape) < LEAST_ON_DEVICE or len(shape) not in (1, 2) or (len(shape) == 2) < soft or shape[-1] < 2:
+        return None
+    one = len(shape) == 1 or (shape[1] == 2 and not soft and not columns)
+    property: Property = Binary(pos_label) if one else Classwise()
+    y, reports, weights, _ = device_backend().read_arrays(property, y_true, y_proba, sample_weight, labels)
+    return Inputs("binary" if one else "multiclass", y, reports, weights)
 
 
 def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:

@@ -15,7 +15,7 @@ from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
-from .frozen import Frozen
+from .frozen import Frozen, where_inferred
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
 from .null_band import NullBand, null_band_of
@@ -108,17 +108,16 @@ def confidence_interval(
     if what not in ("gap_sq", "U", "loss", "within", "error", "score"):
         raise ValueError(f"what must be 'U', 'gap_sq', 'loss', 'score', 'error' or 'within', got {shown(what)}")
     metric = read_error(error, n_bins, y_proba)
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    frozen = Frozen.of(metric, sample)
+    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if metric.norm == "l1":
         if groups is not None:
             raise ValueError("groups cannot apply: norm='l1' errors get a null band of independent rows, no interval")
-        found = _l1_bands(frozen, level, what, draws, seed)
+        found = _l1_bands(Frozen.of(metric, sample.on_host()), level, what, draws, seed)
     else:
         clusters = check_groups(groups, sample.rows, y_true=y_true)
         if what == "within" and clusters is None:
             raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
-        found = intervals(frozen, what, level, clusters)
+        found = intervals(Frozen.of(metric, where_inferred(metric, sample, clusters)), what, level, clusters)
     return found if metric.binning.several else found[0]
 
 

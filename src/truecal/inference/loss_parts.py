@@ -54,7 +54,7 @@ def joint_se(influence: Array, spread: Spread) -> float:
     The jackknife's variance of the sum counts the part of U that is there under calibration twice; one is taken off.
     """
     v = spread.variances()[0]
-    return float(np.sqrt(max(np.square(influence + 2 * spread.centred).sum() - v, v)))
+    return float(np.sqrt(max(float(((influence + 2 * spread.centred) ** 2).sum()) - v, v)))
 
 
 def loss_influence(frozen: Frozen, groups: Groups | None, power: int) -> Array:

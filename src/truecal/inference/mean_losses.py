@@ -22,7 +22,8 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..backends.numpy import dot
+from ..backends.arrays import at_columns, dot, doubled, indices, is_tensor, namespace, ones, row_products
+from ..backends.numpy import DISPATCH
 from ..core.data import both_classes
 from ..core.losses import LOSSES
 from ..core.result import Result
@@ -101,50 +102,53 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
-        came = y[rows]
+        came, xp = y[rows], namespace(each)
         if came.ndim == 1:
-            value = each[np.arange(len(a)), came.astype(np.intp)]
+            value = at_columns(each, indices(came))
         else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
-            value = (came * np.where(came > 0, each, 0.0)).sum(axis=1)
-        high, low, surprise = _row_ranges(np.where(np.isnan(each), 0.0, each), mean)
+            value = (came * xp.where(came > 0, each, 0.0)).sum(axis=1)
+        high, low, surprise = _row_ranges(xp.where(xp.isnan(each), 0.0, each), mean)
         return Values(value, high, low, surprise, float(each.max()))
 
-    step = max(1, _BLOCK // (first.shape[1] if first.ndim == 2 else 2))
+    block = DISPATCH.device_numbers >> 2 if is_tensor(first) else _BLOCK
+    step = max(1, block // (first.shape[1] if first.ndim == 2 else 2))
     return Losses(len(first), of, step, 0.0 if second is None else -np.inf, loss == "cross_entropy")
 
 
 def _columns(proba: Array) -> Array:
-    return (proba if proba.ndim == 2 else both_classes(proba)).astype(np.float64)
+    return doubled(proba if proba.ndim == 2 else both_classes(proba), copy=True)  # type: ignore[no-any-return]
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     """Mean + sd and mean − sd of each row's values over labels in proportion to q(1 − q), and Σ q(1 − q)."""
-    share = np.maximum(mean * (1 - mean), 0.0)
+    xp = namespace(each)
+    share = xp.clip(mean * (1 - mean), 0.0, None)
     surprise = share.sum(axis=1)
-    if each.shape[1] == 2 and np.isfinite(each).all():  # mean ± sd are the two values themselves
-        return each.max(axis=1), each.min(axis=1), surprise
+    if each.shape[1] == 2 and xp.isfinite(each).all():  # mean ± sd are the two values themselves
+        return xp.amax(each, 1), xp.amin(each, 1), surprise
     share[surprise <= 0] = 1.0  # predictions of exactly 0 and 1: every label alike
     share /= share.sum(axis=1, keepdims=True)
-    endless = np.isinf(each).any(axis=1)
-    finite = np.where(np.isinf(each), 0.0, each)
-    centre = np.einsum("ij,ij->i", share, finite)
-    sd = np.sqrt(np.einsum("ij,ij->i", share, np.square(finite - centre[:, None])))
+    endless = xp.isinf(each).any(axis=1)
+    finite = xp.where(xp.isinf(each), 0.0, each)
+    centre = row_products(share, finite)
+    sd = xp.sqrt(row_products(share, xp.square(finite - centre[:, None])))
     sd[endless] = np.inf
     return centre + sd, centre - sd, surprise
 
 
 def top_label_table(u: Array, correction: float = 1.0) -> Array:
     """(n, 2): the confidence loss of rows with confidence u if the top class is wrong, and if it is right."""
-    return np.column_stack([correction + u * u, np.square(1 - u)])
+    return namespace(u).column_stack([correction + u * u, (1 - u) ** 2])  # type: ignore[no-any-return]
 
 
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Losses:
     """The difference of confidence losses where only (correct?, confidence) of each model is known."""
 
     def of(rows: slice) -> Values:
-        u, v = (confidence[rows].astype(np.float64) for confidence in c)
+        u, v = (doubled(confidence[rows]) for confidence in c)
         first, second = top_label_table(u, correction), top_label_table(v, correction)
-        came = [np.where(right[rows], t[:, 1], t[:, 0]) for right, t in zip(z, (first, second), strict=True)]
+        where = namespace(u).where
+        came = [where(right[rows], t[:, 1], t[:, 0]) for right, t in zip(z, (first, second), strict=True)]
         mean = (u + v) / 2
         return Values(came[0] - came[1], first[:, 0] - second[:, 1], first[:, 1] - second[:, 0], 2 * mean * (1 - mean))
 
@@ -188,7 +192,7 @@ def mean_interval(
     w = None if weights is None else unit_weights(weights)["weights"]
     sums = _Sums(None if groups is None else np.zeros((2, groups[1])))
     for rows, values in losses:
-        own = np.ones(len(values.value)) if w is None else w[rows]
+        own = ones(len(values.value), values.value) if w is None else w[rows]
         cluster = None if groups is None else groups[0][rows]
         if w is not None and not own.all():  # a row that does not count may have an infinite loss
             counted = own > 0
@@ -246,7 +250,7 @@ class _Moments:
         mean = float(total.sum()) / whole if whole > 0 else 0.0
         deviation = total - weight * mean
         sums = (dot(weight, weight), mean, dot(deviation, deviation), dot(deviation, weight))
-        return _Moments(int(np.count_nonzero(weight)), whole, *sums)
+        return _Moments(int(namespace(weight).count_nonzero(weight)), whole, *sums)
 
     def about(self, mean: Any) -> tuple[Any, Any]:
         """`seen` and `product` about another mean."""
@@ -287,7 +291,8 @@ class _Sums:
         self.total += float(total.sum())
         self.weight += float(w.sum())
         self.most = max(self.most, values.most)
-        if not np.isfinite(values.value).all():
+        isfinite = namespace(values.value).isfinite
+        if not isfinite(values.value).all():
             self.infinite = True
             return
         self.rows = self.rows.plus(_Moments.of(total, w))
@@ -296,7 +301,7 @@ class _Sums:
         if values.high is None or values.low is None or values.surprise is None:
             self.bounded = False
             return
-        if not (np.isfinite(values.high).all() and np.isfinite(values.low).all()):
+        if not (isfinite(values.high).all() and isfinite(values.low).all()):
             self.finite = False
             return
         spread = values.high - values.low
@@ -322,7 +327,7 @@ class _Sums:
 
 def _range_sums(b: Array, high: Array, low: Array, spread: Array) -> Array:
     carried = b * spread
-    return np.array([b.sum(), dot(b, high), dot(b, low), carried.sum(), dot(carried, carried)])
+    return np.array([float(b.sum()), dot(b, high), dot(b, low), float(carried.sum()), dot(carried, carried)])
 
 
 @dataclass(frozen=True)

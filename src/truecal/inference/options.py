@@ -109,7 +109,7 @@ def per_unit(values: Array, groups: Groups | None) -> Array:
 
 def effective_number(weights: Array) -> float:
     """Kish's effective number of units, (Σw)²/Σw²."""
-    return float(weights.sum() ** 2 / np.square(weights).sum())
+    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 def counts_of(rule: BinningRule) -> tuple[int | None, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Unpack, final, overload
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from ..backends.arrays import is_tensor
 from ..core.data import shown
 from ..core.errors import CalibrationError
 from ..core.functions import Counts, OneCount
@@ -16,7 +17,7 @@ from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
 from .blocks import block_se
-from .frozen import Frozen
+from .frozen import Frozen, where_inferred
 from .loss_parts import joint_se, loss_influence, own_losses
 from .mean_losses import Part, mean_interval
 from .options import Options, check_groups, check_level, read_error
@@ -117,8 +118,11 @@ def paired_difference(
         raise ValueError(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"
         )
-    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels).on_host() for p in (a, b)]
+    samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
     clusters = check_groups(groups, samples[0].rows, y_true=y_true)
+    samples = [where_inferred(metric, sample, clusters) for sample in samples]
+    if not all(is_tensor(sample.reports) for sample in samples):
+        samples = [sample.on_host() for sample in samples]
     first, second = (Frozen.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)
     gaps, us = ([spreads(frozen, clusters, of) for frozen in (first, second)] for of in ("gap", "U"))
@@ -176,7 +180,7 @@ def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float
     losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
     d = a - b
     se = joint_se(losses, d)
-    w = np.square(first.sample.row_weights)
+    w = first.sample.row_weights**2
     gap = first.sample.loss(bool(first.error.corrected)) - second.sample.loss(bool(second.error.corrected))
     estimate = d.theta + float(w @ gap / w.sum())
     half = d.quantile(level) * se

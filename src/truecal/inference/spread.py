@@ -28,9 +28,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from ..backends.numpy import DISPATCH, dot
+from ..backends.arrays import beside, cell_totals, dot, indices, is_tensor, namespace, ones
+from ..backends.numpy import DISPATCH
 from ..core.cells import BinCells, KernelCells, Piece
-from ..core.data import row_blocks
+from ..core.data import wide_blocks
 from ..core.errors import Parts
 from ..core.sample import EVERY, Sample
 from ..core.table import pair_rates
@@ -43,7 +44,7 @@ Of = Literal["gap", "U"]
 MOST_KEPT = 1 << 17
 """With more rows than this, what each of them adds is recomputed for every use."""
 BLOCKS = 64
-_UNIT_BYTES = 32  # of the few numbers that a unit has while a block of them is looked at
+_UNIT_NUMBERS = 4  # that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
 _MOST_WAITING = 1 << 16  # cells of views whose blocks are multiplied at once
 SCARCE_PAIRS = 15.0
@@ -61,12 +62,18 @@ class Units:
 
     number: int
     weights: Array | None
+    near: Array = field(default_factory=lambda: np.zeros(0))
+    """An array beside which numbers are made: of numpy, or a tensor."""
+
+    def blocks(self) -> Iterator[slice]:
+        """Units that are looked at together."""
+        return wide_blocks(self.near, self.number, _UNIT_NUMBERS)
 
     def weight(self, units: slice = EVERY) -> Array:
         """The weights of some units."""
         if self.weights is not None:
             return self.weights[units]
-        return np.ones(len(range(*units.indices(self.number))))
+        return ones(len(range(*units.indices(self.number))), self.near)  # type: ignore[no-any-return]  # an array
 
     @property
     def total(self) -> float:
@@ -80,7 +87,7 @@ class Units:
     def squares(self, values: Callable[[slice], Array], mean: float) -> float:
         """Σ of squared values, each less its weight's share of `mean`."""
         share, found = mean / self.total, 0.0
-        for units in row_blocks(self.number, _UNIT_BYTES):
+        for units in self.blocks():
             rest = values(units) - share * self.weight(units)
             found += dot(rest, rest)
         return found
@@ -108,7 +115,7 @@ class Spread:
         """The spread of a difference on the same rows and blocks."""
 
         def influence(units: slice) -> Array:
-            return np.asarray(self.influence(units) - other.influence(units))
+            return self.influence(units) - other.influence(units)
 
         return Spread(self.theta - other.theta, influence, self.H - other.H, self.by)
 
@@ -130,7 +137,7 @@ class Spread:
     @property
     def centred(self) -> Array:
         """What each unit adds, less its share by weight."""
-        return np.asarray(self.h - self.theta / self.by.total * self.by.weight())
+        return self.h - self.theta / self.by.total * self.by.weight()
 
     @cached_property
     def jackknife(self) -> float:
@@ -236,7 +243,8 @@ def spreads(
                 own.add_view(_View(sample, j, atom, home))
 
     pieces = frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None))
-    _while_next_is_made(add, pieces, sample.reports.size >= DISPATCH.parallel_views)
+    large = sample.rows * sample.views >= DISPATCH.parallel_views and not is_tensor(sample.reports)
+    _while_next_is_made(add, pieces, large)
     one = sample.views == 1 and groups is None
     pooled = groups is None and folds is None
     thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
@@ -315,7 +323,7 @@ class _View:
     def of(self, rows: slice) -> tuple[Array, Array, Array]:
         """Bin, weight and w·residual of some rows."""
         x = self.sample.residuals(slice(self.view, self.view + 1), rows)[0]
-        return self.home[self.atom[rows]], self.sample.weights_of(rows), x
+        return beside(self.home, x)[self.atom[rows]], self.sample.weights_of(rows), x
 
 
 @dataclass(eq=False)
@@ -345,9 +353,9 @@ class _Sums:
         self.averaged, self.several = sample.averaged, sample.views > 1
         self.largest = 1.0 if sample.weights is None else float(sample.weights.max())
         self.unit_sq = _unit(sample) ** 2
-        self.by = Units(sample.rows, sample.weights)
+        self.by = Units(sample.rows, sample.weights, sample.reports)
         if self.groups is not None:
-            self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups))
+            self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups), sample.reports)
         self.block = _blocks(self.by)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
         self._waiting: list[tuple[Array, Array]] = []
@@ -357,7 +365,7 @@ class _Sums:
 
     def _keep(self) -> None:
         """Keep what each unit adds, instead of recomputing it when it is asked for."""
-        self.lasting, self.h = True, np.zeros(self.by.number)
+        self.lasting, self.h = True, 0.0 * ones(self.by.number, self.sample.reports)
         self.influence = self.h.__getitem__
 
     def add_view(self, view: _View) -> None:
@@ -368,7 +376,7 @@ class _Sums:
         for cell, unit, w, x in entries:
             found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
             sums, one, two = sums + found, one + ones, two + twos
-            table += np.bincount(self.block[unit].astype(np.intp) * m + cell, x, blocks * m)
+            table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
         mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
         a = self._coefficients(weight, weight_sq, mass)
@@ -378,19 +386,20 @@ class _Sums:
         bias = over(*((own, weight_sq) if entries.by_row is None else entries.by_row))
         mean, pull = over(total, weight), a * bias
         slope = np.zeros(0 if self.groups is None else self.by.number)
+        pulls, means, weights, rates, totals = (beside(y, self.sample.reports) for y in (pull, mean, weight, a, total))
         for cell, unit, w, x in entries:
-            each = pull[cell] * (x - w * mean[cell]) * (weight[cell] - w)
+            each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
             if self.groups is None:
                 self.slope += 4 * dot(each, each)
             else:
                 slope += np.bincount(unit, each, self.by.number)
-            own_part = a[cell] * x * (total[cell] - x) if self.lasting else None
+            own_part = rates[cell] * x * (totals[cell] - x) if self.lasting else None
             if own_part is not None and self.groups is None:
                 self.h[unit] += own_part
             elif own_part is not None:
                 self.h += np.bincount(unit, own_part, len(self.h))
         if not self.lasting:
-            self.influence = partial(_row_influence, view, a, total)
+            self.influence = partial(_row_influence, view, rates, totals)
         self.slope += 4 * float(slope @ slope)
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
@@ -502,25 +511,26 @@ def even_parts(
 
 def _blocks(by: Units) -> Array:
     """The block of each unit, in turn; units without weight are none."""
-    counted = by.number if by.weights is None else int(np.count_nonzero(by.weights))
+    counted = by.number if by.weights is None else int((by.weights != 0).sum())
     blocks, before = min(BLOCKS, max(1, counted)), 0
-    out = np.empty(by.number, dtype=np.uint8)
-    for units in row_blocks(by.number, _UNIT_BYTES):
-        number = before + np.cumsum(by.weight(units) > 0)
-        out[units] = np.maximum(number - 1, 0) % blocks
+    xp = namespace(by.near)
+    out = xp.empty(by.number, dtype=xp.uint8, device=by.near.device)
+    for units in by.blocks():
+        number = before + (by.weight(units) > 0).cumsum(0)
+        out[units] = xp.clip(number - 1, 0, None) % blocks
         before = int(number[-1])
-    return out
+    return out  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
     cell, _, x = view.of(rows)
-    return np.asarray(a[cell] * x * (total[cell] - x))
+    return a[cell] * x * (total[cell] - x)  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def over(numerator: Array, denominator: Array) -> Array:
     """The ratio, 0 where there is nothing to divide by."""
-    some = denominator > 0
-    return np.where(some, numerator / np.where(some, denominator, 1.0), 0.0)
+    some, where = denominator > 0, namespace(denominator).where
+    return where(some, numerator / where(some, denominator, 1.0), 0.0)  # type: ignore[no-any-return]
 
 
 def _unit(sample: Sample) -> float:
@@ -528,12 +538,12 @@ def _unit(sample: Sample) -> float:
     if sample.values is None or sample.bounds is not None:
         low, high = sample.bounds or (0.0, 1.0)
         return high - low
-    return float(np.ptp(sample.values)) or 1.0
+    return float(sample.values.max() - sample.values.min()) or 1.0
 
 
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
-    return np.asarray(np.minimum(w, 4 * over(squares, w)))
+    return namespace(w).minimum(w, 4 * over(squares, w))  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple[Array, float, float]:
@@ -541,7 +551,7 @@ def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple
     squares = x * x
     surprise = _surprise(w, squares / unit_sq)
     every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
-    return np.array([np.bincount(cell, values, m) for values in every]), float(surprise.sum()), dot(w, surprise)
+    return cell_totals(cell, every, m), float(surprise.sum()), dot(w, surprise)
 
 
 @dataclass(frozen=True)
@@ -552,6 +562,7 @@ class _Entries:
     number: int
     entry: Callable[[slice], tuple[Array, Array, Array]]
     """Cell, weight and x of some entries."""
+    near: Array
     unit: Array | None = None
     by_row: tuple[Array, Array] | None = None
     """With clusters, per cell: Σ (w·residual)² and Σ w² over rows."""
@@ -560,15 +571,16 @@ class _Entries:
     def of(view: _View, groups: Groups | None) -> _Entries:
         m = view.cells
         if groups is None:
-            return _Entries(m, view.sample.rows, view.of)
+            return _Entries(m, view.sample.rows, view.of, view.sample.reports)
         label, w, x = view.of(EVERY)
         key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
         cell, (weight, sums) = key // groups[1], (np.bincount(entry.reshape(-1), y) for y in (w, x))
         by_row = np.bincount(label, np.square(x), m), np.bincount(label, np.square(w), m)
-        return _Entries(m, len(key), lambda part: (cell[part], weight[part], sums[part]), key % groups[1], by_row)
+        entry_of = lambda part: (cell[part], weight[part], sums[part])  # noqa: E731  # a short function
+        return _Entries(m, len(key), entry_of, sums, key % groups[1], by_row)
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""
-        for part in row_blocks(self.number, _UNIT_BYTES):
+        for part in wide_blocks(self.near, self.number, _UNIT_NUMBERS):
             cell, w, x = self.entry(part)
             yield cell, part if self.unit is None else self.unit[part], w, x

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from truecal.backends.arrays import is_tensor, namespace, on_cpu, on_device
+from truecal.backends.arrays import device_backend, is_tensor, namespace, on_cpu, on_device
 from truecal.backends.numpy import softmax
 from truecal.core.data import (
     as_array,
@@ -189,12 +189,12 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def transform(self, X: Any) -> Floats:
         """Recalibrated logits, (n, k): their softmax is predict_proba(X)."""
         check_is_fitted(self)
-        return self._logits(self._read(X, reset=False))
+        return _beside(self._logits(self._read(X, reset=False)), X)
 
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities, (n, k), columns in the order of classes_."""
         check_is_fitted(self)
-        return self._probabilities(self._read(X, reset=False))
+        return _beside(self._probabilities(self._read(X, reset=False)), X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of largest recalibrated probability; the first one wins a tie."""
@@ -215,7 +215,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
                 f"floor={shown(self.floor)} cannot apply to logits, which have no smallest probability; "
                 f"for an X of probabilities use {type(self).__name__}.from_probabilities(floor={shown(self.floor)})"
             )
-        values = self._values(X, reset=reset)
+        values = self._values(on_cpu(X), reset=reset)
         return read_logits(self._log_floor(values) if self.space == "probabilities" else np.asarray(values))
 
     def _two_columns(self, X: Any, *, reset: bool) -> Any:
@@ -287,6 +287,14 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         _refuse_unsorted(names)
         self.classes_ = names
         return codes
+
+
+def _beside(found: Floats, X: Any) -> Floats:
+    """What a map found, as a tensor beside X where that is in the memory of a GPU."""
+    if not on_device(X) or is_tensor(found):
+        return found
+    backend = device_backend()
+    return backend.like(found, backend.tensor(X))  # type: ignore[no-any-return]  # a module loaded by name
 
 
 def _refuse_probabilities(logits: Logits, name: str) -> None:

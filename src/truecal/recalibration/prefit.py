@@ -100,7 +100,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{after:.4g}: predictions are left as they are. Try method='isotonic', or where predictions are "
                 "exactly 0 method=TemperatureScaling.from_probabilities(floor=0.01)",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         elif isinstance(method, (TemperatureScaling, AffineMap, ScalingBinning)) and method.floor is None:
             _warn_of_zeros(outputs, classes, y, response)
@@ -134,7 +134,7 @@ def _warn_of_zeros(outputs: Floats, classes: NDArray[Any], y: Any, response: str
             f"it, as forests and nearest neighbours give it; read as {FLOOR:g}, these rows decide the fit. Give a "
             "larger floor, such as method=TemperatureScaling.from_probabilities(floor=0.01), or method='isotonic'",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

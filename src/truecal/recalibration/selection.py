@@ -209,7 +209,7 @@ def refuse_reuse(logits_fit: Any, y_fit: Any, logits_select: Any, y_select: Any)
         raise ValueError(message)
     distinct = max(first.values()) == max(second.values()) == 1
     if not by_chance or distinct:
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def could_be_chance(first: Counter[int], second: Counter[int]) -> bool:

@@ -7,16 +7,17 @@ of tensors is here by name, and each family has a file of its own.
 from __future__ import annotations
 
 from .averages import point_sums
-from .bins import counted, run_sums
+from .bins import cell_totals, counted, run_sums
 from .quick import measured, raw_moments
-from .reading import read
-from .rows import times
+from .reading import read, read_arrays
+from .rows import outcome, residuals, times
 from .tables import as_numbers, has, on_host, tables
 from .tensors import like, on_cpu, tensor
 from .vectors import k_means
 
 __all__ = [
     "as_numbers",
+    "cell_totals",
     "counted",
     "has",
     "k_means",
@@ -24,9 +25,12 @@ __all__ = [
     "measured",
     "on_cpu",
     "on_host",
+    "outcome",
     "point_sums",
     "raw_moments",
     "read",
+    "read_arrays",
+    "residuals",
     "run_sums",
     "tables",
     "tensor",

@@ -82,6 +82,14 @@ def counted(cells: Tensor, weights: Any, size: int) -> Tensor:
     return weight.new_zeros(len(cells), size).scatter_add_(1, cells, weight.expand_as(cells))
 
 
+def cell_totals(cell: Tensor, values: Sequence[Tensor], m: int) -> Any:
+    """(values, m) sums of several vectors by cell, on the host."""
+    sums = torch.zeros(len(values), m, dtype=torch.float64, device=cell.device)
+    for place, each in enumerate(values):
+        sums[place].index_add_(0, cell, each.double())
+    return sums.cpu().numpy()
+
+
 def summed(rows: Sequence[Tensor], order: Tensor) -> list[Tensor]:
     """Cumulative sums of the rows in an order, from 0: (views, n + 1)."""
     return [torch.nn.functional.pad(x.gather(1, order.expand_as(x)).cumsum(1), (1, 0)) for x in rows]

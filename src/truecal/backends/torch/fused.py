@@ -29,7 +29,7 @@ _FEW_CUTS = 128  # with more cuts than this, one cumulative sum beats a sum for 
 
 
 @triton.jit
-def _interval(u, upper, m, mask, steps: tl.constexpr):
+def interval(u, upper, m, mask, steps: tl.constexpr):
     """The first interval whose upper end is at least u."""
     left = tl.zeros_like(u).to(tl.int32)
     right = left + (m - 1)
@@ -90,7 +90,7 @@ def _check(
         tl.store(top + row, most, mask=inside)
         tl.store(right + row, hit.to(tl.uint8), mask=inside)
     else:
-        cell = _interval(most, upper, m, inside, steps)
+        cell = interval(most, upper, m, inside, steps)
         residual = most.to(tl.float64) - hit.to(tl.float64)
         tl.atomic_add(numbers + head + lane * m + cell, residual, mask=inside, sem="relaxed")
 
@@ -121,12 +121,12 @@ def _launch_check(
     top, right, upper, m = about
     sizes = (n, k, m, *matrix.stride(), tolerance, slack)
     tile: dict[str, Any] = {"tile_rows": rows, "tile_columns": columns}
-    constants = {"work": _work(matrix), "lanes": LANES, "head": HEAD, "steps": steps, **tile}
+    constants = {"work": work_of(matrix), "lanes": LANES, "head": HEAD, "steps": steps, **tile}
     grid = (triton.cdiv(n, rows),)
     _check[grid](matrix, labels, numbers, top, right, upper, *sizes, **constants, num_warps=CHECK["num_warps"])
 
 
-def _work(x: Tensor) -> Any:
+def work_of(x: Tensor) -> Any:
     """The precision in which probabilities are compared: half as float32."""
     return tl.float64 if x.dtype == torch.float64 else tl.float32
 
@@ -182,7 +182,7 @@ def _walk(
             chosen = tl.min(tl.where(high, place[:, None], tile_rows), 0)
             pick = place[:, None] == chosen[None, :]
             value, amount = tl.sum(tl.where(pick, u, 0.0), 0), tl.sum(tl.where(pick, r, 0.0), 0)
-            cell = _interval(value, upper, m, chosen < tile_rows, steps)
+            cell = interval(value, upper, m, chosen < tile_rows, steps)
             here = residual + column * m + cell
             tl.atomic_add(here, amount.to(tl.float64), mask=chosen < tile_rows, sem="relaxed")
             high = high & (pick == 0)
@@ -200,7 +200,7 @@ def _walk(
         if apart:
             here = (row < n) & fine
             own = tl.load(matrix + row * row_stride + y.to(tl.int64) * column_stride, mask=here, other=0.0).to(work)
-            cell = _interval(own, upper, m, here, steps)
+            cell = interval(own, upper, m, here, steps)
             one = tl.full((rows_each,), -1.0, tl.float64)
             tl.atomic_add(residual + y * m + cell, one, mask=here, sem="relaxed")
 
@@ -225,7 +225,7 @@ def interval_residuals(
     grid = (triton.cdiv(k, WALK["tile_columns"]) * triton.cdiv(n, WALK["rows_each"]),)
     arrays = (matrix, labels, upper, residual, numbers if sums is None else sums, numbers)
     checked, apart = sums is not None, matrix.dtype != torch.float64
-    how: dict[str, Any] = {"work": _work(matrix), "checked": checked, "apart": apart, "steps": (m - 1).bit_length()}
+    how: dict[str, Any] = {"work": work_of(matrix), "checked": checked, "apart": apart, "steps": (m - 1).bit_length()}
     _walk[grid](*arrays, n, k, m, *matrix.stride(), slack, **how, **WALK)
 
 
@@ -302,7 +302,7 @@ def _cells(
     inside = row < n
     u = tl.load(reports + row * stride, mask=inside, other=0.0)
     r = u.to(tl.float64) - tl.load(marks + row, mask=inside, other=0).to(tl.float64)
-    cell = _interval(u, upper, m, inside, steps)
+    cell = interval(u, upper, m, inside, steps)
     tl.atomic_add(numbers + head + row % lanes * m + cell, r, mask=inside, sem="relaxed")
 
 

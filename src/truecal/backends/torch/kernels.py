@@ -17,7 +17,12 @@ failed: set[torch.device] = set()
 
 
 def kernels_for(reports: Tensor) -> Any:
-    """The kernels in Triton, where there are any and the tensor is on the device to which they are sent."""
+    """The kernels in Triton, where there are any and the tensor is on the device to which they are sent.
+
+    They add in any order: where torch is told to use deterministic algorithms, torch alone is used.
+    """
+    if torch.are_deterministic_algorithms_enabled():
+        return None
     if not reports.is_cuda or reports.device.index != torch.cuda.current_device() or reports.device in failed:
         return None
     return _kernels(reports.device)

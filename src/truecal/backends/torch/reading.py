@@ -26,9 +26,9 @@ from ...core.sample import Sample
 from .kernels import kernels_for
 from .tensors import is_here, like, on_cpu, tensor
 
-_HALVES = (torch.float16, torch.bfloat16)
+HALVES = (torch.float16, torch.bfloat16)
 _DOUBLE, _SINGLE = (float(np.finfo(dtype).eps) for dtype in (np.float64, np.float32))
-_FLOATS = (torch.float32, torch.float64, *_HALVES)
+_FLOATS = (torch.float32, torch.float64, *HALVES)
 
 
 class _UnusualError(Exception):
@@ -41,20 +41,30 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
     All conditions are tested on the device and read at once. Where one fails the arrays go to the CPU, whose checks
     name the row; labels to be translated (names, fractions) always do.
     """
+    return made_sample(property, *read_arrays(property, y_true, y_proba, sample_weight, labels))
+
+
+def read_arrays(
+    property: Property, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None
+) -> tuple[Tensor, Tensor, Tensor | None, _Top]:
+    """The same arrays before they are expressed as scalar views: outcomes, reports, weights, and what is known of the
+    top class."""
     reports = tensor(y_proba)
     flags: list[Tensor] = []
     try:
+        for given in (y_proba, y_true, sample_weight):
+            if is_here(given) and not is_numbers(tensor(given)):
+                raise _UnusualError
         y, reports, top = _checked(property, y_true, reports, labels, flags)
         weights = _checked_weights(sample_weight, reports, flags)
         if not flags or bool(torch.stack(flags).all()):
-            return made_sample(property, y, reports, weights, top)
+            return y, reports, weights, top
     except _UnusualError:
         pass
     found, host = property.check(on_cpu(y_true), on_cpu(y_proba), labels)
     weight = check_weights(on_cpu(sample_weight), len(host))
     y, reports = like(found, reports), like(host, reports)
-    moved = None if weight is None else like(weight, reports)
-    return made_sample(property, y, reports, moved, None)
+    return y, reports, None if weight is None else like(weight, reports), None
 
 
 _Top = tuple[Tensor, Tensor, int] | None
@@ -133,22 +143,29 @@ def plain_rows(y_true: Any, reports: Tensor) -> PlainRows | None:
     if not is_here(y_true) or reports.ndim != 2 or reports.shape[1] < 2 or reports.dtype not in _FLOATS:
         return None
     y = tensor(y_true)
+    if not (is_numbers(reports) and is_numbers(y)):
+        return None
     if y.shape != reports.shape[:1] or y.dtype not in (torch.int64, torch.int32) or not len(y):
         return None
     if y.device != reports.device:
         y = y.to(reports.device)
-    return PlainRows(reports, y.contiguous(), _tolerance(reports), _slack(reports))
+    return PlainRows(reports, y.contiguous(), row_tolerance(reports), slack_of(reports))
 
 
-def _tolerance(x: Tensor) -> float:
-    return HALF_ROW_SUM_TOLERANCE if x.dtype in _HALVES else ROW_SUM_TOLERANCE
+def is_numbers(x: Tensor) -> bool:
+    """Whether a tensor is dense and of numbers that numpy has too, or bfloat16."""
+    return x.layout == torch.strided and not (x.is_floating_point() and x.dtype not in _FLOATS)
+
+
+def row_tolerance(x: Tensor) -> float:
+    return HALF_ROW_SUM_TOLERANCE if x.dtype in HALVES else ROW_SUM_TOLERANCE
 
 
 def _floating(x: Tensor) -> Tensor:
     """Half precision as float32, whole numbers as float64."""
     if x.is_complex() or x.numel() == 0:
         raise _UnusualError
-    if x.dtype in _HALVES:
+    if x.dtype in HALVES:
         return x.float()
     return x if x.dtype in (torch.float32, torch.float64) else x.double()
 
@@ -166,7 +183,7 @@ def _moved(x: Any, name: str, other: Tensor) -> Tensor:
     return like(array.astype(np.int64) if array.dtype.kind == "u" else array, other)
 
 
-def _slack(x: Tensor) -> float:
+def slack_of(x: Tensor) -> float:
     """How far outside its range a report may lie by rounding alone, in the precision in which it is compared."""
     return 8 * (_DOUBLE if x.dtype == torch.float64 else _SINGLE)
 
@@ -180,9 +197,9 @@ def within(x: Tensor, low: float, high: float) -> Tensor:
 def _checked_distributions(x: Tensor, flags: list[Tensor]) -> Tensor:
     if x.ndim != 2 or x.shape[1] < 2:
         raise _UnusualError
-    tolerance = _tolerance(x)
+    tolerance = row_tolerance(x)
     x = _floating(x)
-    flags += [within(x, -_slack(x), 1 + _slack(x)), within(x.sum(1), 1 - tolerance, 1 + tolerance)]
+    flags += [within(x, -slack_of(x), 1 + slack_of(x)), within(x.sum(1), 1 - tolerance, 1 + tolerance)]
     return x
 
 
@@ -209,7 +226,7 @@ def _is_translated(y: Tensor) -> bool:
 def _checked_scalars(u: Tensor, flags: list[Tensor]) -> Tensor:
     if u.ndim != 1:
         raise _UnusualError
-    flags.append(within(u, -_slack(u), 1 + _slack(u)))
+    flags.append(within(u, -slack_of(u), 1 + slack_of(u)))
     return u
 
 
@@ -229,7 +246,7 @@ def _checked_pair(phi: Tensor, u: Tensor, property: Outcomes, flags: list[Tensor
         size = x.abs().amax().double()
         flags.append((size <= LARGEST) & ((size == 0) | (size >= SMALLEST)))
     if (bounds := property.bounds) is not None:
-        slack = _slack(u) * max(map(abs, bounds))
+        slack = slack_of(u) * max(map(abs, bounds))
         flags.append(within(u, bounds[0] - slack, bounds[1] + slack))
     return (phi[:, 0], u[:, 0]) if u.ndim == 2 and u.shape[1] == 1 else (phi, u)
 

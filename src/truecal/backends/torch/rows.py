@@ -22,7 +22,7 @@ def views_of(sample: Sample, columns: slice) -> Tensor:
     return reports[None, :] if reports.ndim == 1 else reports[:, columns].T
 
 
-def _outcome(sample: Sample, columns: slice) -> Tensor:
+def outcome(sample: Sample, columns: slice) -> Tensor:
     """Outcomes of some views, (views, n) in float64."""
     values: Any = sample.values
     marks: Any = sample.marks
@@ -33,15 +33,21 @@ def _outcome(sample: Sample, columns: slice) -> Tensor:
     return (marks == torch.arange(columns.start, columns.stop, device=marks.device)[:, None]).double()
 
 
+def residuals(sample: Sample, columns: slice) -> Tensor:
+    """weight·(report − outcome) of some views, (views, n)."""
+    found = views_of(sample, columns).double() - outcome(sample, columns)
+    w: Any = sample.weights
+    return found if w is None else w * found
+
+
 def row_sums(sample: Sample, columns: slice) -> list[Tensor]:
     """weight·outcome, weight·residual, (weight·residual)² and, with weights, weight and weight²: each (views, n)."""
-    outcome = _outcome(sample, columns)
-    residual = views_of(sample, columns).double() - outcome
+    came = outcome(sample, columns)
+    residual = residuals(sample, columns)
     w: Any = sample.weights
     if w is None:
-        return [outcome, residual, residual.square()]
-    residual = w * residual
-    return [w * outcome, residual, residual.square(), w.expand_as(residual), (w * w).expand_as(residual)]
+        return [came, residual, residual.square()]
+    return [w * came, residual, residual.square(), w.expand_as(residual), (w * w).expand_as(residual)]
 
 
 def tiles(sample: Sample, budget: int = DISPATCH.device_numbers) -> list[slice]:

@@ -58,7 +58,7 @@ def k_means(rule: KMeans, reports: Tensor) -> Tensor:
         size = torch.bincount(cell, minlength=len(centres))
         sums = torch.zeros_like(centres).index_add_(0, cell, points)
         centres = (sums / size[:, None])[size > 0]
-        if last - mean <= 1e-5:
+        if abs(last - mean) <= 1e-5:  # the mean distance may grow: the squares are what shrinks
             break
         last = mean
     return torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)
