@@ -74,9 +74,3 @@ def test_bad_logits_are_refused_in_the_words_of_the_cpu():
         tc.TemperatureScaling().fit(OnDevice(z), OnDevice(y))
     with pytest.raises(ValueError, match="looks like probabilities"):
         tc.TemperatureScaling().fit(OnDevice(np.full((4, 2), 0.5)), OnDevice([0, 1, 0, 1]))
-
-
-def test_other_maps_ask_for_the_cpu():
-    z, y = logits()
-    with pytest.raises(TypeError, match="move it to the CPU"):
-        tc.VectorScaling().fit(OnDevice(z), y)
