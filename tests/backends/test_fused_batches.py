@@ -12,7 +12,7 @@ import torch
 
 import truecal
 from truecal.backends.torch import batches
-from truecal.backends.torch.batches import CHECKS, Batch, Sums
+from truecal.backends.torch.batches import CHECKS, NOTED, Batch, Sums
 
 tc: Any = truecal
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim
 
 def empty(views: int, m: int) -> Sums:
     cells, totals, largest = (torch.zeros(shape, dtype=torch.float64) for shape in ((5, views, m), (6,), ()))
-    return Sums(cells, totals, largest, torch.full((len(CHECKS),), torch.inf, dtype=torch.float64))
+    return Sums(cells, totals, largest, torch.full((len(CHECKS) + len(NOTED),), torch.inf, dtype=torch.float64))
 
 
 def copied(sums: Sums) -> Sums:
@@ -107,3 +107,29 @@ def test_the_kernel_notes_what_torch_notes(what, top):
     assert found == wanted
     later = batches.add_fused(copied(ours), Batch(p, y, None, rule, top, None, 9))
     assert 3 in later.refused.tolist()
+
+
+@pytest.mark.parametrize("labels", [torch.int64, torch.int32, torch.bool])
+@pytest.mark.parametrize("ignore", [None, 0])
+def test_the_kernel_adds_one_event(labels, ignore):
+    p, y, w = rows(70, 3)
+    ours = theirs = empty(1, 5)
+    for number, weights in ((1, None), (2, w)):
+        batch = Batch(p[:, 1].float(), (y == 1).to(labels), weights, tc.EqualWidth(5), False, ignore, number)
+        ours, theirs = batches.add_fused(copied(ours), batch), batches._added(theirs, batch, slice(None))
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("bad", ["nan", "above", "label", "minus"])
+def test_the_kernel_notes_what_is_wrong_with_one_event(bad):
+    p, y, _ = rows(70, 3)
+    u, z = p[:, 1].clone(), (y == 1).long()
+    if bad in ("nan", "above"):
+        u[3] = {"nan": torch.nan, "above": 1.5}[bad]
+    else:
+        z[3] = {"label": 2, "minus": -1}[bad]
+    batch = Batch(u, z, None, tc.EqualWidth(5), False, None, 4)
+    ours, theirs = batches.add_fused(empty(1, 5), batch), batches._added(empty(1, 5), batch, slice(None))
+    first = {"nan": 0, "above": 0, "label": 2, "minus": 5}[bad]
+    assert [s.refused.tolist().index(4) for s in (ours, theirs)] == [first, first]
+    assert ours.refused[5:].tolist() == theirs.refused[5:].tolist()

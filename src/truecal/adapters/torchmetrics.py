@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor
 
-from ..backends.torch.batches import CHECKS, Batch, Sums, add_batch
+from ..backends.torch.batches import CHECKS, NOTED, Batch, Sums, add_batch
 from ..backends.torch.reading import is_numbers
 from ..core.data import check_positive_int, shown
 from ..core.eager import eager
@@ -106,7 +106,7 @@ class CalibrationMetric(Metric):
         self.add_state("cells", torch.zeros((len(_CELLS), *self._empty.count.shape), **about), dist_reduce_fx="sum")
         self.add_state("totals", torch.zeros(len(_TOTALS), **about), dist_reduce_fx="sum")
         self.add_state("largest", torch.zeros((), **about), dist_reduce_fx="max")
-        self.add_state("refused", torch.full((len(CHECKS),), torch.inf, **about), dist_reduce_fx="min")
+        self.add_state("refused", torch.full((len(CHECKS) + len(NOTED),), torch.inf, **about), dist_reduce_fx="min")
         # a collection lets metrics whose states were once equal share them for good: those of other rows must differ
         options = (self.error.property, self.error.binning, views, self.logits, self.ignore_index)
         self.add_state("origin", _digest(options), dist_reduce_fx="max")
@@ -239,9 +239,12 @@ def _other_sums() -> ValueError:
 
 def _refuse_bad(refused: Sequence[float], largest: float) -> None:
     """Raise what was wrong with the first bad batch."""
-    first = min(refused)
+    numbers = dict(zip(CHECKS, refused, strict=False))
+    numbers["label"] = min(numbers["label"], max(refused[len(CHECKS) :]))  # 0 and −1, both
+    first = min(numbers.values())
     if first != float("inf"):
-        raise ValueError(f"update {first:.0f} since the last reset: {_WRONG[CHECKS[list(refused).index(first)]]}")
+        wrong = next(check for check in CHECKS if numbers[check] == first)
+        raise ValueError(f"update {first:.0f} since the last reset: {_WRONG[wrong]}")
     if 0 < largest < _LEAST_WEIGHT:
         raise ValueError("sample_weight must have squares that are not 0; give it in another unit")
 

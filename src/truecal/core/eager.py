@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -22,6 +22,6 @@ def eager(function: Callable[Given, Found]) -> Callable[Given, Found]:
         return function(*args, **kwargs)
 
     # torch.compile counts recompilations by code object: each function has its own, under its own name
-    code = call.__code__  # type: ignore[attr-defined]  # a function
-    call.__code__ = code.replace(co_name=getattr(function, "__name__", "call"))  # type: ignore[attr-defined]
+    plain: Any = call
+    plain.__code__ = plain.__code__.replace(co_name=getattr(function, "__name__", "call"))
     return call

@@ -20,6 +20,8 @@ from .reading import HALVES, row_tolerance, slack_of, within
 
 CHECKS = ("range", "sum", "label", "weight", "edges")
 """What may be wrong with a batch, in the order in which it is reported."""
+NOTED = ("zero", "minus one")
+"""Labels of one event: 0 or −1 is the other label beside 1, never both."""
 _MOST_WEIGHT = 2.0**400  # sums of squares of larger weights have no number
 _NUMBERS = 1 << 24  # predictions that are added at a time
 
@@ -34,7 +36,8 @@ class Sums(NamedTuple):
     largest: Tensor
     """The largest weight."""
     refused: Tensor
-    """For each of CHECKS the number of the first batch that failed it; infinite where none did."""
+    """For each of CHECKS the number of the first batch that failed it, and for each of NOTED that of the first batch
+    with such a label; infinite where there is none."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +78,24 @@ def add_batch(sums: Sums, batch: Batch) -> Sums:
 
 
 def _is_plain(sums: Sums, batch: Batch) -> bool:
-    """Whether the kernel reads such rows: distributions, whole labels, the same cells for every class."""
+    """Whether the kernel reads such rows: floats, whole labels, the same cells for every class."""
     floats = batch.reports.dtype in (torch.float32, torch.float64, *HALVES)
     here = sums.cells.device == batch.reports.device == batch.labels.device
-    whole = batch.labels.dtype in (torch.int64, torch.int32)
-    return batch.reports.ndim == 2 and floats and here and whole and not batch.rule.per_view
+    whole = batch.labels.dtype in (torch.int64, torch.int32, torch.bool)
+    return floats and here and whole and not batch.rule.per_view
 
 
 def add_fused(sums: Sums, batch: Batch) -> Sums:
     """One launch of the kernel, which adds in place."""
     kernel = importlib.import_module("truecal.backends.torch.fused_batches")
-    reports = batch.reports
+    reports, labels, event = batch.reports, batch.labels.contiguous(), batch.reports.ndim == 1
     edges = _edges(batch.rule, _working(reports), reports.device)
     weights = None if batch.weights is None else batch.weights.double().contiguous()
     limits = (row_tolerance(reports), slack_of(reports))
     about = (batch.ignore, float(batch.number))
-    kernel.add_batch(
-        reports, batch.labels.contiguous(), weights, edges.upper, edges.span, sums, *limits, *about, batch.top
-    )
+    labels = labels.view(torch.uint8) if labels.dtype == torch.bool else labels
+    matrix = reports[:, None] if event else reports
+    kernel.add_batch(matrix, labels, weights, edges.upper, edges.span, sums, *limits, *about, batch.top, event)
     return sums
 
 
@@ -133,9 +136,9 @@ def _added(sums: Sums, batch: Batch, rows: slice) -> Sums:
         x = x.where(kept if x.ndim == 1 else kept[:, None], 1.0 if x.ndim == 1 else 1.0 / x.shape[1])
     fine = [within(x, -slack_of(p), 1 + slack_of(p))]
     fine.append(torch.ones_like(fine[0]) if x.ndim == 1 else within(x.sum(1), 1 - tolerance, 1 + tolerance))
-    u, z, fine_labels = _views(x, y, batch.top)
+    u, z, fine_labels, noted = _views(x, y, batch.top)
     largest = w.amax()
-    fine += [fine_labels, (w.amin() >= 0) & (largest <= _MOST_WEIGHT), _covered(u, edges.span)]
+    fine += [fine_labels, (w.amin() >= 0) & (largest <= _MOST_WEIGHT), _covered(u, edges.span), *noted]
     number = torch.where(torch.stack(fine), torch.inf, float(batch.number)).double()
     r = u.double() - z
     each = w[:, None]
@@ -154,18 +157,20 @@ def _added(sums: Sums, batch: Batch, rows: slice) -> Sums:
     )
 
 
-def _views(x: Tensor, y: Tensor, top: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Reports and outcomes (float64) as (n, views), and whether all labels are right."""
+def _views(x: Tensor, y: Tensor, top: bool) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Reports and outcomes (float64) as (n, views), whether all labels are right, and whether none is one of NOTED."""
     if x.ndim == 1:
-        other = y.amin().clamp(-1, 0) if y.dtype != torch.bool else torch.zeros_like(y[0])
-        return x[:, None], (y == 1).double()[:, None], ((y == 1) | (y == other)).all()
+        came, zero = y == 1, y == 0
+        minus = torch.zeros_like(zero) if y.dtype == torch.bool else y == -1
+        return x[:, None], came.double()[:, None], (came | zero | minus).all(), [~zero.any(), ~minus.any()]
     fine = within(y, 0, x.shape[1] - 1)
     if y.is_floating_point():
         fine = fine & (y == y.floor()).all()
+    none = [torch.ones_like(fine)] * len(NOTED)
     if not top:
-        return x, (y[:, None] == torch.arange(x.shape[1], device=x.device)).double(), fine
+        return x, (y[:, None] == torch.arange(x.shape[1], device=x.device)).double(), fine, none
     confidence, first = x.max(1, keepdim=True)
-    return confidence, (first == y[:, None]).double(), fine
+    return confidence, (first == y[:, None]).double(), fine, none
 
 
 def _places(u: Tensor, inner: Tensor, m: int) -> Tensor:

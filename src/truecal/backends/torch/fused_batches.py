@@ -1,4 +1,4 @@
-"""A batch of distributions added to sums over fixed cells in one launch of Triton."""
+"""A batch of distributions or of chances of one event, added to sums over fixed cells in one launch of Triton."""
 
 # Triton has no types, and compiles what it decorates: annotations there would be read as its own.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
@@ -25,7 +25,7 @@ def _refuse(refused, kind: tl.constexpr, bad, number):
     tl.store(refused + kind, number, mask=(bad > 0) & (number < tl.load(refused + kind)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])  # the last batch of an epoch is compiled for nothing else
 def _add(
     matrix,
     labels,
@@ -49,6 +49,7 @@ def _add(
     top: tl.constexpr,
     weighted: tl.constexpr,
     ignoring: tl.constexpr,
+    event: tl.constexpr,
     steps: tl.constexpr,
     tile_rows: tl.constexpr,
     tile_columns: tl.constexpr,
@@ -69,7 +70,8 @@ def _add(
     outside = tl.zeros((tile_rows, tile_columns), tl.int32)
     wide = w[:, None]
     plane = tl.zeros((), tl.int64) + m
-    if not top:
+    each: tl.constexpr = not (top or event)
+    if each:
         plane = plane * k
     for start in range(0, k, tile_columns):
         column = start + tl.arange(0, tile_columns)
@@ -80,7 +82,7 @@ def _add(
         least = tl.where(u < least, u, least)  # a NaN fails the sum
         place = tl.where(u > best, column[None, :], place)
         best = tl.where(u > best, u, best)
-        if not top:
+        if each:
             outside = outside | (here & ((u < low) | (u > high))).to(tl.int32)
             came = (column[None, :] == y[:, None]) & here
             z = came.to(tl.float64)
@@ -105,9 +107,11 @@ def _add(
             home = at[None, :] + tl.where(far, cell - at[None, :], 0)
             tl.atomic_add(cells + plane + home, whole, mask=came, sem="relaxed")
     most = tl.max(best, 1)
-    hit = kept & (tl.min(tl.where(best == most[:, None], place, k), 1) == y)
+    hit = kept & (y == 1)
+    if not event:
+        hit = kept & (tl.min(tl.where(best == most[:, None], place, k), 1) == y)
     wrong = tl.zeros((tile_rows,), tl.float64)
-    if top:
+    if not each:
         z = hit.to(tl.float64)
         r = tl.where(kept, most.to(tl.float64) - z, 0.0)
         own = r * r
@@ -123,9 +127,14 @@ def _add(
         _refuse(refused, 4, tl.max(tl.max(outside, 1), 0), number)
     ranged = (tl.min(least, 1) >= -slack) & (most - 1 <= slack) & (tl.sum(total, 1) == tl.sum(total, 1))
     _refuse(refused, 0, tl.max((kept & (ranged == 0)).to(tl.int32), 0), number)
-    summed = tl.abs(tl.sum(total, 1) - 1) <= tolerance
-    _refuse(refused, 1, tl.max((kept & (summed == 0)).to(tl.int32), 0), number)
-    _refuse(refused, 2, tl.max((kept & ((y < 0) | (y >= k))).to(tl.int32), 0), number)
+    if event:
+        _refuse(refused, 2, tl.max((kept & ((y < -1) | (y > 1))).to(tl.int32), 0), number)
+        _refuse(refused, 5, tl.max((kept & (y == 0)).to(tl.int32), 0), number)
+        _refuse(refused, 6, tl.max((kept & (y == -1)).to(tl.int32), 0), number)
+    else:
+        summed = tl.abs(tl.sum(total, 1) - 1) <= tolerance
+        _refuse(refused, 1, tl.max((kept & (summed == 0)).to(tl.int32), 0), number)
+        _refuse(refused, 2, tl.max((kept & ((y < 0) | (y >= k))).to(tl.int32), 0), number)
     if weighted:
         heaviest = tl.max(tl.where(kept, w, 0.0), 0)
         odd = kept & ((w >= 0) & (w <= 2.582249878086908589655919172003e120) == 0)
@@ -155,14 +164,15 @@ def add_batch(
     ignore: int | None,
     number: float,
     top: bool,
+    event: bool,
 ) -> None:
-    """Adds rows of distributions (n, k) to the `Sums` of `batches`, over cells with these upper ends."""
+    """Adds rows of distributions (n, k), or of one event (n, 1), to the `Sums` of `batches`; cells have these ends."""
     (n, k), m = matrix.shape, len(upper)
-    shape = TOP if top else EACH
+    shape = TOP if top or event else EACH
     columns = min(shape["columns"], max(16, triton.next_power_of_2(k)))
     rows = max(1, shape["numbers"] // columns)
     arrays = (matrix, labels, sums.cells if weights is None else weights, upper, span, *sums)
     numbers = (n, k, m, *matrix.stride(), tolerance, slack, 0 if ignore is None else ignore, number)
-    how: dict[str, Any] = {"top": top, "weighted": weights is not None, "ignoring": ignore is not None}
+    how: dict[str, Any] = {"top": top, "weighted": weights is not None, "ignoring": ignore is not None, "event": event}
     tile: dict[str, Any] = {"steps": (m - 1).bit_length(), "tile_rows": rows, "tile_columns": columns}
     _add[(triton.cdiv(n, rows),)](*arrays, *numbers, work=work_of(matrix), **how, **tile, num_warps=shape["num_warps"])
