@@ -25,15 +25,18 @@ _MOVED = {
         "MeanGap",
         "Noise",
         "Refinement",
+        "consistency_bands",
         "dominance",
         "mean_gap",
         "noise_of_U",
+        "null_band",
         "refinement",
         "tabulate",
     ),
     "losses": (
         "confidence_loss",
         "linear_loss",
+        "spherical",
     ),
     "properties": ("Outcomes",),
     "recalibration": (

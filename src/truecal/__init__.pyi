@@ -40,7 +40,6 @@ from .core.losses import (
     brier,
     classification_error,
     cross_entropy,
-    spherical,
 )
 from .core.properties import (
     Binary,
@@ -66,9 +65,6 @@ from .evaluation.model import (
     Evaluation,
     evaluate,
 )
-from .inference.bands import (
-    consistency_bands,
-)
 from .inference.calibration import (
     calibration_test,
 )
@@ -85,11 +81,11 @@ from .inference.monitoring import (
     Monitor,
     monitor,
 )
-from .inference.null_band import (
-    null_band,
-)
 from .inference.paired import (
     paired_difference,
+)
+from .inference.segments import (
+    segments,
 )
 from .recalibration import (
     BetaScaling,
@@ -152,7 +148,6 @@ __all__ = [
     "compare",
     "confidence_error",
     "confidence_interval",
-    "consistency_bands",
     "cross_entropy",
     "decompose",
     "ece",
@@ -161,12 +156,11 @@ __all__ = [
     "gap",
     "linear_error",
     "monitor",
-    "null_band",
     "paired_difference",
     "score",
     "scorer",
+    "segments",
     "select_recalibration",
-    "spherical",
     "stream",
     "top_label_error",
 ]

@@ -13,3 +13,6 @@ from .inference.intervals import Interval as Interval
 from .inference.monitoring import MonitorUpdate as MonitorUpdate
 from .inference.null_band import NullBand as NullBand
 from .inference.paired import PairedDifference as PairedDifference
+from .inference.segments import Finding as Finding
+from .inference.segments import Segment as Segment
+from .inference.segments import Segments as Segments

@@ -172,6 +172,10 @@ def evaluate(
     printing: Printing,
     details: Details = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
+    segments: Annotated[
+        str | None,
+        typer.Option("--segments", help="For whom is it off? Columns, FILE or FILE:COLUMN, comma-separated."),
+    ] = None,
 ) -> None:
     """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
 
@@ -186,8 +190,10 @@ def evaluate(
     - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
 
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
+
+    - `truecal evaluate preds.csv --segments region,age,device` (for whom is it off?)
     """
-    _measure([file], reading, measuring, outputs, printing, details, plot)
+    _measure([file], reading, measuring, outputs, printing, details, plot, segments)
 
 
 @app.command()
@@ -231,6 +237,7 @@ def _measure(
     printing: Printing,
     details: bool,
     plot: Path | None = None,
+    segments: str | None = None,
 ) -> None:
     """Measure one model or compare several, from memory or in batches; show what was found, and write it."""
     import truecal as tc
@@ -245,6 +252,8 @@ def _measure(
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
     result: Any
     if (datasets := streamed(files, reading, measuring)) is not None:
+        if segments is not None:
+            raise FileError(f"{path_text(files[0])}: --segments needs all rows in memory, and this table is larger")
         with _waiting(doing, len(files) * datasets[0].n_rows) as progress:
             result = measure_tables(datasets, measuring, progress)
     else:
@@ -253,6 +262,8 @@ def _measure(
             arguments = settings | loaded.arguments(measuring) | {"progress": progress}
             if one:
                 name, model = next(iter(loaded.models.items()))
+                if segments is not None:
+                    arguments["features"] = loaded.features(segments)
                 result = tc.evaluate(loaded.y_true, model, name=name, **arguments)
             else:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)

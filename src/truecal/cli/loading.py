@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
 from truecal.core.data import row_blocks
 from truecal.inference.inputs import Progress, TopPredictions, check_errors, read_inputs
@@ -72,6 +73,13 @@ class Loaded:
             "sample_weight": self._column(measuring.weights, numbers=True),
         }
 
+    def features(self, specs: str) -> dict[str, Any]:
+        """The named columns; text that spells numbers in every row is numbers, and empty text is missing."""
+        names = split(specs) or ()
+        if not all(names):
+            raise typer.BadParameter(f"expected columns such as region,age, got {specs!r}", param_hint="--segments")
+        return {name.rpartition(":")[2]: _numbers(self._column(name)) for name in names}
+
     def _column(self, spec: str | None, numbers: bool = False) -> Any:
         """COLUMN of the first prediction file, FILE, or FILE:COLUMN, for the rows that were kept."""
         if spec is None:
@@ -119,6 +127,17 @@ class Loaded:
             return found
         metric = read_error(of_gap, "auto" if n_bins is None else n_bins)
         return tolerating(found, tolerated, metric, inputs.sample(of_gap), level)
+
+
+def _numbers(values: Any) -> Any:
+    """Text as numbers where all of it spells them."""
+    if values.dtype.kind not in "OUT":
+        return values
+    texts = ["" if value is None else str(value).strip() for value in values.tolist()]
+    try:
+        return np.array([float(text) if text else np.nan for text in texts])
+    except ValueError:
+        return np.array([text or None for text in texts], dtype=object)
 
 
 def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:

@@ -145,6 +145,8 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
     columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
     _table(console, f"{result.n_samples} samples, {classes}\n", columns)
     _say(console, "", *result.verdict.sentences)
+    if result.segments is not None:
+        _say(console, "", result.segments.headline, *result.segments.lines())
     if details:
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}

@@ -20,8 +20,9 @@ from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
-from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
+from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, one_to_one, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
+from ..inference.segments import Segments, segments_of
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
@@ -66,8 +67,8 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its
-    test says beside those of the others.
+    `subgroups` (with by=; each has its own n, so they are never ranked), `segments` (with features=), `notes`.
+    `standing`: of a subgroup, what its test says beside those of the others.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Evaluation(Measurement):
     notes: tuple[str, ...] = ()
     subgroups: dict[str, Evaluation] = field(default_factory=dict)
     standing: Standing | None = None
+    segments: Segments | None = None
 
     @property
     def error_names(self) -> tuple[str, ...]:
@@ -218,6 +220,8 @@ class Evaluation(Measurement):
         for name, part in self.subgroups.items():
             facts = ", ".join(f"{key} {value}" for key, value in part.summary)
             lines.append(f"  subgroup {name}, {part.n_samples} samples: {facts}")
+        if self.segments is not None:
+            lines += [f"  {self.segments.headline}", *(f"    {line}" for line in self.segments.lines())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -227,6 +231,8 @@ class Evaluation(Measurement):
             parts = ((key, str(part.n_samples), dict(part.summary)) for key, part in self.subgroups.items())
             rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
             facts += table_html(rows, ("subgroup", "samples", *names))
+        if self.segments is not None:
+            facts += self.segments._repr_html_()
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
         picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
         return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{picture}{notes}"
@@ -256,6 +262,7 @@ def evaluate(
     name: str = "model",
     progress: Progress | None = None,
     X: Any = None,
+    features: Any = None,
 ) -> Evaluation:
     """Measure one model: accuracy and losses, the gap in points, whether it is calibrated, the score, and every error.
 
@@ -268,7 +275,8 @@ def evaluate(
     are corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
     costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
-    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
+    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts. With `features` every
+    segment of them is looked at as well, as by `tc.segments`.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -289,6 +297,11 @@ def evaluate(
     subgroups = read_subgroups(by, y_true, inputs)
     result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
     judge_subgroups({result.name: result})
+    if features is not None:
+        if clusters is not None:
+            raise ValueError("features cannot apply beside groups: segments are tested with independent rows")
+        found = segments_of(inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed)
+        result = replace(result, segments=found)
     return result
 
 
@@ -401,19 +414,9 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
     outcomes = [inputs.y]
     if inputs.kind == "top_label" and y_true is not None:
         outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
-    if any(_one_to_one(groups, outcome) for outcome in outcomes):
+    if any(one_to_one(groups, outcome) for outcome in outcomes):
         raise ValueError(
             "by is the outcome under another name: given the outcome, every model looks miscalibrated, even the "
             "true probabilities; group by something known before the outcome"
         )
     return {str(value): np.flatnonzero(groups == value) for value in np.unique(groups)}
-
-
-def _one_to_one(groups: Array, outcomes: Array) -> bool:
-    """Whether two vectors, of at least two values each, name the same parts of the rows."""
-    if groups.shape != outcomes.shape:
-        return False
-    _, first = np.unique(groups, return_inverse=True)
-    _, second = np.unique(outcomes, return_inverse=True)
-    pairs = len(set(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)))
-    return bool(2 <= pairs == first.max() + 1 == second.max() + 1)

@@ -1,6 +1,7 @@
 """Pictures of results: they draw and compute nothing."""
 
 from .draw import classwise_grid, dominance_chain, error_against_bins, evidence, ranking_bump, reliability, trend
+from .findings import segments
 from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "leave_one_out_bandwidth",
     "ranking_bump",
     "reliability",
+    "segments",
     "trend",
 ]
