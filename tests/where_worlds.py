@@ -53,14 +53,16 @@ def segment_level(kind: str, of: str, samples: int, draws: int = 199) -> tuple[f
         wrong += bool(found.findings)
         compared = found.compared
         gaps = np.array([abs(s.gap) / 100 * s.rows for s in found.segments])
-        own = np.array([np.sqrt(max(s.mean_prediction * (1 - s.mean_prediction), 1e-9) * s.rows) for s in found.segments])
+        own = np.array(
+            [np.sqrt(max(s.mean_prediction * (1 - s.mean_prediction), 1e-9) * s.rows) for s in found.segments]
+        )
         plain += bool((2 * ndtr(-gaps / own) <= ALPHA).any())  # binomial at the mean prediction: wider than the truth
     return compared, wrong / samples, plain / samples
 
 
 def segment_power(kind: str, points: float, samples: int, draws: int = 199) -> tuple[float, float, float]:
-    """One value of a feature off by so many points: the share of samples in which it, or its part, is the first finding;
-    the mean number of findings, and of significant segments."""
+    """One value of a feature off by so many points: the share of samples in which it, or its part, is the first
+    finding; the mean number of findings, and of significant segments."""
     rng = np.random.default_rng([len(kind), 6])
     right, findings, significant = 0, 0, 0
     for seed in range(samples):

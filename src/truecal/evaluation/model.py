@@ -275,8 +275,8 @@ def evaluate(
     are corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
     costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
-    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts. With `features` every
-    segment of them is looked at as well, as by `tc.segments`.
+    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts. With `features`
+    every segment of them is looked at as well, as by `tc.segments`.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -103,16 +103,19 @@ def _values(values: Array, name: str) -> tuple[Array, Array]:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, np.datetime64):
+        return str(value.astype("M8[s]")).removesuffix("T00:00:00")
     if not isinstance(value, (float, np.floating)):
         return str(value)
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e15 else f"{value:.3e}"
+    size = abs(float(value))
+    return f"{value:.4g}" if size < 1e4 else f"{value:.0f}" if size < 1e15 else f"{value:.3e}"
 
 
 def _bin_titles(name: str, edges: Array) -> list[str]:
     if not len(edges):
         return [name]
     ends = [_value(edge) for edge in edges]
-    inner = [f"{low} < {name} ≤ {high}" for low, high in zip(ends, ends[1:], strict=False)]
+    inner = [f"{low} < {name} ≤ {high}" for low, high in pairwise(ends)]
     return [f"{name} ≤ {ends[0]}", *inner, f"{name} > {ends[-1]}"]
 
 
@@ -163,7 +166,8 @@ def group_rows(features: tuple[Feature, ...], n: int, pairs: bool, min_rows: int
     wanted += list(combinations(each, 2)) if pairs else []
     joints = _joints(features, n, pairs)
     names, sizes = [ALL_ROWS], [n]
-    codes, members = [], []
+    codes: list[Array] = []
+    members: list[csr_array] = []
     own = [np.bincount(feature.code, minlength=feature.size) for feature in features]
     done: set[tuple[int, ...]] = set()
     entries: list[tuple[list[Array], list[Array], int]] = []
@@ -200,8 +204,8 @@ def group_rows(features: tuple[Feature, ...], n: int, pairs: bool, min_rows: int
         codes.append(code.reshape(-1).astype(np.int32))
         entries.append((segment, cell, len(used)))
     for segment, cell, used_cells in entries:
-        at, of = np.concatenate(segment), np.concatenate(cell)
-        members.append(csr_array((np.ones(len(at)), (at, of)), shape=(len(names), used_cells)))
+        both = np.concatenate(segment), np.concatenate(cell)
+        members.append(csr_array((np.ones(len(both[0])), both), shape=(len(names), used_cells)))
     return Grouping(tuple(names), np.array(sizes), tuple(codes), tuple(members))
 
 

@@ -1,14 +1,15 @@
 """segments: where predictions are off. Every segment of the features at once, corrected for how many there are.
 
-A segment's statistics are its sum of residuals and, for one probability per row, the score of the slope in logit q = a +
-b·logit u about its own mean, each over its standard deviation under calibration. Labels are drawn from the predictions,
-all segments are summed in the same draws, and the familywise p-value of a segment is the share of draws whose largest
-statistic over all segments is at least its own (Westfall and Young 1993). It needs no independence between segments,
-which overlap. A variance of one surprise is added to each, or tiny expected counts would set the largest statistic.
+A segment's statistics are its sum of residuals and, for one probability per row, the score of the slope in logit q =
+a + b·logit u about its own mean, each over its standard deviation under calibration. Labels are drawn from the
+predictions, all segments are summed in the same draws, and the familywise p-value of a segment is the share of draws
+whose largest statistic over all segments is at least its own (Westfall and Young 1993). It needs no independence
+between segments, which overlap. A variance of one surprise is added to each, or tiny expected counts would set the
+largest statistic.
 
 Findings: the segment with the most evidence, then the one with the most evidence after the offset (or slope) that the
-first one needs is taken from its rows, and so on. The other significant segments overlap with a finding and add nothing
-to it.
+first one needs is taken from its rows, and so on, among segments that keep half of their statistic. The other
+significant segments overlap with a finding and add little to it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _WORK = 4e10  # additions of all draws: with more the default number of draws is
 _BLOCK = 1 << 23  # numbers of a block of draws
 _FARTHEST = 8.0  # logits are cut here
 _ROUNDING = 1e-9
+_LEFT = 0.5  # a segment is a finding of its own if the findings before leave so much of its statistic
 
 
 @final
@@ -82,7 +84,7 @@ class Segment(Result):
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Finding(Result):
-    """A significant segment, and the significant ones that overlap with it and add nothing to it."""
+    """A significant segment, and the significant ones that overlap with it and add little to it."""
 
     segment: Segment
     overlapping: tuple[str, ...]
@@ -119,7 +121,7 @@ class Segments(Result):
         lines = []
         for i, finding in enumerate(self.findings[:most], start=1):
             also = len(finding.overlapping)
-            more = f" ({also} more segment{'s' * (also > 1)} overlap with it)" if also else ""
+            more = f" ({also} overlapping segment{'s' * (also > 1)})" if also else ""
             lines.append(f"{i}. {finding.segment.text}, {p_text(finding.segment.pvalue, self.n_resamples)}{more}")
         if rest := len(self.findings) - most:
             lines += [f"{rest} more finding{'s' * (rest > 1)}"] if rest > 0 else []
@@ -189,8 +191,8 @@ def segments(
     """For whom is the model off? Every segment of the features, with p-values corrected for how many there are.
 
     Segments are the values of categorical columns, quantile bins of numeric ones, and their pairs, of at least
-    `min_rows` rows, enumerated without looking at labels. Each has rows, mean prediction, observed frequency, the gap in
-    points with an interval, a direction, and a familywise p-value: if all segments are calibrated, one of them has
+    `min_rows` rows, enumerated without looking at labels. Each has rows, mean prediction, observed frequency, the gap
+    in points with an interval, a direction, and a familywise p-value: if all segments are calibrated, one of them has
     p ≤ .05 in at most 5% of samples, however many there are and however they overlap. Significant segments that overlap
     are joined into findings. Several classes are checked by their confidence, or with error="classwise" class by class.
     Rows must be independent.
@@ -257,8 +259,8 @@ def _refuse_outcomes(columns: tuple[Feature, ...], inputs: Inputs) -> None:
 
 
 def _planned(forms: _Forms, groups: Grouping) -> int:
-    work = float(forms.rows) * len(groups.joints) * forms.columns
-    return int(np.clip(_WORK / work, FEWEST_DRAWS, DRAWS))
+    work: float = float(forms.rows) * len(groups.joints) * forms.columns
+    return max(FEWEST_DRAWS, min(DRAWS, int(_WORK / work)))
 
 
 @dataclass(eq=False)
@@ -286,7 +288,7 @@ class _Forms:
 
     @property
     def columns(self) -> int:
-        return self.reports.shape[1] + (self.x is not None)
+        return int(self.reports.shape[1]) + (self.x is not None)
 
     def statistics(self, groups: Grouping, residuals: Array) -> Array:
         """(segments, forms, draws) standardised statistics of (rows, views, draws) weighted residuals."""
@@ -393,14 +395,17 @@ def _found(
     order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
     made = {
         at: Segment(
-            groups.names[at[0]],
-            titles[at[1]],
-            int(groups.rows[at[0]]),
-            *(float(x[at]) for x in (mean, came)),
-            *(100 * float(x[at]) for x in (gap, low, high)),
-            words(at),
-            float(p[at]),
-            None if home[at] < 0 else int(home[at]) + 1,
+            name=groups.names[at[0]],
+            of=titles[at[1]],
+            rows=int(groups.rows[at[0]]),
+            mean_prediction=float(mean[at]),
+            observed=float(came[at]),
+            gap=100 * float(gap[at]),
+            low=100 * float(low[at]),
+            high=100 * float(high[at]),
+            direction=words(at),
+            pvalue=float(p[at]),
+            finding=None if home[at] < 0 else int(home[at]) + 1,
         )
         for at in order
     }
@@ -453,7 +458,7 @@ def _findings(
         each = np.abs(now[:, :views])
         if forms.x is not None:
             each = np.maximum(each, np.abs(now[:, views:]))
-        each = np.where(significant, each, 0.0)
+        each = np.where(significant & (each >= _LEFT * strength), each, 0.0)
         for at in found:
             each[at] = 0.0
         segment, view = (int(i) for i in np.unravel_index(int(each.argmax()), each.shape))
