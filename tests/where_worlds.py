@@ -104,3 +104,45 @@ def _mean_gaps(columns: dict[str, Array], pairs: bool, u: Array, q: Array, names
     groups = group_rows(read_features(columns, len(u), 5, 50), len(u), pairs, 50)
     gaps = groups.sums((u - q)[:, None])[:, 0] / groups.rows
     return {name: float(gap) for name, gap in zip(groups.names, gaps, strict=True) if name in names}
+
+
+# -- thresholds --------------------------------------------------------------------------------------------------------
+
+CONFIDENCES = ("spread", "over-confident", "two values", "rounded", "not monotone")
+
+
+def confidences(kind: str, n: int, rng: Rng) -> tuple[Array, Array]:
+    """Confidence of the top class, and the chance that it is right."""
+    if kind == "two values":
+        c = rng.choice([0.7, 0.98], n)
+        return c, np.where(c > 0.9, 0.94, 0.7)  # the surest rows are just not sure enough for a risk of .05
+    c = 0.5 + 0.5 * rng.beta(2, 1, n)
+    if kind == "rounded":
+        c = np.round(c, 1)
+        return c, np.clip(c - 0.03, 0.5, 1)
+    if kind == "over-confident":
+        return c, 0.5 + 0.9 * (c - 0.5)
+    if kind == "not monotone":
+        return c, np.where(c > 0.97, 0.93, c)
+    return c, c
+
+
+def threshold_rates(
+    kind: str, n: int, samples: int, risk: float = 0.1, delta: float = 0.1
+) -> tuple[float, float, float]:
+    """The share of samples whose threshold breaks the promise; mean coverage, and the largest that keeps it."""
+    rng = np.random.default_rng([len(kind), n, 8])
+    c, right = confidences(kind, 400_000, np.random.default_rng(1))
+    order = np.argsort(-c, kind="stable")
+    ordered, rate = c[order], np.cumsum(1 - right[order]) / np.arange(1, len(c) + 1)
+    last = np.append(ordered[1:] != ordered[:-1], True)  # equal confidences are accepted together
+    best = float((np.flatnonzero(last & (rate <= risk)).max(initial=-1) + 1) / len(c))
+    broken, coverage = 0, 0.0
+    for _ in range(samples):
+        c, right = confidences(kind, n, rng)
+        found = tc.threshold(None, tc.TopPredictions(rng.random(n) < right, c), risk=risk, delta=delta)
+        if found.threshold is not None:
+            place = np.searchsorted(-ordered, -found.threshold + 1e-12, side="right")
+            broken += bool(rate[min(place, len(rate)) - 1] > risk)
+            coverage += found.coverage
+    return broken / samples, coverage / samples, best

@@ -87,6 +87,9 @@ from .inference.paired import (
 from .inference.segments import (
     segments,
 )
+from .inference.thresholds import (
+    threshold,
+)
 from .recalibration import (
     BetaScaling,
     DirichletScaling,
@@ -162,5 +165,6 @@ __all__ = [
     "segments",
     "select_recalibration",
     "stream",
+    "threshold",
     "top_label_error",
 ]

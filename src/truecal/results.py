@@ -16,3 +16,4 @@ from .inference.paired import PairedDifference as PairedDifference
 from .inference.segments import Finding as Finding
 from .inference.segments import Segment as Segment
 from .inference.segments import Segments as Segments
+from .inference.thresholds import Threshold as Threshold

@@ -1,6 +1,7 @@
 """The commands.
 
-Exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 no verdict or time limit, 130 Ctrl-C.
+Exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed, alarm or no threshold, 4 no verdict or time limit,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -370,6 +371,42 @@ def recalibrate(
             result = tc.compare(found.test.y_true, found.models(), progress=progress).with_notes(found.notes)
     recalibrating.write(found, out)
     _show([out], printing, render.recalibration, found.headline, result, found.notes, printing.verbose)
+
+
+@app.command("threshold")
+@with_options
+def find_threshold(
+    file: File,
+    reading: Reading,
+    printing: Printing,
+    risk: Annotated[float, typer.Option("--risk", help="The largest error among accepted rows.")] = 0.05,
+    delta: Annotated[float, typer.Option("--delta", help="The largest chance of breaking that promise.")] = 0.05,
+    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write risk against coverage as a picture.")] = None,
+) -> None:
+    """Which predictions may be acted on? The loosest confidence threshold whose error is at most --risk.
+
+    The promise holds with probability 1 − delta. Exit code 3 when no threshold keeps it. Examples:
+
+    - `truecal threshold preds.parquet --risk 0.05`
+
+    - `truecal threshold preds.csv --risk 0.01 --delta 0.1 --plot risk.png`
+    """
+    risk, delta = fraction(risk, "--risk"), fraction(delta, "--delta")
+    _check_paths([split_kind(file)[0], *reading.files], {"--json": json, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    loaded = _read([file], reading)
+    result = loaded.threshold(risk, delta, groups)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 4.2))
+    written = [path for path in (plot, json) if path is not None]
+    _show(written, printing, render.threshold, result, loaded.notes, printing.verbose)
+    if result.threshold is None:
+        raise typer.Exit(REJECTED)
 
 
 @app.command("monitor")

@@ -38,6 +38,7 @@ from .options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
     from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.thresholds import Threshold
 
 KIND_WORDS: dict[str, FileKind] = {
     "logits": "logits",
@@ -72,6 +73,15 @@ class Loaded:
             "groups": self.first.groups if measuring.groups is None else self._column(measuring.groups),
             "sample_weight": self._column(measuring.weights, numbers=True),
         }
+
+    def threshold(self, risk: float, delta: float, groups: str | None) -> Threshold:
+        """The threshold of the only model."""
+        from truecal.inference.options import check_groups
+        from truecal.inference.thresholds import threshold_of
+
+        clusters = self.first.groups if groups is None else self._column(groups)
+        inputs = read_inputs(self.y_true, next(iter(self.models.values())))
+        return threshold_of(inputs, risk, delta, check_groups(clusters, inputs.n_samples))
 
     def features(self, specs: str) -> dict[str, Any]:
         """The named columns; text that spells numbers in every row is numbers, and empty text is missing."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from truecal.evaluation.verdict import Standing
     from truecal.inference.calibration import CalibrationTest
     from truecal.inference.monitoring import MonitorUpdate
+    from truecal.inference.thresholds import Threshold
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
@@ -151,8 +152,24 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
         _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
+        _table(
+            console,
+            "\ndiscrimination: does the confidence order right before wrong? (not calibration)",
+            _ordered(result),
+        )
         _say(console, "", "" if result.test is None else repr(result.test))
     _notes(console, _of_files_first(result.notes, [result.name]), verbose)
+
+
+def _ordered(result: Evaluation) -> dict[str, list[str]]:
+    """How well the confidence tells right from wrong predictions."""
+    found = result.discrimination
+    return {
+        "measure": [value.title for value in found],
+        "value>": [_number(value.value) for value in found],
+        "interval": [_interval(value.low, value.high) for value in found],
+        "better": ["higher" if value.higher_is_better else "lower" for value in found],
+    }
 
 
 def _errors(rows: Sequence[ErrorValue]) -> dict[str, list[str]]:
@@ -289,6 +306,23 @@ def monitoring(result: MonitorUpdate, notes: Sequence[str], verbose: bool = Fals
         verdict = f"ALARM: not calibrated since row {result.since}{when}: {what}."
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
     _say(console, "", repr(result))
+    _notes(console, notes, verbose)
+
+
+def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) -> None:
+    """What may be accepted, what the model's own confidence would accept, and the curve."""
+    console = _console()
+    console.print(Text(result.sentence, style="bold"), soft_wrap=not console.is_terminal)
+    _say(console, result.own_sentence, *(f"note: {note}" for note in result.notes))
+    steps = range(0, len(result.thresholds), max(1, len(result.thresholds) // 10))
+    curve = {
+        "confidence\nat least": [f"{result.thresholds[i]:.4f}" for i in steps],
+        "coverage>": [f"{result.coverages[i]:.1%}" for i in steps],
+        "observed\nerror>": [f"{result.risks[i]:.4f}" for i in steps],
+        "bound>": [f"{result.bounds[i]:.4f}" for i in steps],
+        "promised\nby the model>": [f"{result.promises[i]:.4f}" for i in steps],
+    }
+    _table(console, "", curve)
     _notes(console, notes, verbose)
 
 

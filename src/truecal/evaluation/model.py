@@ -23,6 +23,7 @@ from ..inference.gaps import Gap
 from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, one_to_one, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
 from ..inference.segments import Segments, segments_of
+from ..inference.thresholds import Discrimination, discrimination
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
+MOST_ORDERED = 1 << 22
+"""Of more rows the confidences are not put in order: discrimination is left out."""
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
 HEAVY = {"full_halfspace": 0, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
@@ -67,7 +70,8 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `segments` (with features=), `notes`.
+    `subgroups` (with by=; each has its own n, so they are never ranked), `segments` (with features=), `discrimination`
+    (does the confidence order right before wrong predictions? no statement on calibration), `notes`.
     `standing`: of a subgroup, what its test says beside those of the others.
     """
 
@@ -86,6 +90,7 @@ class Evaluation(Measurement):
     subgroups: dict[str, Evaluation] = field(default_factory=dict)
     standing: Standing | None = None
     segments: Segments | None = None
+    discrimination: tuple[Discrimination, ...] = ()
 
     @property
     def error_names(self) -> tuple[str, ...]:
@@ -392,6 +397,7 @@ def evaluate_inputs(
         reliability=found.reliability,
         notes=notes,
         subgroups={},
+        discrimination=_discrimination(inputs, settings, clusters),
     )
     looks = models * len(subgroups)
     if len(subgroups) > 1:
@@ -404,6 +410,14 @@ def evaluate_inputs(
         own = None if clusters is None else group_numbers(clusters[0][rows])
         result.subgroups[key], _ = evaluate_inputs(part, settings, key, own, {})
     return result, found
+
+
+def _discrimination(inputs: Inputs, settings: Settings, clusters: Groups | None) -> tuple[Discrimination, ...]:
+    if inputs.n_samples > MOST_ORDERED:
+        return ()
+    found = discrimination(inputs, settings.level, clusters)
+    inputs.forget("confidence")
+    return found
 
 
 def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:

@@ -1,7 +1,7 @@
 """Pictures of results: they draw and compute nothing."""
 
 from .draw import classwise_grid, dominance_chain, error_against_bins, evidence, ranking_bump, reliability, trend
-from .findings import segments
+from .findings import segments, threshold
 from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "ranking_bump",
     "reliability",
     "segments",
+    "threshold",
     "trend",
 ]

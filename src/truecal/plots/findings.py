@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.extras import require
 from .draw import COLORS, _axes, _plain
 
 if TYPE_CHECKING:
     from ..inference.segments import Segments
+    from ..inference.thresholds import Threshold
 
 _NOT_CLEAR = "#8A8A8A"
 
@@ -54,3 +56,37 @@ def _title(segment: Any, number: int | None) -> str:
     name = segment.name if len(segment.name) <= 60 else segment.name[:59] + "…"
     about = f" (class {segment.of})" if segment.of else ""
     return _plain(f"{'' if number is None else f'finding {number}: '}{name}{about}")
+
+
+def threshold(result: Threshold, *, ax: Any = None) -> Any:
+    """The error among accepted rows against coverage, with its bound, what the model promises, and the threshold.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.threshold([0, 1, 1, 0] * 100, [.1, .9, .8, .2] * 100)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel()
+    'coverage'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.0, 4.2))
+    x = result.coverages
+    ax.plot(x, result.risks, color=COLORS[0], linewidth=2, label="observed error")
+    ax.fill_between(x, result.risks, result.bounds, color=COLORS[0], alpha=0.18, linewidth=0)
+    ax.plot(x, result.bounds, color=COLORS[0], linewidth=1, linestyle="--", label=f"bound, {1 - result.delta:.0%}")
+    ax.plot(x, result.promises, color=COLORS[1], linewidth=2, linestyle="-.", label="promised by the model")
+    ax.axhline(result.risk, color="#666666", linewidth=1, linestyle=":", label=f"risk {result.risk:.4g}")
+    if result.threshold is not None:
+        ax.axvline(result.coverage, color=COLORS[2], linewidth=1.5, label=f"confidence ≥ {result.threshold:.3g}")
+    ax.set(xlabel="coverage", ylabel="error among accepted rows", xlim=(0, 1.02))
+    ax.set_ylim(0, max(2 * result.risk, 1.1 * float(max(result.risks.max(), result.promises.max()))))
+    percent = require("matplotlib.ticker", "plots").PercentFormatter(1.0)
+    ax.xaxis.set_major_formatter(percent)
+    ax.yaxis.set_major_formatter(percent)
+    words = "no threshold keeps the promise"
+    if result.threshold is not None:
+        words = f"accept {result.coverage:.1%} with an error of at most {result.risk:.4g}"
+    ax.set_title(words, fontsize="medium")
+    ax.legend(fontsize="small", frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
