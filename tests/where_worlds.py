@@ -136,7 +136,7 @@ def threshold_rates(
     order = np.argsort(-c, kind="stable")
     ordered, rate = c[order], np.cumsum(1 - right[order]) / np.arange(1, len(c) + 1)
     last = np.append(ordered[1:] != ordered[:-1], True)  # equal confidences are accepted together
-    best = float((np.flatnonzero(last & (rate <= risk)).max(initial=-1) + 1) / len(c))
+    best = float((int(np.flatnonzero(last & (rate <= risk)).max(initial=-1)) + 1) / len(c))
     broken, coverage = 0, 0.0
     for _ in range(samples):
         c, right = confidences(kind, n, rng)
@@ -146,3 +146,50 @@ def threshold_rates(
             broken += bool(rate[min(place, len(rate)) - 1] > risk)
             coverage += found.coverage
     return broken / samples, coverage / samples, best
+
+
+# -- estimates ---------------------------------------------------------------------------------------------------------
+
+POPULATIONS = ("calibrated", "over-confident", "rare errors", "sure and wrong", "useless")
+
+
+def population(kind: str, n: int, rng: Rng) -> tuple[Array, Array]:
+    """Predictions of two classes, and the chances of the second."""
+    if kind in ("rare errors", "sure and wrong"):
+        z = rng.choice([-1, 1], n) * rng.normal(6, 1, n)
+        p = expit(z)
+        return p, p if kind == "rare errors" else 0.01 + 0.98 * p
+    p = rng.beta(0.5, 0.5, n)
+    if kind == "useless":
+        return p, np.full(n, 0.3)
+    return p, expit(0.5 * logit(p)) if kind == "over-confident" else p
+
+
+def estimate_rates(kind: str, n: int, samples: int, N: int = 5000) -> dict[str, tuple[float, float, float, float]]:
+    """Per quantity: coverage of the 95% interval, its width over that of the labelled rows alone, coverage of those,
+    and the naive estimate's error in points."""
+    rng = np.random.default_rng([len(kind), n, 9])
+    p, q = population(kind, 1_000_000, np.random.default_rng(1))
+    hit = np.where(p > 0.5, q, 1 - q)
+    truth = {
+        "accuracy": hit.mean(),
+        "positive rate": q.mean(),
+        "Brier score": (q * (1 - p) ** 2 + (1 - q) * p**2).mean(),
+        "expected cost": np.where(p > 1 / 6, (1 - q) * 1.0, q * 5.0).mean(),
+    }
+    found = {name: np.zeros(5) for name in truth}
+    for _ in range(samples):
+        p, q = population(kind, n + N, rng)
+        y = (rng.random(n) < q[:n]).astype(int)
+        result = tc.estimate(y, p[:n], p[n:], cost=(1, 5))
+        for name, true in truth.items():
+            one = result[name]
+            found[name] += [
+                one.low <= true <= one.high,
+                one.high - one.low,
+                one.labelled_high - one.labelled_low,
+                one.labelled_low <= true <= one.labelled_high,
+                100 * (one.naive - true),
+            ]
+    means = {name: sums / samples for name, sums in found.items()}
+    return {name: (m[0], m[1] / max(m[2], 1e-12), m[3], m[4]) for name, m in means.items()}

@@ -68,6 +68,9 @@ from .evaluation.model import (
 from .inference.calibration import (
     calibration_test,
 )
+from .inference.estimation import (
+    estimate,
+)
 from .inference.gaps import (
     gap,
 )
@@ -154,6 +157,7 @@ __all__ = [
     "cross_entropy",
     "decompose",
     "ece",
+    "estimate",
     "evaluate",
     "full_error",
     "gap",

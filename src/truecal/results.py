@@ -8,6 +8,7 @@ from .evaluation.comparison import Comparison as Comparison
 from .evaluation.model import Evaluation as Evaluation
 from .inference.bands import ConsistencyBands as ConsistencyBands
 from .inference.calibration import CalibrationTest as CalibrationTest
+from .inference.estimation import Estimate as Estimate
 from .inference.gaps import Gap as Gap
 from .inference.intervals import Interval as Interval
 from .inference.monitoring import MonitorUpdate as MonitorUpdate

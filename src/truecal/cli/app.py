@@ -30,8 +30,8 @@ from truecal.io.writing import check_writable, taking_turns
 from . import render, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
-from .loading import Loaded, expand, load, split_kind
-from .options import Measuring, Outputs, Printing, Reading, fraction, whole_numbers, with_options
+from .loading import Loaded, estimated, expand, load, split_kind
+from .options import Measuring, Outputs, Printing, Reading, fraction, numbers, whole_numbers, with_options
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
@@ -407,6 +407,42 @@ def find_threshold(
     _show(written, printing, render.threshold, result, loaded.notes, printing.verbose)
     if result.threshold is None:
         raise typer.Exit(REJECTED)
+
+
+@app.command("estimate")
+@with_options
+def run_estimate(
+    labelled: Annotated[Path, typer.Argument(help="Predictions with labels: a random draw of the others.")],
+    unlabelled: Annotated[Path, typer.Argument(help="Predictions without labels, of the same model.")],
+    reading: Reading,
+    printing: Printing,
+    cost: Annotated[
+        str | None, typer.Option("--cost", help="Cost of a false positive and of a false negative, such as 1,5.")
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.95,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the estimates as a picture.")] = None,
+) -> None:
+    """How good is a model on rows nobody labelled? Accuracy, positive rate, Brier score and cost there, with intervals.
+
+    **The labelled rows must be a random draw from the same population as the others.** Examples:
+
+    - `truecal estimate labelled.csv unlabelled.csv`
+
+    - `truecal estimate labelled.parquet week.parquet --cost 1,5 --json estimate.json`
+    """
+    level = fraction(level, "--level")
+    _check_paths([labelled, unlabelled, *reading.files], {"--json": json, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    costs = None if cost is None else numbers(cost, "--cost", "1,5")
+    result, notes = estimated(labelled, unlabelled, reading, costs, level)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 3.2))
+    written = [path for path in (plot, json) if path is not None]
+    _show(written, printing, render.estimate, result, notes, printing.verbose)
 
 
 @app.command("monitor")

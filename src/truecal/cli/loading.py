@@ -26,7 +26,7 @@ from truecal.io import (
     read_column,
     read_predictions,
 )
-from truecal.io.agreement import names_classes
+from truecal.io.agreement import in_order_of, names_classes
 from truecal.io.columns import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, path_text
@@ -38,6 +38,7 @@ from .options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
     from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.estimation import Estimate
     from truecal.inference.thresholds import Threshold
 
 KIND_WORDS: dict[str, FileKind] = {
@@ -137,6 +138,26 @@ class Loaded:
             return found
         metric = read_error(of_gap, "auto" if n_bins is None else n_bins)
         return tolerating(found, tolerated, metric, inputs.sample(of_gap), level)
+
+
+def estimated(
+    labelled: Path, unlabelled: Path, reading: Reading, cost: tuple[float, ...] | None, level: float
+) -> tuple[Estimate, list[str]]:
+    """What labelled rows of one file say of the rows of another, and what was read."""
+    from truecal.inference.estimation import estimate
+
+    loaded = load([labelled], reading)
+    new = read_one(unlabelled, reading)
+    if names_classes(loaded.first) and names_classes(new):
+        new = in_order_of(loaded.first, new)
+    model = next(iter(loaded.models.values()))
+    if isinstance(model, TopPredictions) != (new.kind == "top_label"):
+        raise failure(unlabelled, f"expected predictions of the form of {path_text(labelled)}")
+    p_new = new.confidence if new.kind == "top_label" else new.probabilities()
+    if getattr(model, "ndim", 2) == 1:
+        p_new = p_new[:, 1] if p_new is not None and p_new.ndim == 2 else p_new
+    found = estimate(loaded.y_true, model, p_new, cost=cost, groups=loaded.first.groups, level=level)
+    return found, [*loaded.notes, f"{distinct_names([new])[0]}: {_summary(new)}"]
 
 
 def _numbers(values: Any) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from truecal.evaluation.model import Evaluation
     from truecal.evaluation.verdict import Standing
     from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.estimation import Estimate
     from truecal.inference.monitoring import MonitorUpdate
     from truecal.inference.thresholds import Threshold
 
@@ -323,6 +324,24 @@ def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) ->
         "promised\nby the model>": [f"{result.promises[i]:.4f}" for i in steps],
     }
     _table(console, "", curve)
+    _notes(console, notes, verbose)
+
+
+def estimate(result: Estimate, notes: Sequence[str], verbose: bool = False) -> None:
+    """Each quantity with its interval, the naive one beside it, what all rests on, and the warning."""
+    console = _console()
+    found = result.quantities
+    columns = {
+        "": [q.name for q in found],
+        "estimate>": [f"{q.value:.4f}" for q in found],
+        f"{result.level:.0%}\ninterval": [f"[{q.low:.4f}, {q.high:.4f}]" for q in found],
+        "naive>": [f"{q.naive:.4f}" for q in found],
+        "labelled\nrows alone": [f"{q.labelled:.4f} [{q.labelled_low:.4f}, {q.labelled_high:.4f}]" for q in found],
+    }
+    _table(console, f"{result.n_new} new rows, {result.n_labelled} labelled rows\n", columns)
+    console.print(Text(f"\n{result.assumption}", style="bold"), soft_wrap=not console.is_terminal)
+    if result.warning:
+        console.print(Text(f"warning: {result.warning}", style="bold red"), soft_wrap=not console.is_terminal)
     _notes(console, notes, verbose)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
-MOST_ORDERED = 1 << 22
+MOST_ORDERED = 1 << 20
 """Of more rows the confidences are not put in order: discrimination is left out."""
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.

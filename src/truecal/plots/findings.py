@@ -8,6 +8,7 @@ from ..core.extras import require
 from .draw import COLORS, _axes, _plain
 
 if TYPE_CHECKING:
+    from ..inference.estimation import Estimate
     from ..inference.segments import Segments
     from ..inference.thresholds import Threshold
 
@@ -89,4 +90,35 @@ def threshold(result: Threshold, *, ax: Any = None) -> Any:
     ax.set_title(words, fontsize="medium")
     ax.legend(fontsize="small", frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def estimate(result: Estimate, *, ax: Any = None) -> Any:
+    """Each estimate with its interval, what the labelled rows say alone, and what the model itself expects.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.estimate([0, 1, 1, 0] * 10, [.1, .9, .8, .2] * 10, [.1, .9, .8, .2] * 100)
+    >>> ax = found.plot()
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['Brier score', 'positive rate', 'accuracy']
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.0, 0.9 + 0.62 * len(result.quantities)))
+    found = list(result.quantities)[::-1]
+    for y, q in enumerate(found):
+        label = y == len(found) - 1
+        ends = [q.labelled_low, q.labelled_high], [y - 0.18] * 2
+        ax.plot(*ends, color=_NOT_CLEAR, linewidth=2, label="labelled rows alone" if label else None)
+        ax.plot([q.low, q.high], [y, y], color=COLORS[0], linewidth=4, label="estimate" if label else None)
+        ax.plot([q.value], [y], marker="o", markersize=7, color=COLORS[0])
+        ax.plot(
+            [q.naive], [y], marker="X", markersize=8, color=COLORS[1], linestyle="", label="naive" if label else None
+        )
+    ax.set_yticks(range(len(found)), [q.name for q in found])
+    ax.set(ylim=(-0.6, len(found) - 0.4), xlabel="on the new rows")
+    ax.set_title(result.headline, fontsize="medium")
+    ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
     return ax
