@@ -136,13 +136,14 @@ def threshold_rates(
     order = np.argsort(-c, kind="stable")
     ordered, rate = c[order], np.cumsum(1 - right[order]) / np.arange(1, len(c) + 1)
     last = np.append(ordered[1:] != ordered[:-1], True)  # equal confidences are accepted together
-    best = float((int(np.flatnonzero(last & (rate <= risk)).max(initial=-1)) + 1) / len(c))
+    kept = np.flatnonzero(last & (rate <= risk))
+    best = (float(kept[-1]) + 1) / len(c) if len(kept) else 0.0
     broken, coverage = 0, 0.0
     for _ in range(samples):
         c, right = confidences(kind, n, rng)
         found = tc.threshold(None, tc.TopPredictions(rng.random(n) < right, c), risk=risk, delta=delta)
         if found.threshold is not None:
-            place = np.searchsorted(-ordered, -found.threshold + 1e-12, side="right")
+            place = int(np.searchsorted(-ordered, -found.threshold + 1e-12, side="right"))
             broken += bool(rate[min(place, len(rate)) - 1] > risk)
             coverage += found.coverage
     return broken / samples, coverage / samples, best

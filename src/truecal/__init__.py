@@ -42,7 +42,9 @@ _MOVED = {
     "recalibration": (
         "CalibratedClassifier",
         "CanonicalRecalibration",
+        "HistogramBinning",
         "Identity",
+        "MatrixScaling",
         "ScalingBinning",
         "Selection",
     ),

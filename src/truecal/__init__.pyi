@@ -87,6 +87,12 @@ from .inference.monitoring import (
 from .inference.paired import (
     paired_difference,
 )
+from .inference.planning import (
+    rows_needed,
+)
+from .inference.repair import (
+    load_map,
+)
 from .inference.segments import (
     segments,
 )
@@ -96,9 +102,7 @@ from .inference.thresholds import (
 from .recalibration import (
     BetaScaling,
     DirichletScaling,
-    HistogramBinning,
     IsotonicOneVsRest,
-    MatrixScaling,
     PlattScaling,
     TemperatureScaling,
     VectorScaling,
@@ -129,10 +133,8 @@ __all__ = [
     "EqualWidth",
     "Evaluation",
     "Full",
-    "HistogramBinning",
     "IsotonicOneVsRest",
     "Linear",
-    "MatrixScaling",
     "Monitor",
     "PlattScaling",
     "Poisson",
@@ -162,8 +164,10 @@ __all__ = [
     "full_error",
     "gap",
     "linear_error",
+    "load_map",
     "monitor",
     "paired_difference",
+    "rows_needed",
     "score",
     "scorer",
     "segments",

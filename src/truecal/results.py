@@ -14,6 +14,8 @@ from .inference.intervals import Interval as Interval
 from .inference.monitoring import MonitorUpdate as MonitorUpdate
 from .inference.null_band import NullBand as NullBand
 from .inference.paired import PairedDifference as PairedDifference
+from .inference.repair import PredictionMap as PredictionMap
+from .inference.repair import Repair as Repair
 from .inference.segments import Finding as Finding
 from .inference.segments import Segment as Segment
 from .inference.segments import Segments as Segments

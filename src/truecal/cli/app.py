@@ -146,7 +146,12 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
 
 def as_json(result: Any) -> str:
     """Plain JSON of a result."""
-    return json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+    return json_text(result.to_dict())
+
+
+def json_text(values: Any) -> str:
+    """Plain values as JSON."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
 def _show(
@@ -470,20 +475,24 @@ def run_monitor(
     ] = False,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
+    fix: Annotated[
+        Path | None, typer.Option("--fix", help="After an alarm, write the map that repairs recent rows, as JSON.")
+    ] = None,
 ) -> None:
     """Is a deployed model still calibrated? Counts labelled predictions as they come; exit code 3 once it alarms.
 
     Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
     the new rows, of a copy or a renamed file none. Look as often as you like: calibrated predictions raise an alarm
-    with chance alpha at most, ever. Examples:
+    with chance alpha at most, ever. After an alarm it advises an offset, a temperature or a refit, from the last rows
+    of the files; `tc.load_map` applies what --fix writes. Examples:
 
     - `truecal monitor predictions/ --state monitor.npz`
 
     - `truecal monitor log.csv --state release.npz --reference accepted.csv` (the first run)
 
-    - `truecal monitor log.csv --state release.npz --plot release.png || notify` (for cron)
+    - `truecal monitor log.csv --state release.npz --plot release.png --fix map.json || notify` (for cron)
     """
-    outputs = {"--state": state, "--json": json, "--plot": plot}
+    outputs = {"--state": state, "--json": json, "--plot": plot, "--fix": fix}
     files = expand(files, [*reading.files, reference, *outputs.values()])
     _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
     if plot is not None:
@@ -499,13 +508,20 @@ def run_monitor(
         if len(files) > 1:
             notes.insert(0, f"{new} new rows in {len(files)} files")
         result = replace(watched.result(), new=new)
+        advice = watching.advice(watched, files, reading, _read) if result.alarm else None
+        if isinstance(advice, str):
+            notes.append(advice)
+            advice = None
         if plot is not None:
             watching.draw(watched, plot)
         if json is not None:
-            write_atomic(json, as_json(result))
+            found = result.to_dict() | ({} if advice is None else {"advice": advice.to_dict()})
+            write_atomic(json, json_text(found))
+        if fix is not None and advice is not None:
+            advice.map.save(fix)
         watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
-    written = [path for path in (plot, json) if path is not None]
-    _show(written, printing, render.monitoring, result, notes, printing.verbose)
+    written = [path for path in (plot, json, None if advice is None else fix) if path is not None]
+    _show(written, printing, render.monitoring, result, notes, printing.verbose, advice)
     if result.alarm:
         raise typer.Exit(REJECTED)
 

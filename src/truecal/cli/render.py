@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from truecal.inference.calibration import CalibrationTest
     from truecal.inference.estimation import Estimate
     from truecal.inference.monitoring import MonitorUpdate
+    from truecal.inference.repair import Repair
     from truecal.inference.thresholds import Threshold
 
 Columns = Mapping[str, Sequence[str]]
@@ -297,8 +298,10 @@ def recalibration(headline: str, result: Comparison | None, notes: Sequence[str]
     _notes(console, result.notes, verbose)
 
 
-def monitoring(result: MonitorUpdate, notes: Sequence[str], verbose: bool = False) -> None:
-    """Whether there is an alarm, then the e-values, and what was counted."""
+def monitoring(
+    result: MonitorUpdate, notes: Sequence[str], verbose: bool = False, advice: Repair | None = None
+) -> None:
+    """Whether there is an alarm, what to do then, the e-values, and what was counted."""
     console = _console()
     verdict = f"No alarm: calibration is not rejected after {result.n_samples} rows."
     if result.alarm:
@@ -306,6 +309,8 @@ def monitoring(result: MonitorUpdate, notes: Sequence[str], verbose: bool = Fals
         what = result.strongest if result.direction == "no clear direction" else result.direction
         verdict = f"ALARM: not calibrated since row {result.since}{when}: {what}."
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
+    if advice is not None:
+        _say(console, *repr(advice).split("\n"))
     _say(console, "", repr(result))
     _notes(console, notes, verbose)
 

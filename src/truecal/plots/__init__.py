@@ -1,7 +1,7 @@
 """Pictures of results: they draw and compute nothing."""
 
 from .draw import classwise_grid, dominance_chain, error_against_bins, evidence, ranking_bump, reliability, trend
-from .findings import estimate, segments, threshold
+from .findings import estimate, repair, segments, threshold
 from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "leave_one_out_bandwidth",
     "ranking_bump",
     "reliability",
+    "repair",
     "segments",
     "threshold",
     "trend",

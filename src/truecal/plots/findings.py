@@ -9,6 +9,7 @@ from .draw import COLORS, _axes, _plain
 
 if TYPE_CHECKING:
     from ..inference.estimation import Estimate
+    from ..inference.repair import Repair
     from ..inference.segments import Segments
     from ..inference.thresholds import Threshold
 
@@ -119,6 +120,31 @@ def estimate(result: Estimate, *, ax: Any = None) -> Any:
     ax.set(ylim=(-0.6, len(found) - 0.4), xlabel="on the new rows")
     ax.set_title(result.headline, fontsize="medium")
     ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def repair(result: Repair, *, ax: Any = None) -> Any:
+    """The gap that each map leaves on unseen rows, with its interval; the advised one in colour.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.monitor().advise([0, 1, 1, 0, 1] * 40, [.1, .9, .8, .2, .3] * 40)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel()
+    'gap left, in points'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.0, 2.6))
+    found = list(result.candidates)[::-1]
+    for y, candidate in enumerate(found):
+        color = COLORS[0] if candidate.name == result.best else _NOT_CLEAR
+        ax.plot([max(0.0, candidate.low), max(0.0, candidate.high)], [y, y], color=color, linewidth=3)
+        ax.plot([max(0.0, candidate.gap)], [y], marker="o", markersize=6, color=color)
+    ax.set_yticks(range(len(found)), [f"{candidate.name}, score {candidate.score:.4f}" for candidate in found])
+    ax.set(xlabel="gap left, in points", ylim=(-0.6, len(found) - 0.4), xlim=(0, None))
+    ax.set_title(f"{result.n_samples} recent rows: {result.best}", fontsize="medium")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
