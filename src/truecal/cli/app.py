@@ -182,6 +182,7 @@ def evaluate(
         str | None,
         typer.Option("--segments", help="For whom is it off? Columns, FILE or FILE:COLUMN, comma-separated."),
     ] = None,
+    advise: Annotated[bool, typer.Option("--advise", help="End with what to do now, at most three lines.")] = False,
 ) -> None:
     """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
 
@@ -197,9 +198,9 @@ def evaluate(
 
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
 
-    - `truecal evaluate preds.csv --segments region,age,device` (for whom is it off?)
+    - `truecal evaluate preds.csv --segments region,age,device --advise` (for whom is it off, and what to do)
     """
-    _measure([file], reading, measuring, outputs, printing, details, plot, segments)
+    _measure([file], reading, measuring, outputs, printing, details, plot, segments, advise)
 
 
 @app.command()
@@ -244,6 +245,7 @@ def _measure(
     details: bool,
     plot: Path | None = None,
     segments: str | None = None,
+    advise: bool = False,
 ) -> None:
     """Measure one model or compare several, from memory or in batches; show what was found, and write it."""
     import truecal as tc
@@ -258,8 +260,9 @@ def _measure(
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
     result: Any
     if (datasets := streamed(files, reading, measuring)) is not None:
-        if segments is not None:
-            raise FileError(f"{path_text(files[0])}: --segments needs all rows in memory, and this table is larger")
+        if segments is not None or advise:
+            option = "--advise" if segments is None else "--segments"
+            raise FileError(f"{path_text(files[0])}: {option} needs all rows in memory, and this table is larger")
         with _waiting(doing, len(files) * datasets[0].n_rows) as progress:
             result = measure_tables(datasets, measuring, progress)
     else:
@@ -270,6 +273,7 @@ def _measure(
                 name, model = next(iter(loaded.models.items()))
                 if segments is not None:
                     arguments["features"] = loaded.features(segments)
+                arguments["advise"] = advise or outputs.html is not None
                 result = tc.evaluate(loaded.y_true, model, name=name, **arguments)
             else:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)

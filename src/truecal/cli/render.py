@@ -150,6 +150,8 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
     _say(console, "", *result.verdict.sentences)
     if result.segments is not None:
         _say(console, "", result.segments.headline, *result.segments.lines())
+    if result.advice:
+        _say(console, "", "What to do now:", *(f"→ {line}" for line in result.advice))
     if details:
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}

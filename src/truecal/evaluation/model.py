@@ -71,7 +71,8 @@ class Evaluation(Measurement):
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
     `subgroups` (with by=; each has its own n, so they are never ranked), `segments` (with features=), `discrimination`
-    (does the confidence order right before wrong predictions? no statement on calibration), `notes`.
+    (does the confidence order right before wrong predictions? no statement on calibration), `advice` (with
+    advise=True), `notes`.
     `standing`: of a subgroup, what its test says beside those of the others.
     """
 
@@ -91,6 +92,7 @@ class Evaluation(Measurement):
     standing: Standing | None = None
     segments: Segments | None = None
     discrimination: tuple[Discrimination, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def error_names(self) -> tuple[str, ...]:
@@ -227,6 +229,7 @@ class Evaluation(Measurement):
             lines.append(f"  subgroup {name}, {part.n_samples} samples: {facts}")
         if self.segments is not None:
             lines += [f"  {self.segments.headline}", *(f"    {line}" for line in self.segments.lines())]
+        lines += [f"  → {line}" for line in self.advice]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -238,6 +241,8 @@ class Evaluation(Measurement):
             facts += table_html(rows, ("subgroup", "samples", *names))
         if self.segments is not None:
             facts += self.segments._repr_html_()
+        if self.advice:
+            facts += "".join(f"<p><b>→ {html_text(line)}</b></p>" for line in self.advice)
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
         picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
         return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{picture}{notes}"
@@ -268,6 +273,7 @@ def evaluate(
     progress: Progress | None = None,
     X: Any = None,
     features: Any = None,
+    advise: bool = False,
 ) -> Evaluation:
     """Measure one model: accuracy and losses, the gap in points, whether it is calibrated, the score, and every error.
 
@@ -281,7 +287,8 @@ def evaluate(
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
     costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
     the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts. With `features`
-    every segment of them is looked at as well, as by `tc.segments`.
+    every segment of them is looked at as well, as by `tc.segments`. `advise` adds at most three lines on what to do:
+    recalibrate, look at a segment, accept above a threshold, or collect more rows.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -307,6 +314,10 @@ def evaluate(
             raise ValueError("features cannot apply beside groups: segments are tested with independent rows")
         found = segments_of(inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed)
         result = replace(result, segments=found)
+    if advise:
+        from .advice import advise as advice
+
+        result = replace(result, advice=advice(result, inputs, clusters))
     return result
 
 

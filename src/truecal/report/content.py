@@ -156,6 +156,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "slots": min(3, len(source.models)) if first.reliability else 0,
         "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
         "segments": _segments(source.first),
+        "advice": [clean(line) for line in source.first.advice] if comparison is None else [],
         "parts": _parts(source),
         "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
         "flips": None if comparison is None else _flips(source, comparison),
