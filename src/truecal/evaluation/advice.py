@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.types import Groups
+from ..inference.features import ALL_ROWS
 from ..inference.inputs import Inputs
 from ..inference.planning import rows_needed
 from ..inference.repair import FEWEST, NONE, REFIT, repair_of
@@ -44,10 +45,11 @@ def _recalibrate(result: Evaluation, inputs: Inputs, clusters: Groups | None) ->
 
 
 def _segment(result: Evaluation) -> list[str]:
-    if result.segments is None or not result.segments.findings:
+    found = [] if result.segments is None else [finding.segment for finding in result.segments.findings]
+    found = [segment for segment in found if segment.name != ALL_ROWS]  # which the other lines speak of
+    if not found:
         return []
-    worst = result.segments.findings[0].segment
-    more = len(result.segments.findings) - 1
+    worst, more = found[0], len(found) - 1
     others = f" ({more} more finding{'s' * (more > 1)})" if more else ""
     return [f"Look at {worst.text}{others}."]
 
