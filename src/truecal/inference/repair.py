@@ -276,10 +276,10 @@ def _fits(kind: str) -> Iterator[tuple[str, Fit]]:
 def _fitter(name: str, kind: str, slope: bool, offset: bool) -> Fit:
     if kind == "multiclass":
         return lambda y, p: _fit_classes(name, y, p, slope, offset)
-    return lambda y, p: _fit_one(name, kind, y, p, slope, offset)
+    return lambda y, p: fit_one(name, kind, y, p, slope, offset)
 
 
-def _fit_one(name: str, kind: str, y: Array, p: Array, slope: bool, offset: bool) -> PredictionMap:
+def fit_one(name: str, kind: str, y: Array, p: Array, slope: bool, offset: bool) -> PredictionMap:
     """b and s of least cross-entropy in logit q = b·logit p + s."""
     x = np.clip(logit(np.clip(p, _FLOOR, 1 - _FLOOR)), -28, 28)
 

@@ -7,9 +7,9 @@ whose largest statistic over all segments is at least its own (Westfall and Youn
 between segments, which overlap. A variance of one surprise is added to each, or tiny expected counts would set the
 largest statistic.
 
-Findings: the segment with the most evidence, then the one with the most evidence after the offset (or slope) that the
-first one needs is taken from its rows, and so on, among segments that keep half of their statistic. The other
-significant segments overlap with a finding and add little to it.
+Findings: the segment with the most evidence, then the one with the most evidence after the rows of the first are
+repaired (by the offset and slope of their logits that fit best), and so on, among segments that keep half of their
+statistic. The other significant segments overlap with a finding and add little to it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from .features import Feature, Grouping, group_rows, read_features
 from .inputs import Inputs, Progress, one_to_one, read_inputs
 from .null import draw_labels
 from .options import check_draws, check_level, p_text
+from .repair import BOTH, fit_one
 
 DRAWS, FEWEST_DRAWS = 999, 199
 MOST_FINDINGS, SHOWN = 20, 3
@@ -282,6 +283,36 @@ class _Forms:
     """(segments, views)."""
     spread_sd: Array
 
+    @staticmethod
+    def of(
+        groups: Grouping, w: Array, u: Array, outcomes: Array, proba: Array | None, spread: bool, confidence: bool
+    ) -> _Forms:
+        """The forms of these reports; `spread` where slopes are looked at as well."""
+        variance = np.clip(u * (1 - u), 0.0, None) * np.square(w)[:, None]
+        V = groups.sums(variance)
+        one = (groups.sums(np.square(w)[:, None])[:, 0] / groups.rows)[:, None]  # what a surprise of a usual row adds
+        x, mean, slope = None, np.zeros(len(V)), np.zeros(len(V))
+        if spread:
+            with np.errstate(divide="ignore"):
+                x = np.clip(logit(np.clip(u[:, 0], 0.0, 1.0)), -_FARTHEST, _FARTHEST)
+            carried = np.where(V[:, 0] > 0, V[:, 0], 1.0)
+            mean, second = groups.sums(variance * np.column_stack([x, x * x])).T / carried
+            slope = np.sqrt(np.clip(second - mean**2, 0.0, None) * (V[:, 0] + one[:, 0]))
+            slope[slope <= 1e-6 * np.sqrt(V[:, 0] + one[:, 0])] = 0.0  # one value of the prediction has no slope
+        return _Forms(w, u, outcomes, x, proba, confidence, mean, np.sqrt(V + one), slope)
+
+    def moved(self, groups: Grouping, reports: Array) -> _Forms:
+        """The forms of other reports of the same rows."""
+        spread = self.x is not None
+        return _Forms.of(groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence)
+
+    def strengths(self, groups: Grouping) -> tuple[Array, Array]:
+        """The statistics of the outcomes, (segments, forms), and the larger one of each segment and view."""
+        raw = self.statistics(groups, self.observed()[:, :, None])[:, :, 0]
+        views = self.reports.shape[1]
+        each = np.abs(raw[:, :views])  # the spread belongs to the one view there is
+        return raw, each if self.x is None else np.maximum(each, np.abs(raw[:, views:]))
+
     @property
     def rows(self) -> int:
         return len(self.reports)
@@ -334,27 +365,14 @@ def _forms(inputs: Inputs, error: str | None, groups: Grouping) -> _Forms:
     if name not in allowed:
         raise ValueError(f"error must be {' or '.join(map(repr, allowed))} for these predictions, got {shown(error)}")
     sample = inputs.sample(name)
-    w, proba, x = sample.row_weights, None, None
     u = sample.reports.astype(np.float64).reshape(sample.rows, -1)
+    proba = None
     if name == "classwise":
         u = np.clip(u, 0.0, None)
         u /= u.sum(axis=1, keepdims=True)
         proba = u
-    elif inputs.kind == "binary":
-        with np.errstate(divide="ignore"):
-            x = np.clip(logit(np.clip(u[:, 0], 0.0, 1.0)), -_FARTHEST, _FARTHEST)
-    variance = np.clip(u * (1 - u), 0.0, None) * np.square(w)[:, None]
-    V = groups.sums(variance)
-    one = (groups.sums(np.square(w)[:, None])[:, 0] / groups.rows)[:, None]  # what one surprise of a usual row adds
-    mean, spread = np.zeros(len(V)), np.zeros(len(V))
-    if x is not None:
-        carried = np.where(V[:, 0] > 0, V[:, 0], 1.0)
-        first, second = groups.sums(variance * np.column_stack([x, x * x])).T / carried
-        mean = first
-        spread = np.sqrt(np.clip(second - first**2, 0.0, None) * (V[:, 0] + one[:, 0]))
-        spread[spread <= 1e-6 * np.sqrt(V[:, 0] + one[:, 0])] = 0.0  # one value of the prediction has no slope
-    outcomes = _outcomes(sample)
-    return _Forms(w, u, outcomes, x, proba, sample.wrong is not None, mean, np.sqrt(V + one), spread)
+    confidence = sample.wrong is not None
+    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, inputs.kind == "binary", confidence)
 
 
 def _outcomes(sample: Sample) -> Array:
@@ -375,10 +393,7 @@ def _found(
         return np.asarray((1 + draws - below) / (1 + draws))
 
     residuals = forms.observed()
-    raw = forms.statistics(groups, residuals[:, :, None])[:, :, 0]
-    strength = np.abs(raw[:, :views])  # per segment and view; the spread belongs to the one view there is
-    if forms.x is not None:
-        strength = np.maximum(strength, np.abs(raw[:, views:]))
+    raw, strength = forms.strengths(groups)
     p = pvalues(strength)
     W = groups.sums(forms.weights[:, None])
     mean, came = (groups.sums(values * forms.weights[:, None]) / W for values in (forms.reports, forms.outcomes))
@@ -390,7 +405,7 @@ def _found(
     half = critical * sd / W
     low, high = np.maximum(gap - half, mean - 1), np.minimum(gap + half, mean)
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
-    found, home = _findings(forms, groups, residuals, strength, p <= 1 - level + 1e-12, critical)
+    found, home = _findings(forms, groups, raw, strength, p <= 1 - level + 1e-12, critical)
     titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
     order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
     made = {
@@ -444,20 +459,18 @@ def _words(
 
 
 def _findings(
-    forms: _Forms, groups: Grouping, residuals: Array, strength: Array, significant: Array, critical: float
+    forms: _Forms, groups: Grouping, raw: Array, strength: Array, significant: Array, critical: float
 ) -> tuple[list[tuple[int, int]], Array]:
     """The findings, (segment, view) each, and for each segment and view the number of its finding or −1."""
-    views = strength.shape[1]
-    home = np.full(strength.shape, -1)
+    home, views = np.full(strength.shape, -1), int(strength.shape[1])
     found: list[tuple[int, int]] = []
     shares: list[Array] = []
-    left, now = residuals.copy(), None
-    variance = forms.reports * (1 - forms.reports) * np.square(forms.weights)[:, None]
+    now = forms
     while significant.any() and len(found) < MOST_FINDINGS:
-        now = forms.statistics(groups, left[:, :, None])[:, :, 0]
-        each = np.abs(now[:, :views])
-        if forms.x is not None:
-            each = np.maximum(each, np.abs(now[:, views:]))
+        left, _ = now.strengths(groups)
+        left = np.where(left * raw > 0, np.abs(left), 0.0)  # what was taken too far is no finding
+        each = left[:, :views]
+        each = each if forms.x is None else np.maximum(each, left[:, -1:])
         each = np.where(significant & (each >= _LEFT * strength), each, 0.0)
         for at in found:
             each[at] = 0.0
@@ -465,12 +478,7 @@ def _findings(
         if not each[segment, view] >= critical * (1 - _ROUNDING):
             break
         inside = groups.rows_of(segment)
-        s, r = variance[inside, view], left[inside, view]
-        direction = np.ones(len(s))
-        if forms.x is not None and abs(now[segment, -1]) > abs(now[segment, view]):
-            direction = forms.x[inside] - forms.mean[segment]
-        carried = float(s @ np.square(direction))
-        left[inside, view] -= float(r @ direction) / carried * s * direction if carried > 0 else 0.0
+        now = now.moved(groups, _repaired(now, inside, view))
         overlap = groups.sums(inside[:, None].astype(np.float64))[:, 0]
         shares.append(overlap / (groups.rows + inside.sum() - overlap))
         found.append((segment, view))
@@ -481,3 +489,12 @@ def _findings(
     for i, at in enumerate(found):
         home[at] = i
     return found, home
+
+
+def _repaired(forms: _Forms, inside: Array, view: int) -> Array:
+    """The reports with the offset and slope of logits that the rows of a segment need."""
+    reports = forms.reports.copy()
+    u, z = reports[inside, view], forms.outcomes[inside, view]
+    slope = forms.reports.shape[1] == 1
+    reports[inside, view] = fit_one(BOTH, "binary", z, np.clip(u, 0.0, 1.0), slope, True).apply(np.clip(u, 0.0, 1.0))
+    return reports
