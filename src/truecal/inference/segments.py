@@ -205,7 +205,7 @@ def segments(
     >>> y = rng.random(4000) < np.where((region == "north") & (age > 60), chances - .1, chances)
     >>> found = tc.segments(y, chances, {"region": region, "age": age}, n_resamples=199)
     >>> [finding.segment.name for finding in found.findings], found.findings[0].segment.direction
-    (['age > 67 & region = north'], 'too high')
+    (['region = north & age > 67'], 'too high')
     """
     inputs = read_inputs(y_true, on_cpu(y_proba), labels=labels, pos_label=pos_label, sample_weight=sample_weight)
     names = None if labels is None else [str(label) for label in labels]
