@@ -126,12 +126,12 @@ def test_values_of_torch_uncertainty():
 
 def test_influences_are_derivatives():
     """The intervals rest on them: they are what a small weight more on a row changes."""
-    from truecal.inference.thresholds import _aurc_influence
+    from truecal.inference.thresholds import aurc_influence
 
     rng = np.random.default_rng(2)
     wrong = (rng.random(40) < 0.3).astype(float)
     k = np.arange(1, 41)
-    found = _aurc_influence(wrong, np.cumsum(wrong) / k, k)
+    found = aurc_influence(wrong, np.cumsum(wrong) / k)
 
     def weighted(w):
         rate = np.cumsum(w * wrong) / np.cumsum(w)

@@ -282,47 +282,64 @@ def discrimination(inputs: Inputs, level: float, groups: Groups | None = None) -
     n = inputs.n_samples
     if n < 2 or inputs.soft or inputs.weights is not None:
         return ()
-    order = np.argsort(-top.reports, kind="stable")
-    wrong, confidence = 1.0 - top.y[order], top.reports[order]
-    new = np.flatnonzero(np.append(True, confidence[1:] != confidence[:-1]))
-    block = np.repeat(np.arange(len(new)), np.diff(np.append(new, n)))
+    order = np.argsort(-top.reports, kind="stable").astype(np.int32)
+    wrong, confidence = (~top.y[order].astype(bool)).astype(np.float64), top.reports[order]
+    new = np.append(True, confidence[1:] != confidence[:-1])
+    block = np.cumsum(new, dtype=np.int32) - 1
+    clusters = None if groups is None else (groups[0][order], groups[1])
+    del order, confidence, new, top  # of a million rows every array counts
     e = (np.bincount(block, wrong) / np.bincount(block))[block]  # the mean over orders of ties
     z = float(-ndtri((1 - level) / 2))
-    clusters = None if groups is None else (groups[0][order], groups[1])
     errors = int(wrong.sum())
     sure = min(errors, n - errors) >= FEW_ERRORS and (groups is None or groups[1] >= FEW_ERRORS)
-    k = np.arange(1, n + 1)
-    cumulated = np.cumsum(e)
-    rate = cumulated / k
-    found = []
-    for name, curve, influence in (
-        ("aurc", rate, _aurc_influence(wrong, rate, k)),
-        ("augrc", rate * k / n, cumulated / n + wrong * (n - k + 1) / n),
-    ):
-        area = float((curve[1:] + curve[:-1]).sum() / 2 / n / (1 - 1 / n))
-        found.append((name, area, influence - influence.mean(), False))
-    if 0 < errors < n:
-        found.append(("auroc", *_auroc(wrong, block), True))
+    rate = np.cumsum(e)
+    at = [max(1, round(coverage * n)) for coverage in COVERAGES]
+    right = [1 - float(rate[rows - 1]) / rows for rows in at]
+    rate /= np.arange(1, n + 1)
     made = []
-    for name, value, influence, higher in found:
+    for name, measured in (("aurc", _aurc), ("augrc", _augrc), ("auroc", _auroc)):
+        if name == "auroc" and not 0 < errors < n:
+            continue
+        value, influence = measured(wrong, rate, block)
         ends = _interval(value, influence, clusters, z) if sure else (None, None)
-        made.append(Discrimination(name, value, *ends, higher))
-    for coverage in COVERAGES:
-        rows = max(1, round(coverage * n))
+        made.append(Discrimination(name, value, *ends, name == "auroc"))
+    for coverage, rows, share in zip(COVERAGES, at, right, strict=True):
         effective = float(rows) if clusters is None else float(_effective(*clusters, np.array([rows]))[0])
-        right = 1 - float(cumulated[rows - 1]) / rows
-        made.append(Discrimination(f"accuracy_at_{coverage:.0%}", right, *_wilson(right, effective, z), True))
+        made.append(Discrimination(f"accuracy_at_{coverage:.0%}", share, *_wilson(share, effective, z), True))
     return tuple(made)
 
 
-def _aurc_influence(wrong: Array, rate: Array, k: Array) -> Array:
+def _area(curve: Array) -> float:
+    """By the trapezoid rule over coverages 1/n to 1, divided by 1 − 1/n."""
+    n = len(curve)
+    return float((curve.sum() - (curve[0] + curve[-1]) / 2) / n / (1 - 1 / n))
+
+
+def _aurc(wrong: Array, rate: Array, block: Array) -> tuple[float, Array]:
+    influence = aurc_influence(wrong, rate)
+    influence -= influence.mean()
+    return _area(rate), influence
+
+
+def _augrc(wrong: Array, rate: Array, block: Array) -> tuple[float, Array]:
+    n = len(wrong)
+    share = np.arange(1, n + 1) / n
+    curve = rate * share
+    influence = curve + wrong * (1 + 1 / n - share)
+    influence -= influence.mean()
+    return _area(curve), influence
+
+
+def aurc_influence(wrong: Array, rate: Array) -> Array:
     """∂/∂w_i of Σ_j w_j R_j/W with R_j = Σ_{i≤j} w_i e_i/Σ_{i≤j} w_i, at equal weights, times n."""
-    after = np.cumsum((1 / k)[::-1])[::-1]
-    pull = np.cumsum((rate / k)[::-1])[::-1]
-    return np.asarray(rate + wrong * after - pull)
+    found = 1.0 / np.arange(len(wrong), 0, -1)
+    pull = rate[::-1] * found
+    np.cumsum(found, out=found)
+    np.cumsum(pull, out=pull)
+    return np.asarray(rate + wrong * found[::-1] - pull[::-1])
 
 
-def _auroc(wrong: Array, block: Array) -> tuple[float, Array]:
+def _auroc(wrong: Array, rate: Array, block: Array) -> tuple[float, Array]:
     """The chance that a right prediction has the larger confidence, and the influence of each row (DeLong 1988)."""
     bad = np.bincount(block, wrong)
     good = np.bincount(block) - bad
