@@ -96,7 +96,7 @@ def test_clusters_widen_the_interval():
 def test_refused():
     y, p = world(100)
     for words, arguments in (
-        ("at least 10 labelled rows", (y[:5], p[:5], p)),
+        ("y_true must have at least 10 labelled rows", (y[:5], p[:5], p)),
         ("p_new must lie", (y, p, p + 1)),
     ):
         with pytest.raises(ValueError, match=words):

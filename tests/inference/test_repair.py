@@ -128,7 +128,7 @@ def test_files_that_are_no_maps_are_refused(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match="expected a map"):
             tc.load_map(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="cannot be read"):
         tc.load_map(tmp_path / "nothing.json")
 
 

@@ -167,7 +167,7 @@ def estimate(
 def estimate_of(inputs: Inputs, new: Array, level: float, cost: Any = None, groups: Groups | None = None) -> Estimate:
     """The estimates from validated predictions."""
     if inputs.n_samples < FEWEST:
-        raise ValueError(f"at least {FEWEST} labelled rows are needed, got {inputs.n_samples}")
+        raise ValueError(f"y_true must have at least {FEWEST} labelled rows, got {inputs.n_samples}")
     tables = _tables(inputs, cost)
     quantities = tuple(_quantity(name, table, inputs, new, level, groups) for name, table in tables.items())
     return Estimate(quantities, inputs.n_samples, len(new), level, _same(inputs.reports, new))

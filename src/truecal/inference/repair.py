@@ -112,16 +112,21 @@ def load_map(path: str | os.PathLike[str]) -> PredictionMap:
     >>> fixed, fixed.predict_proba([.9, .5]).round(3).tolist()
     (map of binary predictions: a temperature of 2, [0.75, 0.5])
     """
-    place = os.fsdecode(path)
+    try:
+        place = os.fsdecode(path)
+    except TypeError as error:
+        raise TypeError(f"path must be the name of a file, got {shown(path)}") from error
     try:
         with open(place, "rb") as stream:
             text = stream.read(_LARGEST_FILE + 1)
         if len(text) > _LARGEST_FILE:
             raise ValueError("it is too large for a map")
         return _read(json.loads(text))
+    except OSError as error:
+        raise ValueError(f"path {shown(clean(place))} cannot be read ({error.strerror or error})") from error
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         why = clean(error) if isinstance(error, ValueError) else "fields are missing or of another kind"
-        raise ValueError(f"{clean(place)}: expected a map as truecal writes it ({why})") from error
+        raise ValueError(f"path {clean(place)}: expected a map as truecal writes it ({why})") from error
 
 
 def _read(about: Any) -> PredictionMap:

@@ -236,7 +236,8 @@ def _sizes(n: int, risk: float, delta: float, groups: Groups | None) -> tuple[Ar
         (size for a in range(FIRST_ERRORS, -1, -1) if (size := scale * _fewest(risk, delta, a)) <= n / 5),
         min(n, scale * _fewest(risk, delta, 0)),
     )
-    starts = np.unique(np.ceil(np.geomspace(first, max(first, n / 4), len(SHARES))).astype(np.intp))
+    starts = np.ceil(np.geomspace(first, max(first, n / 4), len(SHARES)) - 1e-9)
+    starts = np.unique(np.clip(starts, 1, n).astype(np.intp))
     return np.unique(np.append(np.linspace(starts[0], n, STEPS).astype(np.intp), starts)), starts
 
 
