@@ -200,7 +200,7 @@ def _segments(found: Evaluation) -> dict[str, Any] | None:
         name = shorten(clean(segment.name), LONGEST_NAME) + (f" (class {clean(segment.of)})" if segment.of else "")
         also = [shorten(clean(other), LONGEST_NAME) for other in finding.overlapping]
         p = p_text(segment.pvalue, found.segments.n_resamples)
-        rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p})
+        rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p.removeprefix("p ")})
     return {"headline": clean(found.segments.headline), "rows": rows}
 
 
