@@ -86,3 +86,14 @@ def test_the_gap_is_seen_with_the_wanted_power():
         y = rng.random(n) < p + np.where(p > 0.5, 0.08, -0.08)
         seen += tc.calibration_test(y, p, error="binary", n_resamples=99, seed=seed).pvalue <= 0.05
     assert 0.65 <= seen / 100 <= 0.95
+
+
+@pytest.mark.slow
+def test_names_of_features_are_text():
+    y, p, features = world()
+    hostile = {"<script>x</script>": np.where(features["side"] == "left", "<b>", "'\"&")}
+    result = tc.evaluate(y, p, features=hostile, advise=True, errors=["binary"], n_resamples=99)
+    page = render_report(result)
+    assert result.segments is not None and result.segments.findings
+    assert "<script>x" not in page and "&lt;script&gt;x" in page
+    assert "<script>x" not in result._repr_html_()
