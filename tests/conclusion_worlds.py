@@ -145,7 +145,7 @@ def regret(world: str, n: int, k: int, samples: int) -> tuple[float, float]:
             "temperature": tc.TemperatureScaling(),
             "vector": tc.VectorScaling(),
             "isotonic": tc.IsotonicOneVsRest(),
-            "histogram": tc.HistogramBinning(),
+            "histogram": tc.recalibration.HistogramBinning(),
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

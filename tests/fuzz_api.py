@@ -216,6 +216,21 @@ GOOD: dict[str, Make] = {
     "allow_untruthful": lambda w: w.pick(False, True),
     "progress": lambda w: None,
     "sampler": lambda w: None,
+    "features": lambda w: w.pick(
+        None, {"a": w.rng.integers(0, 2, w.n)}, {"a": ["x"] * w.n, "b": w.rng.random(w.n)}, w.proba, 5, {}
+    ),
+    "p_new": lambda w: w.column() if w.binary else w.proba,
+    "risk": lambda w: w.pick(0.05, 0.5, 1e-12, 1.0),
+    "delta": lambda w: w.pick(0.05, 0.5, 1e-12, 0.0),
+    "cost": lambda w: w.pick(None, (1, 5), np.eye(w.k), [1.0, np.inf]),
+    "pairs": lambda w: w.pick(True, False),
+    "bins": lambda w: w.pick(5, 1, 10**8),
+    "min_rows": lambda w: w.pick(50, 1, 5, 10**9),
+    "gap": lambda w: w.pick(2, 0.001, 99, 100),
+    "power": lambda w: w.pick(0.8, 1e-9, 0.999999),
+    "shape": lambda w: w.pick("any", "level", "x"),
+    "path": lambda w: w.pick("no such file.json", __file__, 5.5),
+    "advise": lambda w: w.pick(False, True),
     "space": lambda w: w.pick("logits", "probabilities"),
     "floor": lambda w: w.pick(None, 0.01),
 }

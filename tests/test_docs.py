@@ -27,7 +27,10 @@ MODULES = [
 ]
 NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
-LONG = ("compare", "how-sure-are-we", "recalibration", "tutorial-language-models", "tutorial-sklearn")
+LONG = (
+    *("compare", "how-sure-are-we", "recalibration", "tutorial-language-models", "tutorial-sklearn"),
+    "where-and-when",
+)
 MARKS = {f"{name}.md": pytest.mark.heavy for name in LONG} | {
     "frameworks.md": pytest.mark.slow,
     "tutorial-torch.md": pytest.mark.heavy,

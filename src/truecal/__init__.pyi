@@ -40,7 +40,6 @@ from .core.losses import (
     brier,
     classification_error,
     cross_entropy,
-    spherical,
 )
 from .core.properties import (
     Binary,
@@ -66,11 +65,11 @@ from .evaluation.model import (
     Evaluation,
     evaluate,
 )
-from .inference.bands import (
-    consistency_bands,
-)
 from .inference.calibration import (
     calibration_test,
+)
+from .inference.estimation import (
+    estimate,
 )
 from .inference.gaps import (
     gap,
@@ -85,18 +84,25 @@ from .inference.monitoring import (
     Monitor,
     monitor,
 )
-from .inference.null_band import (
-    null_band,
-)
 from .inference.paired import (
     paired_difference,
+)
+from .inference.planning import (
+    rows_needed,
+)
+from .inference.repair import (
+    load_map,
+)
+from .inference.segments import (
+    segments,
+)
+from .inference.thresholds import (
+    threshold,
 )
 from .recalibration import (
     BetaScaling,
     DirichletScaling,
-    HistogramBinning,
     IsotonicOneVsRest,
-    MatrixScaling,
     PlattScaling,
     TemperatureScaling,
     VectorScaling,
@@ -127,10 +133,8 @@ __all__ = [
     "EqualWidth",
     "Evaluation",
     "Full",
-    "HistogramBinning",
     "IsotonicOneVsRest",
     "Linear",
-    "MatrixScaling",
     "Monitor",
     "PlattScaling",
     "Poisson",
@@ -152,21 +156,23 @@ __all__ = [
     "compare",
     "confidence_error",
     "confidence_interval",
-    "consistency_bands",
     "cross_entropy",
     "decompose",
     "ece",
+    "estimate",
     "evaluate",
     "full_error",
     "gap",
     "linear_error",
+    "load_map",
     "monitor",
-    "null_band",
     "paired_difference",
+    "rows_needed",
     "score",
     "scorer",
+    "segments",
     "select_recalibration",
-    "spherical",
     "stream",
+    "threshold",
     "top_label_error",
 ]

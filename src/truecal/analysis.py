@@ -1,11 +1,13 @@
-"""Tables of bins, signed mean gaps, the CORP split, dominance between models, and the noise of U."""
+"""Tables of bins, signed mean gaps, the CORP split, dominance between models, bands, and the noise of U."""
 
 from .core.tabulate import tabulate as tabulate
 from .evaluation.ranking import Dominance as Dominance
 from .evaluation.ranking import dominance as dominance
+from .inference.bands import consistency_bands as consistency_bands
 from .inference.direction import MeanGap as MeanGap
 from .inference.direction import mean_gap as mean_gap
 from .inference.null_band import Noise as Noise
 from .inference.null_band import noise_of_U as noise_of_U
+from .inference.null_band import null_band as null_band
 from .inference.refinement import Refinement as Refinement
 from .inference.refinement import refinement as refinement

@@ -427,7 +427,7 @@ def test_drawn_labels_follow_the_predictions():
         tc.analysis.mean_gap,
         tc.confidence_interval,
         tc.analysis.noise_of_U,
-        tc.consistency_bands,
+        tc.analysis.consistency_bands,
         lambda y, p: tc.gap(y, p, error="classwise"),
         lambda y, p: tc.calibration_test(y, p, error="full", n_bins=2, n_resamples=99),
     ],

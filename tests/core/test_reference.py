@@ -306,7 +306,7 @@ def test_losses(sample):
     for loss, values in (
         (tc.brier, ref.brier(y, proba)),
         (tc.losses.confidence_loss, ref.confidence_loss(y, proba)),
-        (tc.spherical, ref.spherical(y, proba)),
+        (tc.losses.spherical, ref.spherical(y, proba)),
         (tc.cross_entropy, ref.cross_entropy(y, proba)),
         (tc.classification_error, [1 - z for _, z in ref.confidence_pairs(y, proba)]),
     ):

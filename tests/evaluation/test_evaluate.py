@@ -13,8 +13,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from inference_cases import softmax, world
-from truecal import calibration_test, consistency_bands, gap, null_band
-from truecal.analysis import mean_gap
+from truecal import calibration_test, gap
+from truecal.analysis import consistency_bands, mean_gap, null_band
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import auto_bins
 from truecal.evaluation.budget import FEWEST_DRAWS, MOST_DRAWS, Plan

@@ -58,6 +58,7 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The calibration test looks at so many rows and no more, and what rows add is made anew, as with millions."""
     monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 1 << 12)
     monkeypatch.setattr("truecal.inference.spread.MOST_KEPT", 1 << 12)
+    monkeypatch.setattr("truecal.evaluation.model.MOST_ORDERED", 1 << 12)
 
 
 @pytest.mark.slow

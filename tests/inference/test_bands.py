@@ -11,7 +11,7 @@ from scipy import stats
 import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of
-from truecal import consistency_bands, null_band
+from truecal.analysis import consistency_bands, null_band
 from truecal.core.errors import get_error
 from truecal.inference.null_band import null_quantiles
 from truecal.inference.poisson_binomial import poisson_binomial, quantiles_of_runs

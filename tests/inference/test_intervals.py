@@ -10,8 +10,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of, softmax, world
-from truecal import calibration_test, null_band, paired_difference
-from truecal.analysis import mean_gap, noise_of_U
+from truecal import calibration_test, paired_difference
+from truecal.analysis import mean_gap, noise_of_U, null_band
 from truecal.core.errors import get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options

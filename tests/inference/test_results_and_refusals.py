@@ -10,8 +10,8 @@ import pytest
 
 import truecal as tc
 from inference_cases import rows_of
-from truecal import calibration_test, consistency_bands, gap, null_band
-from truecal.analysis import mean_gap, noise_of_U, refinement
+from truecal import calibration_test, gap
+from truecal.analysis import consistency_bands, mean_gap, noise_of_U, null_band, refinement
 
 confidence_interval: Any = tc.confidence_interval  # wrong options are the point
 paired_difference: Any = tc.paired_difference

@@ -117,7 +117,7 @@ def test_every_map_has_a_name_and_may_be_given_itself():
     assert set(METHODS.values()) == set(MAPS)
     for name, cls in METHODS.items():
         assert type(tc.calibrate(model, X[300:], y[300:], method=name).recalibrator_) is cls
-    mine = tc.HistogramBinning(n_bins=4)
+    mine = tc.recalibration.HistogramBinning(n_bins=4)
     calibrated = tc.calibrate(model, X[300:], y[300:], method=mine)
     assert calibrated.recalibrator_.n_bins == 4 and calibrated.recalibrator_ is not mine
     assert not hasattr(mine, "edges_")

@@ -1,6 +1,7 @@
 """The commands.
 
-Exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed or alarm, 4 no verdict or time limit, 130 Ctrl-C.
+Exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed, alarm or no threshold, 4 no verdict or time limit,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from truecal.io.writing import check_writable, taking_turns
 from . import render, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
-from .loading import Loaded, expand, load, split_kind
-from .options import Measuring, Outputs, Printing, Reading, fraction, whole_numbers, with_options
+from .loading import Loaded, estimated, expand, load, split_kind
+from .options import Measuring, Outputs, Printing, Reading, fraction, numbers, whole_numbers, with_options
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
@@ -147,7 +148,12 @@ def _write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, 
 
 def as_json(result: Any) -> str:
     """Plain JSON of a result."""
-    return json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+    return json_text(result.to_dict())
+
+
+def json_text(values: Any) -> str:
+    """Plain values as JSON."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
 def _show(
@@ -174,6 +180,11 @@ def evaluate(
     printing: Printing,
     details: Details = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
+    segments: Annotated[
+        str | None,
+        typer.Option("--segments", help="For whom is it off? Columns, FILE or FILE:COLUMN, comma-separated."),
+    ] = None,
+    advise: Annotated[bool, typer.Option("--advise", help="End with what to do now, at most three lines.")] = False,
 ) -> None:
     """Measure one model: accuracy, losses, the calibration gap and a calibration test.
 
@@ -188,8 +199,10 @@ def evaluate(
     - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
 
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
+
+    - `truecal evaluate preds.csv --segments region,age,device --advise` (for whom is it off, and what to do)
     """
-    _measure([file], reading, measuring, outputs, printing, details, plot)
+    _measure([file], reading, measuring, outputs, printing, details, plot, segments, advise)
 
 
 @app.command()
@@ -233,6 +246,8 @@ def _measure(
     printing: Printing,
     details: bool,
     plot: Path | None = None,
+    segments: str | None = None,
+    advise: bool = False,
 ) -> None:
     """Measure one model or compare several, from memory or in batches; show what was found, and write it."""
     import truecal as tc
@@ -247,6 +262,9 @@ def _measure(
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
     result: Any
     if (datasets := streamed(files, reading, measuring)) is not None:
+        if segments is not None or advise:
+            option = "--advise" if segments is None else "--segments"
+            raise FileError(f"{path_text(files[0])}: {option} needs all rows in memory, and this table is larger")
         with _waiting(doing, len(files) * datasets[0].n_rows) as progress:
             result = measure_tables(datasets, measuring, progress)
     else:
@@ -255,6 +273,9 @@ def _measure(
             arguments = settings | loaded.arguments(measuring) | {"progress": progress}
             if one:
                 name, model = next(iter(loaded.models.items()))
+                if segments is not None:
+                    arguments["features"] = loaded.features(segments)
+                arguments["advise"] = advise or outputs.html is not None
                 result = tc.evaluate(loaded.y_true, model, name=name, **arguments)
             else:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)
@@ -363,6 +384,78 @@ def recalibrate(
     _show([out], printing, render.recalibration, found.headline, result, found.notes, printing.verbose)
 
 
+@app.command("threshold")
+@with_options
+def find_threshold(
+    file: File,
+    reading: Reading,
+    printing: Printing,
+    risk: Annotated[float, typer.Option("--risk", help="The largest error among accepted rows.")] = 0.05,
+    delta: Annotated[float, typer.Option("--delta", help="The largest chance of breaking that promise.")] = 0.05,
+    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write risk against coverage as a picture.")] = None,
+) -> None:
+    """Which predictions may be acted on? The loosest confidence threshold whose error is at most --risk.
+
+    The promise holds with probability 1 − delta. Exit code 3 when no threshold keeps it. Examples:
+
+    - `truecal threshold preds.parquet --risk 0.05`
+
+    - `truecal threshold preds.csv --risk 0.01 --delta 0.1 --plot risk.png`
+    """
+    risk, delta = fraction(risk, "--risk"), fraction(delta, "--delta")
+    _check_paths([split_kind(file)[0], *reading.files], {"--json": json, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    loaded = _read([file], reading)
+    result = loaded.threshold(risk, delta, groups)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 4.2))
+    written = [path for path in (plot, json) if path is not None]
+    _show(written, printing, render.threshold, result, loaded.notes, printing.verbose)
+    if result.threshold is None:
+        raise typer.Exit(REJECTED)
+
+
+@app.command("estimate")
+@with_options
+def run_estimate(
+    labelled: Annotated[Path, typer.Argument(help="Predictions with labels: a random draw of the others.")],
+    unlabelled: Annotated[Path, typer.Argument(help="Predictions without labels, of the same model.")],
+    reading: Reading,
+    printing: Printing,
+    cost: Annotated[
+        str | None, typer.Option("--cost", help="Cost of a false positive and of a false negative, such as 1,5.")
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.95,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the estimates as a picture.")] = None,
+) -> None:
+    """How good is a model on rows nobody labelled? Accuracy, positive rate, Brier score and cost there, with intervals.
+
+    **The labelled rows must be a random draw from the same population as the others.** Examples:
+
+    - `truecal estimate labelled.csv unlabelled.csv`
+
+    - `truecal estimate labelled.parquet week.parquet --cost 1,5 --json estimate.json`
+    """
+    level = fraction(level, "--level")
+    _check_paths([labelled, unlabelled, *reading.files], {"--json": json, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    costs = None if cost is None else numbers(cost, "--cost", "1,5")
+    result, notes = estimated(labelled, unlabelled, reading, costs, level)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 3.2))
+    written = [path for path in (plot, json) if path is not None]
+    _show(written, printing, render.estimate, result, notes, printing.verbose)
+
+
 @app.command("monitor")
 @with_options
 def run_monitor(
@@ -390,20 +483,24 @@ def run_monitor(
     ] = False,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write a picture of the evidence over the rows.")] = None,
+    fix: Annotated[
+        Path | None, typer.Option("--fix", help="After an alarm, write the map that repairs recent rows, as JSON.")
+    ] = None,
 ) -> None:
     """Is a deployed model still calibrated? Counts labelled predictions as they arrive; exit code 3 after an alarm.
 
     Files are counted in the order given, those of a folder by name, and each row once: of a file that has grown only
     the new rows, of a copy or a renamed file none. Run it as often as you like: if the predictions are calibrated, the
-    chance that it ever raises an alarm is at most alpha. Examples:
+    chance that it ever raises an alarm is at most alpha. After an alarm it advises an offset, a temperature or a refit,
+    from the last rows of the files; `tc.load_map` applies what --fix writes. Examples:
 
     - `truecal monitor predictions/ --state monitor.npz`
 
     - `truecal monitor log.csv --state release.npz --reference accepted.csv` (the first run)
 
-    - `truecal monitor log.csv --state release.npz --plot release.png || notify` (for cron)
+    - `truecal monitor log.csv --state release.npz --plot release.png --fix map.json || notify` (for cron)
     """
-    outputs = {"--state": state, "--json": json, "--plot": plot}
+    outputs = {"--state": state, "--json": json, "--plot": plot, "--fix": fix}
     files = expand(files, [*reading.files, reference, *outputs.values()])
     _check_paths([*(split_kind(file)[0] for file in files), *reading.files, reference], outputs)
     if plot is not None:
@@ -419,13 +516,20 @@ def run_monitor(
         if len(files) > 1:
             notes.insert(0, f"{new} new rows in {len(files)} files")
         result = replace(watched.result(), new=new)
+        advice = watching.advice(watched, files, reading, _read) if result.alarm else None
+        if isinstance(advice, str):
+            notes.append(advice)
+            advice = None
         if plot is not None:
             watching.draw(watched, plot)
         if json is not None:
-            write_atomic(json, as_json(result))
+            found = result.to_dict() | ({} if advice is None else {"advice": advice.to_dict()})
+            write_atomic(json, json_text(found))
+        if fix is not None and advice is not None:
+            advice.map.save(fix)
         watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
-    written = [path for path in (plot, json) if path is not None]
-    _show(written, printing, render.monitoring, result, notes, printing.verbose)
+    written = [path for path in (plot, json, None if advice is None else fix) if path is not None]
+    _show(written, printing, render.monitoring, result, notes, printing.verbose, advice)
     if result.alarm:
         raise typer.Exit(REJECTED)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
 from truecal.core.data import row_blocks
 from truecal.inference.inputs import Progress, TopPredictions, check_errors, read_inputs
@@ -26,7 +27,7 @@ from truecal.io import (
     read_column,
     read_predictions,
 )
-from truecal.io.agreement import names_classes
+from truecal.io.agreement import in_order_of, names_classes
 from truecal.io.columns import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, path_text
@@ -38,6 +39,8 @@ from .options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
     from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.estimation import Estimate
+    from truecal.inference.thresholds import Threshold
 
 KIND_WORDS: dict[str, FileKind] = {
     "logits": "logits",
@@ -72,6 +75,22 @@ class Loaded:
             "groups": self.first.groups if measuring.groups is None else self._column(measuring.groups),
             "sample_weight": self._column(measuring.weights, numbers=True),
         }
+
+    def threshold(self, risk: float, delta: float, groups: str | None) -> Threshold:
+        """The threshold of the only model."""
+        from truecal.inference.options import check_groups
+        from truecal.inference.thresholds import threshold_of
+
+        clusters = self.first.groups if groups is None else self._column(groups)
+        inputs = read_inputs(self.y_true, next(iter(self.models.values())))
+        return threshold_of(inputs, risk, delta, check_groups(clusters, inputs.n_samples))
+
+    def features(self, specs: str) -> dict[str, Any]:
+        """The named columns; text that spells numbers in every row is numbers, and empty text is missing."""
+        names = split(specs) or ()
+        if not all(names):
+            raise typer.BadParameter(f"expected columns such as region,age, got {specs!r}", param_hint="--segments")
+        return {name.rpartition(":")[2]: _numbers(self._column(name)) for name in names}
 
     def _column(self, spec: str | None, numbers: bool = False) -> Any:
         """COLUMN of the first prediction file, FILE, or FILE:COLUMN, for the rows that were kept."""
@@ -130,6 +149,37 @@ class Loaded:
             return found
         metric = read_error(of_gap, "auto" if n_bins is None else n_bins)
         return tolerating(found, tolerated, metric, inputs.sample(of_gap), level)
+
+
+def estimated(
+    labelled: Path, unlabelled: Path, reading: Reading, cost: tuple[float, ...] | None, level: float
+) -> tuple[Estimate, list[str]]:
+    """What labelled rows of one file say of the rows of another, and what was read."""
+    from truecal.inference.estimation import estimate
+
+    loaded = load([labelled], reading)
+    new = read_one(unlabelled, reading)
+    if names_classes(loaded.first) and names_classes(new):
+        new = in_order_of(loaded.first, new)
+    model = next(iter(loaded.models.values()))
+    if isinstance(model, TopPredictions) != (new.kind == "top_label"):
+        raise failure(unlabelled, f"expected predictions of the form of {path_text(labelled)}")
+    p_new = new.confidence if new.kind == "top_label" else new.probabilities()
+    if getattr(model, "ndim", 2) == 1:
+        p_new = p_new[:, 1] if p_new is not None and p_new.ndim == 2 else p_new
+    found = estimate(loaded.y_true, model, p_new, cost=cost, groups=loaded.first.groups, level=level)
+    return found, [*loaded.notes, f"{distinct_names([new])[0]}: {_summary(new)}"]
+
+
+def _numbers(values: Any) -> Any:
+    """Text as numbers where all of it spells them."""
+    if values.dtype.kind not in "OUT":
+        return values
+    texts = ["" if value is None else str(value).strip() for value in values.tolist()]
+    try:
+        return np.array([float(text) if text else np.nan for text in texts])
+    except ValueError:
+        return np.array([text or None for text in texts], dtype=object)
 
 
 def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:

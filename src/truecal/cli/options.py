@@ -149,6 +149,14 @@ def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ..
     return counts
 
 
+def numbers(text: str, option: str, example: str) -> tuple[float, ...]:
+    """Comma-separated numbers, or a usage error."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"expected numbers such as {example}, got {text!r}", param_hint=option) from None
+
+
 def split(text: str | None) -> tuple[str, ...] | None:
     """The parts of a comma-separated list."""
     return None if text is None else tuple(part.strip() for part in text.split(","))

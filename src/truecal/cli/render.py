@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from truecal.evaluation.model import Evaluation
     from truecal.evaluation.verdict import Standing
     from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.estimation import Estimate
     from truecal.inference.monitoring import MonitorUpdate
+    from truecal.inference.repair import Repair
+    from truecal.inference.thresholds import Threshold
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
@@ -145,12 +148,32 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
     columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
     _table(console, f"{result.n_samples} samples, {classes}\n", columns)
     _say(console, "", *result.verdict.sentences)
+    if result.segments is not None:
+        _say(console, "", result.segments.headline, *result.segments.lines())
+    if result.advice:
+        _say(console, "", "What to do now:", *(f"→ {line}" for line in result.advice))
     if details:
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
         _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
+        _table(
+            console,
+            "\ndiscrimination: does the confidence order right before wrong? (not calibration)",
+            _ordered(result),
+        )
         _say(console, "", "" if result.test is None else repr(result.test))
     _notes(console, _of_files_first(result.notes, [result.name]), verbose)
+
+
+def _ordered(result: Evaluation) -> dict[str, list[str]]:
+    """How well the confidence tells right from wrong predictions."""
+    found = result.discrimination
+    return {
+        "measure": [value.title for value in found],
+        "value>": [_number(value.value) for value in found],
+        "interval": [_interval(value.low, value.high) for value in found],
+        "better": ["higher" if value.higher_is_better else "lower" for value in found],
+    }
 
 
 def _errors(rows: Sequence[ErrorValue]) -> dict[str, list[str]]:
@@ -277,8 +300,10 @@ def recalibration(headline: str, result: Comparison | None, notes: Sequence[str]
     _notes(console, result.notes, verbose)
 
 
-def monitoring(result: MonitorUpdate, notes: Sequence[str], verbose: bool = False) -> None:
-    """Whether there is an alarm, then the e-values, and what was counted."""
+def monitoring(
+    result: MonitorUpdate, notes: Sequence[str], verbose: bool = False, advice: Repair | None = None
+) -> None:
+    """Whether there is an alarm, what to do then, the e-values, and what was counted."""
     console = _console()
     verdict = f"No alarm: calibration is not rejected after {result.n_samples} rows."
     if result.alarm:
@@ -286,7 +311,44 @@ def monitoring(result: MonitorUpdate, notes: Sequence[str], verbose: bool = Fals
         what = result.strongest if result.direction == "no clear direction" else result.direction
         verdict = f"ALARM: not calibrated since row {result.since}{when}: {what}."
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
+    if advice is not None:
+        _say(console, *repr(advice).split("\n"))
     _say(console, "", repr(result))
+    _notes(console, notes, verbose)
+
+
+def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) -> None:
+    """What may be accepted, what the model's own confidence would accept, and the curve."""
+    console = _console()
+    console.print(Text(result.sentence, style="bold"), soft_wrap=not console.is_terminal)
+    _say(console, result.own_sentence, *(f"note: {note}" for note in result.notes))
+    steps = range(0, len(result.thresholds), max(1, len(result.thresholds) // 10))
+    curve = {
+        "confidence\nat least": [f"{result.thresholds[i]:.4f}" for i in steps],
+        "coverage>": [f"{result.coverages[i]:.1%}" for i in steps],
+        "observed\nerror>": [f"{result.risks[i]:.4f}" for i in steps],
+        "bound>": [f"{result.bounds[i]:.4f}" for i in steps],
+        "promised\nby the model>": [f"{result.promises[i]:.4f}" for i in steps],
+    }
+    _table(console, "", curve)
+    _notes(console, notes, verbose)
+
+
+def estimate(result: Estimate, notes: Sequence[str], verbose: bool = False) -> None:
+    """Each quantity with its interval, the naive one beside it, what all rests on, and the warning."""
+    console = _console()
+    found = result.quantities
+    columns = {
+        "": [q.name for q in found],
+        "estimate>": [f"{q.value:.4f}" for q in found],
+        f"{result.level:.0%}\ninterval": [f"[{q.low:.4f}, {q.high:.4f}]" for q in found],
+        "naive>": [f"{q.naive:.4f}" for q in found],
+        "labelled\nrows alone": [f"{q.labelled:.4f} [{q.labelled_low:.4f}, {q.labelled_high:.4f}]" for q in found],
+    }
+    _table(console, f"{result.n_new} new rows, {result.n_labelled} labelled rows\n", columns)
+    console.print(Text(f"\n{result.assumption}", style="bold"), soft_wrap=not console.is_terminal)
+    if result.warning:
+        console.print(Text(f"warning: {result.warning}", style="bold red"), soft_wrap=not console.is_terminal)
     _notes(console, notes, verbose)
 
 

@@ -7,6 +7,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import chain
 from itertools import count as count_from
 from pathlib import Path
@@ -28,6 +29,7 @@ from .options import Reading, fraction
 
 if TYPE_CHECKING:
     from truecal.inference.monitoring import Monitor
+    from truecal.inference.repair import Repair
 
 DEFAULT_ALPHA = 0.05
 FEWEST_COPIED = 30
@@ -237,6 +239,26 @@ def _refuse_known(seen: _Seen, before: int, known: Mapping[Content, str]) -> Non
     content = (seen.rows, seen.digest)
     if seen.rows > before and content in known:
         raise _KnownError(content)
+
+
+def advice(watched: Monitor, files: Sequence[Path], reading: Reading, read: Reader) -> Repair | str:
+    """What repairs the last rows of the files, or why nothing is advised."""
+    from truecal.inference.repair import FEWEST, MOST, repair_of
+
+    kept: list[Inputs] = []
+    for file in files:
+        for inputs in _rows(watched, file, reading, read)[2]():
+            kept.append(inputs)
+            while sum(part.n_samples for part in kept[1:]) >= MOST:
+                kept.pop(0)
+    rows = sum(part.n_samples for part in kept)
+    if rows < FEWEST:
+        return f"no map is advised: these files have {rows} rows, and {FEWEST} are needed"
+    return repair_of(replace(kept[-1], y=np.concatenate([part.y for part in kept]), reports=_joined(kept)))
+
+
+def _joined(parts: Sequence[Inputs]) -> np.ndarray[Any, np.dtype[Any]]:
+    return np.concatenate([part.reports for part in parts])
 
 
 def check_picture(path: Path) -> None:

@@ -169,7 +169,7 @@ def spherical(y: Array, proba: Array) -> Array:
     """1 − p_y / ||p||₂.
 
     >>> import truecal as tc
-    >>> round(tc.spherical([1], [[.6, .4]]), 6)
+    >>> round(tc.losses.spherical([1], [[.6, .4]]), 6)
     0.4453
     """
     blocks = (doubled(proba[rows]) for rows in _blocks(proba))

@@ -33,6 +33,9 @@ SHARED = {
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",
     "by": "The subgroup of each row, known before the outcome. Tests are corrected for the number of subgroups.",
+    "features": "Columns known before the outcome: a data frame, a mapping of names to columns, or an array. Text and "
+    "few values are categories, other numbers are cut into quantile bins.",
+    "advise": "Whether to add at most three lines on what to do now.",
     "folds": "The fold of each row, for predictions from cross-validation.",
     "n_resamples": "The number of draws. More draws give finer p-values.",
     "seed": "The seed of draws; the same seed gives the same result.",

@@ -20,8 +20,10 @@ from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
-from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
+from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, one_to_one, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
+from ..inference.segments import Segments, segments_of
+from ..inference.thresholds import Discrimination, discrimination
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
+MOST_ORDERED = 1 << 20
+"""Of more rows the confidences are not put in order: discrimination is left out."""
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
 HEAVY = {"full_halfspace": 0, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
@@ -66,8 +70,9 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: for a subgroup, the
-    result of its test, corrected for the number of subgroups.
+    `subgroups` (with by=; each has its own n, so they are never ranked), `segments` (with features=), `discrimination`
+    (whether the confidence orders right before wrong predictions, which is not calibration), `advice` (with
+    advise=True), `notes`. `standing`: for a subgroup, the result of its test, corrected for the number of subgroups.
     """
 
     name: str
@@ -84,6 +89,9 @@ class Evaluation(Measurement):
     notes: tuple[str, ...] = ()
     subgroups: dict[str, Evaluation] = field(default_factory=dict)
     standing: Standing | None = None
+    segments: Segments | None = None
+    discrimination: tuple[Discrimination, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def error_names(self) -> tuple[str, ...]:
@@ -221,6 +229,9 @@ class Evaluation(Measurement):
         for name, part in self.subgroups.items():
             facts = ", ".join(f"{key} {value}" for key, value in part.summary)
             lines.append(f"  subgroup {name}, {part.n_samples} samples: {facts}")
+        if self.segments is not None:
+            lines += [f"  {self.segments.headline}", *(f"    {line}" for line in self.segments.lines())]
+        lines += [f"  → {line}" for line in self.advice]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -230,6 +241,10 @@ class Evaluation(Measurement):
             parts = ((key, str(part.n_samples), dict(part.summary)) for key, part in self.subgroups.items())
             rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
             facts += table_html(rows, ("subgroup", "samples", *names))
+        if self.segments is not None:
+            facts += self.segments._repr_html_()
+        if self.advice:
+            facts += "".join(f"<p><b>→ {html_text(line)}</b></p>" for line in self.advice)
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
         picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
         return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{picture}{notes}"
@@ -259,6 +274,8 @@ def evaluate(
     name: str = "model",
     progress: Progress | None = None,
     X: Any = None,
+    features: Any = None,
+    advise: bool = False,
 ) -> Evaluation:
     """Measure one model: accuracy, losses, the gap in points, a calibration test, the score, and every error.
 
@@ -271,7 +288,9 @@ def evaluate(
     corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5, 20
     and 2000 bins are added. `errors` defaults to every composed member of ERRORS that applies, less the costliest ones
     for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
-    `y_proba` may be a fitted classifier; `X` then holds the rows to predict.
+    `y_proba` may be a fitted classifier; `X` then holds the rows to predict. With `features` every segment of them is
+    tested as well, as by `tc.segments`. `advise` adds at most three lines on what to do: recalibrate, look at a
+    segment, accept above a threshold, or collect more rows.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -292,6 +311,15 @@ def evaluate(
     subgroups = read_subgroups(by, y_true, inputs)
     result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
     judge_subgroups({result.name: result})
+    if features is not None:
+        if clusters is not None:
+            raise ValueError("features cannot apply beside groups: segments are tested with independent rows")
+        found = segments_of(inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed)
+        result = replace(result, segments=found)
+    if advise:
+        from .advice import advise as advice
+
+        result = replace(result, advice=advice(result, inputs, clusters))
     return result
 
 
@@ -389,6 +417,7 @@ def evaluate_inputs(
         reliability=found.reliability,
         notes=notes,
         subgroups={},
+        discrimination=_discrimination(inputs, settings, clusters),
     )
     looks = models * len(subgroups)
     if len(subgroups) > 1:
@@ -403,6 +432,14 @@ def evaluate_inputs(
     return result, found
 
 
+def _discrimination(inputs: Inputs, settings: Settings, clusters: Groups | None) -> tuple[Discrimination, ...]:
+    if inputs.n_samples > MOST_ORDERED:
+        return ()
+    found = discrimination(inputs, settings.level, clusters)
+    inputs.forget("confidence")
+    return found
+
+
 def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
     """The rows of each subgroup; refused where the subgroups are the outcomes under other names."""
     if by is None:
@@ -411,19 +448,9 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
     outcomes = [np.asarray(on_cpu(inputs.y))]
     if inputs.kind == "top_label" and y_true is not None:
         outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
-    if any(_one_to_one(groups, outcome) for outcome in outcomes):
+    if any(one_to_one(groups, outcome) for outcome in outcomes):
         raise ValueError(
             "by is the outcome under another name: given the outcome, every model looks miscalibrated, even the "
             "true probabilities; group by something known before the outcome"
         )
     return {str(value): np.flatnonzero(groups == value) for value in np.unique(groups)}
-
-
-def _one_to_one(groups: Array, outcomes: Array) -> bool:
-    """Whether two vectors, of at least two values each, name the same parts of the rows."""
-    if groups.shape != outcomes.shape:
-        return False
-    _, first = np.unique(groups, return_inverse=True)
-    _, second = np.unique(outcomes, return_inverse=True)
-    pairs = len(set(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)))
-    return bool(2 <= pairs == first.max() + 1 == second.max() + 1)

@@ -79,7 +79,7 @@ def consistency_bands(
     error itself; there, and with weights, quantiles are those of `n_resamples` draws.
 
     >>> import truecal as tc
-    >>> bands = tc.consistency_bands([1] * 10, [.3] * 10, error="binary", n_bins=1)  # Binomial(10, .3)
+    >>> bands = tc.analysis.consistency_bands([1] * 10, [.3] * 10, error="binary", n_bins=1)  # Binomial(10, .3)
     >>> bands.low.tolist(), bands.high.tolist(), bands.outside.tolist()
     ([[0.0]], [[0.6]], [[True]])
     """

@@ -289,3 +289,13 @@ def check_by(values: Any, n: int, name: str) -> Array:
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"{name} has NaN at row {int(np.argmax(np.isnan(array)))}; every row must have a subgroup")
     return array
+
+
+def one_to_one(groups: Array, outcomes: Array) -> bool:
+    """Whether two vectors, of at least two values each, name the same parts of the rows."""
+    if groups.shape != outcomes.shape:
+        return False
+    _, first = np.unique(groups, return_inverse=True)
+    _, second = np.unique(outcomes, return_inverse=True)
+    pairs = len(set(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)))
+    return bool(2 <= pairs == first.max() + 1 == second.max() + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..io.state import check_array, damaged, read_state, reading_field, write_st
 from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
 from .inputs import KINDS, Inputs, Kind, read_inputs
 from .reference_maps import FITTED, Maps, fit_maps
+
+if TYPE_CHECKING:
+    from .repair import Repair
 
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Bins of probability where no reference gives others: equal widths, and finer where predictions are sure."""
@@ -290,6 +293,17 @@ class Monitor(Shared):
             impossible=state.impossible,
             notes=notes,
         )
+
+    def advise(self, y_true: Any, y_proba: Any) -> Repair:
+        """What repairs the predictions of recent rows: an offset, a temperature, both, or a refit.
+
+        Nested maps are fitted in five folds and compared by the score of rows that a fold has not seen; the result has
+        the gap that each leaves. Give rows since the alarm, at least a hundred. `result.map.save("map.json")` writes
+        the map and `truecal.load_map` reads it.
+        """
+        from .repair import repair_of
+
+        return repair_of(self.read(y_true, y_proba))
 
     @property
     def history(self) -> History:

@@ -75,7 +75,7 @@ def null_band(
     is U. The p-value is that of the resampling test on the same value, with exact level.
 
     >>> import truecal as tc
-    >>> band = tc.null_band([1, 0, 1, 0], [.5, .5, .5, .5], error="binary_l1", n_bins=1)  # |2 − ones|/4
+    >>> band = tc.analysis.null_band([1, 0, 1, 0], [.5, .5, .5, .5], error="binary_l1", n_bins=1)  # |2 − ones|/4
     >>> band.estimate, band.low, band.high
     (0.0, 0.0, 0.5)
     """

@@ -1,6 +1,7 @@
 """Pictures of results: they draw and compute nothing."""
 
 from .draw import classwise_grid, dominance_chain, error_against_bins, evidence, ranking_bump, reliability, trend
+from .findings import estimate, repair, segments, threshold
 from .smoothing import Curve, kernel_regression, leave_one_out_bandwidth
 
 __all__ = [
@@ -8,10 +9,14 @@ __all__ = [
     "classwise_grid",
     "dominance_chain",
     "error_against_bins",
+    "estimate",
     "evidence",
     "kernel_regression",
     "leave_one_out_bandwidth",
     "ranking_bump",
     "reliability",
+    "repair",
+    "segments",
+    "threshold",
     "trend",
 ]

@@ -227,7 +227,7 @@ class MatrixScaling(AffineMap):
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
-    >>> tc.MatrixScaling().fit(logits, [0, 0, 1, 1]).coef_.shape
+    >>> tc.recalibration.MatrixScaling().fit(logits, [0, 0, 1, 1]).coef_.shape
     (2, 2)
     """
 

@@ -98,9 +98,9 @@ class HistogramBinning(OneVsRestBins):
     `labels`, `space`, `floor` as in TemperatureScaling. Weights never move an edge. Attributes: `edges_`, `means_`
     (per class; NaN for an empty bin), `classes_`.
 
-    >>> import truecal as tc
+    >>> from truecal.recalibration import HistogramBinning
     >>> p = [[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.8, 0.2], [0.2, 0.8]]
-    >>> binning = tc.HistogramBinning.from_probabilities(n_bins=2, strategy="uniform").fit(p, [0, 0, 0, 1, 1])
+    >>> binning = HistogramBinning.from_probabilities(n_bins=2, strategy="uniform").fit(p, [0, 0, 0, 1, 1])
     >>> binning.predict_proba([[0.85, 0.15]]).tolist()
     [[0.75, 0.25]]
     """

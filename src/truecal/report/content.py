@@ -17,6 +17,7 @@ from truecal.evaluation.model import Evaluation
 from truecal.evaluation.ranking import ECE_NAMES
 from truecal.evaluation.verdict import Standing, Verdict
 from truecal.evaluation.words import gap_interval, merged_notes, points_text
+from truecal.inference.options import p_text
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
 from truecal.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
@@ -154,6 +155,8 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "widest": max([1.0, *(line["bar"] for line in source.board)]),
         "slots": min(3, len(source.models)) if first.reliability else 0,
         "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
+        "segments": _segments(source.first),
+        "advice": [clean(line) for line in source.first.advice] if comparison is None else [],
         "parts": _parts(source),
         "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
         "flips": None if comparison is None else _flips(source, comparison),
@@ -182,6 +185,23 @@ def _sentence(source: PageSource, text: str) -> str:
 def _subgroups(found: Evaluation) -> Iterator[dict[str, Any]]:
     for name, part in found.subgroups.items():
         yield {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
+
+
+def _segments(found: Evaluation) -> dict[str, Any] | None:
+    """The findings with their intervals as shares of one axis."""
+    if found.segments is None:
+        return None
+    leads = [finding.segment for finding in found.segments.findings]
+    widest = max([1.0, *(abs(end) for segment in leads for end in (segment.low, segment.high))])
+    rows = []
+    for finding in found.segments.findings:
+        segment = finding.segment
+        place = {key: round(50 + 50 * getattr(segment, key) / widest, 2) for key in ("low", "high", "gap")}
+        name = shorten(clean(segment.name), LONGEST_NAME) + (f" (class {clean(segment.of)})" if segment.of else "")
+        also = [shorten(clean(other), LONGEST_NAME) for other in finding.overlapping]
+        p = p_text(segment.pvalue, found.segments.n_resamples)
+        rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p.removeprefix("p ")})
+    return {"headline": clean(found.segments.headline), "rows": rows}
 
 
 def _parts(source: PageSource) -> list[dict[str, Any]]:

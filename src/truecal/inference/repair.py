@@ -1,0 +1,354 @@
+"""What repairs predictions that have drifted: an offset, a temperature, both, or a refit; and maps as JSON files.
+
+Nested maps of the predictions are fitted on recent rows by cross-entropy, in five folds, and compared by the score of
+rows that a fold has not seen. The simplest map that no other beats by more than the standard error of their difference
+is advised.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit, logit, logsumexp, softmax
+
+from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
+from ..core.extras import require
+from ..core.functions import score
+from ..core.parameters import described
+from ..core.result import Result, clean
+from ..core.types import Array
+from ..io.writing import write_atomic
+from .gaps import Gap, gap
+from .inputs import KINDS, Inputs
+
+FEWEST = 100
+"""With fewer rows no map is advised."""
+MOST, FEW, MOST_NUMBERS = 20_000, 1000, 1_000_000
+"""Of more rows the last so many count, of many classes fewer."""
+FOLDS = 5
+NONE, OFFSET, TEMPERATURE, BOTH, REFIT = "none", "offset", "temperature", "temperature and offset", "refit"
+_FORMAT, _VERSION = "truecal map", 1
+_LARGEST_FILE = 1 << 24
+_STEEP, _FAR = (0.05, 20.0), (-8.0, 8.0)
+_FLOOR = 1e-12
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class PredictionMap(Result):
+    """A map of predictions: log p_j goes to slope_j·log p_j + offset_j; of one probability, its logit; or knots.
+
+    `slopes` and `offsets` have one entry for all classes or one per class; one probability per row has one of each.
+    With `knots`, pairs (prediction, probability), the map is linear between them.
+    """
+
+    name: str
+    kind: str
+    n_classes: int
+    slopes: tuple[float, ...] = (1.0,)
+    offsets: tuple[float, ...] = (0.0,)
+    knots: tuple[tuple[float, float], ...] = ()
+
+    def predict_proba(self, y_proba: Any) -> Array:
+        """Predictions after the map, in the form they come in: (n,) probabilities or (n, k)."""
+        array = as_array(y_proba, "y_proba")
+        if self.kind == "multiclass":
+            p = check_probabilities(array)
+            if p.shape[1] != self.n_classes:
+                raise ValueError(f"the map is for {self.n_classes} classes, y_proba has {p.shape[1]} columns")
+            return self.apply(p)
+        if array.ndim == 2 and array.shape[1] == 2 and self.kind == "binary":
+            return both_classes(self.apply(check_probabilities(array)[:, 1]))
+        return self.apply(check_reports(array, "y_proba"))
+
+    def apply(self, p: Array) -> Array:
+        """The map of validated predictions."""
+        p = p.astype(np.float64)
+        if self.knots:
+            x, y = zip(*self.knots, strict=True)
+            return np.asarray(np.interp(p, x, y))
+        if p.ndim == 1:
+            with np.errstate(divide="ignore"):
+                return np.asarray(expit(self.slopes[0] * logit(p) + self.offsets[0]))
+        return np.asarray(softmax(np.array(self.slopes) * _logs(p) + np.array(self.offsets), axis=1))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the map as JSON, whole or not at all; `load_map` reads it."""
+        about = {"format": _FORMAT, "version": _VERSION}
+        write_atomic(path, json.dumps(about | self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @property
+    def text(self) -> str:
+        """The map in a few words."""
+        if self.name == TEMPERATURE:
+            return f"a temperature of {1 / self.slopes[0]:.3g}"
+        if self.name == OFFSET and len(self.offsets) == 1:
+            return f"an offset of {self.offsets[0]:+.3g} (logits)"
+        if self.name == BOTH and len(self.offsets) == 1:
+            return f"a temperature of {1 / self.slopes[0]:.3g} and an offset of {self.offsets[0]:+.3g} (logits)"
+        words = {OFFSET: "an offset per class", BOTH: "a temperature and an offset per class", NONE: "no map"}
+        return words.get(self.name, "a refit")
+
+    def __repr__(self) -> str:
+        return f"map of {self.kind} predictions: {self.text}"
+
+
+@described("A map with `predict_proba`.", path="A file that a map was saved to.")
+def load_map(path: str | os.PathLike[str]) -> PredictionMap:
+    """Read a map of predictions from JSON, as `truecal monitor --fix map.json` writes it.
+
+    >>> import pathlib, tempfile
+    >>> import truecal as tc
+    >>> from truecal.inference.repair import PredictionMap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     PredictionMap("temperature", "binary", 2, slopes=(.5,)).save(pathlib.Path(folder, "map.json"))
+    ...     fixed = tc.load_map(pathlib.Path(folder, "map.json"))
+    >>> fixed, fixed.predict_proba([.9, .5]).round(3).tolist()
+    (map of binary predictions: a temperature of 2, [0.75, 0.5])
+    """
+    try:
+        place = os.fsdecode(path)
+    except TypeError as error:
+        raise TypeError(f"path must be the name of a file, got {shown(path)}") from error
+    try:
+        with open(place, "rb") as stream:
+            text = stream.read(_LARGEST_FILE + 1)
+        if len(text) > _LARGEST_FILE:
+            raise ValueError("it is too large for a map")
+        return _read(json.loads(text))
+    except OSError as error:
+        raise ValueError(f"path {shown(clean(place))} cannot be read ({error.strerror or error})") from error
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        why = clean(error) if isinstance(error, ValueError) else "fields are missing or of another kind"
+        raise ValueError(f"path {clean(place)}: expected a map as truecal writes it ({why})") from error
+
+
+def _read(about: Any) -> PredictionMap:
+    if about["format"] != _FORMAT or about["version"] != _VERSION:
+        raise ValueError(f"format {shown(about['format'])}, version {shown(about['version'])}")
+    slopes, offsets = (tuple(float(x) for x in about[name]) for name in ("slopes", "offsets"))
+    knots = tuple((float(x), float(y)) for x, y in about["knots"])
+    found = PredictionMap(str(about["name"]), about["kind"], int(about["n_classes"]), slopes, offsets, knots)
+    several = found.n_classes if found.kind == "multiclass" else 1
+    values = np.array([*slopes, *offsets, *(x for pair in knots for x in pair)])
+    if found.kind not in KINDS or found.n_classes < 2 or not np.isfinite(values).all():
+        raise ValueError("numbers or a kind that no map has")
+    if {len(slopes), len(offsets)} - {1, several} or (knots and found.kind == "multiclass"):
+        raise ValueError(f"one slope and offset, or {several} of each, are expected")
+    places = np.array(knots).reshape(-1, 2)
+    if knots and (not (np.diff(places[:, 0]) > 0).all() or places.min() < 0 or places.max() > 1):
+        raise ValueError("knots must rise between 0 and 1")
+    return found
+
+
+# -- advice ------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Candidate(Result):
+    """One map: the score of unseen rows after it, and the gap that is left in points, with its interval."""
+
+    name: str
+    score: float
+    gap: float
+    low: float
+    high: float
+    note: str = ""
+
+    def __repr__(self) -> str:
+        text = f"{self.name}: score {self.score:.4f}, gap left {max(0.0, self.gap):.1f} points"
+        return f"{text} [{max(0.0, self.low):.1f}, {max(0.0, self.high):.1f}]"
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Repair(Result):
+    """Which map repairs the predictions of recent rows: `best` by the score, `map` fitted on all of them."""
+
+    best: str
+    map: PredictionMap
+    candidates: tuple[Candidate, ...]
+    n_samples: int
+
+    def candidate(self, name: str) -> Candidate:
+        """One of the candidates by its name."""
+        return next(candidate for candidate in self.candidates if candidate.name == name)
+
+    @property
+    def sentence(self) -> str:
+        """What to do, in a sentence."""
+        before, after = self.candidate(NONE), self.candidate(self.best)
+        if self.best == NONE:
+            return f"No map helps on the last {self.n_samples} rows: score {before.score:.4f} as it is."
+        left = f"gap {_points(before.gap)} → {_points(after.gap)} points [{_points(after.low)}, {_points(after.high)}]"
+        change = f"{left}, score {before.score:.4f} → {after.score:.4f} on the last {self.n_samples} rows"
+        if self.best == REFIT:
+            both = self.candidate(BOTH)
+            return (
+                f"Refit: temperature and offset leave a gap of {_points(both.gap)} points; a new map has {change}. "
+                "Retrain the model if its inputs have changed."
+            )
+        more = " What is left is still beyond noise: plan a refit." if after.low > 0 and not after.note else ""
+        return f"Apply {self.map.text}: {change}.{more}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return super().to_dict() | {"sentence": self.sentence}
+
+    def to_pandas(self) -> Any:
+        """One row per candidate."""
+        return require("pandas", "pandas").DataFrame([candidate.to_dict() for candidate in self.candidates])
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """The gap that each map leaves, by `truecal.plots.repair`; returns the matplotlib Axes."""
+        return require("truecal.plots", "plots").repair(self, ax=ax)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.sentence, *(f"  {candidate!r}" for candidate in self.candidates)])
+
+
+def _points(value: float) -> str:
+    return f"{max(0.0, value):.1f}"
+
+
+def repair_of(inputs: Inputs) -> Repair:
+    """The map that is advised for validated predictions, the last rows of them."""
+    if inputs.soft:
+        raise ValueError("advice needs one label per row; these are distributions over labels")
+    most = min(MOST, max(FEW, MOST_NUMBERS // (inputs.n_classes or 2)))
+    inputs = inputs.take(slice(max(0, inputs.n_samples - most), None))
+    n = inputs.n_samples
+    if n < FEWEST:
+        raise ValueError(f"at least {FEWEST} recent rows are needed to advise a map, got {n}")
+    y, p = inputs.y.astype(np.intp), inputs.reports.astype(np.float64)
+    fold = np.random.default_rng(0).permutation(n) % FOLDS
+    losses, candidates = [], []
+    for name, fit in _fits(inputs.kind):
+        after = p.copy()
+        if name != NONE:
+            for f in range(FOLDS):
+                after[fold == f] = fit(y[fold != f], p[fold != f]).apply(p[fold == f])
+        losses.append(_losses(y, after))
+        candidates.append(_measured(name, inputs, after))
+    best = min(range(len(candidates)), key=lambda i: candidates[i].score)
+    chosen = next(i for i in range(best + 1) if i == best or not _worse(losses[i] - losses[best]))
+    name = candidates[chosen].name
+    return Repair(name, dict(_fits(inputs.kind))[name](y, p), tuple(candidates), n)
+
+
+def _worse(difference: Array) -> bool:
+    """Whether a mean loss difference exceeds its standard error."""
+    return bool(difference.mean() > difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def _losses(y: Array, p: Array) -> Array:
+    if p.ndim == 1:
+        return np.asarray(np.square(p - y))
+    hit = p[np.arange(len(y)), y]
+    return np.asarray(np.square(p).sum(axis=1) + 1 - 2 * hit)
+
+
+def _measured(name: str, inputs: Inputs, after: Array) -> Candidate:
+    y, p = inputs.y.astype(np.intp), after
+    left: Gap
+    if inputs.kind == "top_label":
+        left, value = gap(inputs.y, after, error="top_label"), float(score(inputs.y, after, error="top_label"))
+    else:
+        left, value = gap(y, p), float(score(y, p))
+    return Candidate(name, value, left.points, left.low, left.high, left.note)
+
+
+Fit = Callable[[Array, Array], PredictionMap]
+
+
+def _fits(kind: str) -> Iterator[tuple[str, Fit]]:
+    """The maps, simplest first."""
+    several = kind == "multiclass"
+    forms = {NONE: (False, False), OFFSET: (False, True), TEMPERATURE: (True, False), BOTH: (True, True)}
+    order = (NONE, TEMPERATURE, OFFSET, BOTH) if several else (NONE, OFFSET, TEMPERATURE, BOTH)
+    for name in order:
+        yield name, _fitter(name, kind, *forms[name])
+    yield REFIT, _vector if several else _monotone(kind)
+
+
+def _fitter(name: str, kind: str, slope: bool, offset: bool) -> Fit:
+    if kind == "multiclass":
+        return lambda y, p: _fit_classes(name, y, p, slope, offset)
+    return lambda y, p: fit_one(name, kind, y, p, slope, offset)
+
+
+def fit_one(name: str, kind: str, y: Array, p: Array, slope: bool, offset: bool) -> PredictionMap:
+    """b and s of least cross-entropy in logit q = b·logit p + s."""
+    x = np.clip(logit(np.clip(p, _FLOOR, 1 - _FLOOR)), -28, 28)
+
+    def value(parameters: Array) -> tuple[float, Array]:
+        b, s = parameters
+        t = b * x + s
+        off = (expit(t) - y) / len(y)
+        pull = np.array([off @ x, off.sum()]) * [slope, offset]
+        return float((np.logaddexp(0, t) - y * t).mean() + 1e-9 * (s * s)), pull + 2e-9 * np.array([0.0, s])
+
+    b, s = 1.0, 0.0
+    if slope or offset:
+        bounds = [_STEEP if slope else (1.0, 1.0), _FAR if offset else (0.0, 0.0)]
+        b, s = minimize(value, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
+    return PredictionMap(name, kind, 2, (b,), (s,))
+
+
+def _fit_classes(name: str, y: Array, p: Array, slope: bool, offset: bool, each: bool = False) -> PredictionMap:
+    """Slopes (one, or one per class) and offsets of least cross-entropy; offsets are drawn to 0 by one row's worth."""
+    x, k, n = _logs(p), p.shape[1], len(y)
+    rows, width = np.arange(n), k if each else 1
+
+    def value(parameters: Array) -> tuple[float, Array]:
+        b, s = parameters[:width], parameters[width:]
+        t = b * x + s
+        total = logsumexp(t, axis=1)
+        off = np.exp(t - total[:, None])
+        off[rows, y] -= 1
+        by_class = np.einsum("ij,ij->j", off, x)
+        pull_b = (by_class if each else by_class.sum(keepdims=True)) * slope
+        pull_s = (off.sum(axis=0) + s) * offset
+        loss = (total - t[rows, y]).sum() + 0.5 * float(s @ s)
+        if each:
+            loss, pull_b = loss + 0.5 * float((b - 1) @ (b - 1)), pull_b + (b - 1)
+        return float(loss / n), np.concatenate([pull_b, pull_s]) / n
+
+    b, s = np.ones(width), np.zeros(k)
+    if slope or offset:
+        bounds = [_STEEP if slope else (1.0, 1.0)] * width + [_FAR if offset else (0.0, 0.0)] * k
+        found = minimize(value, np.concatenate([b, s]), jac=True, method="L-BFGS-B", bounds=bounds).x
+        b, s = found[:width], found[width:]
+    return PredictionMap(name, "multiclass", k, tuple(b.tolist()), tuple(s.tolist()))
+
+
+def _vector(y: Array, p: Array) -> PredictionMap:
+    return _fit_classes(REFIT, y, p, True, True, each=True)
+
+
+def _monotone(kind: str) -> Fit:
+    """Isotonic regression, linear between the means of its blocks and kept away from 0 and 1."""
+
+    def fit(y: Array, p: Array) -> PredictionMap:
+        order = np.argsort(p, kind="stable")
+        x, rate = p[order], isotonic_regression(y[order].astype(np.float64)).x
+        block = np.append(0, np.cumsum(np.diff(rate) > 0))
+        size = np.bincount(block)
+        places, heights = np.bincount(block, x) / size, np.bincount(block, rate) / size
+        least = 0.5 / len(y)
+        kept = np.append(True, np.diff(places) > 1e-9)
+        pairs = zip(places[kept].tolist(), np.clip(heights[kept], least, 1 - least).tolist(), strict=True)
+        return PredictionMap(REFIT, kind, 2, knots=tuple(pairs))
+
+    return fit
+
+
+def _logs(p: Array) -> Array:
+    return np.log(np.maximum(p.astype(np.float64), _FLOOR))

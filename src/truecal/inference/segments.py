@@ -1,0 +1,500 @@
+"""segments: where predictions are off. Every segment of the features at once, corrected for how many there are.
+
+A segment's statistics are its sum of residuals and, for one probability per row, the score of the slope in logit q =
+a + b·logit u about its own mean, each over its standard deviation under calibration. Labels are drawn from the
+predictions, all segments are summed in the same draws, and the familywise p-value of a segment is the share of draws
+whose largest statistic over all segments is at least its own (Westfall and Young 1993). It needs no independence
+between segments, which overlap. A variance of one surprise is added to each, or tiny expected counts would set the
+largest statistic.
+
+Findings: the segment with the most evidence, then the one with the most evidence after the rows of the first are
+repaired (by the offset and slope of their logits that fit best), and so on, among segments that keep half of their
+statistic. The other significant segments overlap with a finding and add little to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy.special import logit
+
+from ..backends.arrays import on_cpu
+from ..core.data import check_positive_int, shown
+from ..core.extras import require
+from ..core.parameters import described
+from ..core.result import Result, html_text, table_html
+from ..core.sample import Sample
+from ..core.types import Array
+from .direction import NO_DIRECTION
+from .features import Feature, Grouping, group_rows, read_features
+from .inputs import Inputs, Progress, one_to_one, read_inputs
+from .null import draw_labels
+from .options import check_draws, check_level, p_text
+from .repair import BOTH, fit_one
+
+DRAWS, FEWEST_DRAWS = 999, 199
+MOST_FINDINGS, SHOWN = 20, 3
+_WORK = 4e10  # additions of all draws: with more the default number of draws is smaller
+_BLOCK = 1 << 23  # numbers of a block of draws
+_FARTHEST = 8.0  # logits are cut here
+_ROUNDING = 1e-9
+_LEFT = 0.5  # a segment is a finding of its own if the findings before leave so much of its statistic
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Segment(Result):
+    """One segment: rows, mean prediction, observed frequency and their difference `gap` in points.
+
+    [low, high] covers the gaps of all segments together at the level of the result. `pvalue` is familywise. `finding`
+    is the number of the finding that the segment belongs to, None where it is not significant. `of` is the class that
+    the numbers are about, where they are about one.
+    """
+
+    name: str
+    of: str
+    rows: int
+    mean_prediction: float
+    observed: float
+    gap: float
+    low: float
+    high: float
+    direction: str
+    pvalue: float
+    finding: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Everything but the p-value, in words."""
+        about = f" (class {self.of})" if self.of else ""
+        size = f"{abs(self.gap):.1f} points {self.direction}"
+        if self.low <= 0 <= self.high:  # what is clear, if anything, is the spread
+            size = f"gap {self.gap:+.1f} points" + (f", {self.direction}" if self.direction != NO_DIRECTION else "")
+        return (
+            f"{self.name}{about}: {size} [{self.low:+.1f}, {self.high:+.1f}], {self.rows} rows, "
+            f"predicted {self.mean_prediction:.1%}, observed {self.observed:.1%}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.text}; p = {self.pvalue:.2g}"
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Finding(Result):
+    """A significant segment, and the significant ones that overlap with it and add little to it."""
+
+    segment: Segment
+    overlapping: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        more = f" ({len(self.overlapping)} overlapping)" if self.overlapping else ""
+        return f"{self.segment!r}{more}"
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Segments(Result):
+    """Every segment, most evidence first, and the findings among them; `compared` counts what p-values pay for."""
+
+    segments: tuple[Segment, ...]
+    findings: tuple[Finding, ...]
+    features: tuple[str, ...]
+    n_samples: int
+    compared: int
+    level: float
+    n_resamples: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """How many segments were looked at, and how many findings there are."""
+        found = len(self.findings)
+        words = "no segment is off beyond noise" if not found else f"{found} finding{'s' * (found > 1)}"
+        what = f"{self.compared} segments of {len(self.features)} feature{'s' * (len(self.features) > 1)}"
+        return f"{what}, {self.n_samples} rows: {words}"
+
+    def lines(self, most: int = SHOWN) -> list[str]:
+        """The first findings in words, one line each."""
+        lines = []
+        for i, finding in enumerate(self.findings[:most], start=1):
+            also = len(finding.overlapping)
+            more = f" ({also} overlapping segment{'s' * (also > 1)})" if also else ""
+            lines.append(f"{i}. {finding.segment.text}, {p_text(finding.segment.pvalue, self.n_resamples)}{more}")
+        if rest := len(self.findings) - most:
+            lines += [f"{rest} more finding{'s' * (rest > 1)}"] if rest > 0 else []
+        return lines
+
+    def to_pandas(self) -> Any:
+        """One row per segment, most evidence first."""
+        pd = require("pandas", "pandas")
+        return pd.DataFrame([segment.to_dict() for segment in self.segments])
+
+    def plot(self, *, ax: Any = None, **options: Any) -> Any:
+        """Sorted gaps with their intervals, by `truecal.plots.segments`; returns the matplotlib Axes."""
+        return require("truecal.plots", "plots").segments(self, ax=ax, **options)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.headline, *(f"  {line}" for line in self.lines()), *self._notes])
+
+    @property
+    def _notes(self) -> list[str]:
+        return [f"  note: {note}" for note in self.notes]
+
+    def _repr_html_(self) -> str:
+        heads = ("finding", "rows", "predicted", "observed", "gap in points", "direction", "p", "overlapping")
+        rows = (
+            (
+                s.name + (f" (class {s.of})" if s.of else ""),
+                str(s.rows),
+                f"{s.mean_prediction:.1%}",
+                f"{s.observed:.1%}",
+                f"{s.gap:+.1f} [{s.low:+.1f}, {s.high:+.1f}]",
+                s.direction,
+                f"{s.pvalue:.2g}",
+                str(len(finding.overlapping)),
+            )
+            for finding in self.findings
+            for s in (finding.segment,)
+        )
+        notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
+        return f"<p>{html_text(self.headline)}</p>{table_html(rows, heads) if self.findings else ''}{notes}"
+
+
+@described(
+    "A Segments result.",
+    error='"binary", "confidence" or, for several classes, "classwise". Default: the first two.',
+    pairs="Whether pairs of features are looked at as well.",
+    bins="The number of quantile bins of a numeric feature.",
+    min_rows="The smallest segment.",
+    n_resamples="The number of draws. Default: 999, or fewer where rows and segments are very many.",
+)
+def segments(
+    y_true: Any,
+    y_proba: Any,
+    features: Any,
+    *,
+    error: str | None = None,
+    pairs: bool = True,
+    bins: int = 5,
+    min_rows: int = 50,
+    labels: Any = None,
+    pos_label: Any = 1,
+    sample_weight: Any = None,
+    level: float = 0.95,
+    n_resamples: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Segments:
+    """For whom is the model off? Every segment of the features, with p-values corrected for how many there are.
+
+    Segments are the values of categorical columns, quantile bins of numeric ones, and their pairs, of at least
+    `min_rows` rows, enumerated without looking at labels. Each has rows, mean prediction, observed frequency, the gap
+    in points with an interval, a direction, and a familywise p-value: if all segments are calibrated, one of them has
+    p ≤ .05 in at most 5% of samples, however many there are and however they overlap. Significant segments that overlap
+    are joined into findings. Several classes are checked by their confidence, or with error="classwise" class by class.
+    Rows must be independent.
+
+    >>> import numpy as np, truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> region, age = rng.choice(["north", "south", "west"], 4000), rng.integers(18, 80, 4000)
+    >>> chances = rng.uniform(.1, .8, 4000)
+    >>> y = rng.random(4000) < np.where((region == "north") & (age > 60), chances - .1, chances)
+    >>> found = tc.segments(y, chances, {"region": region, "age": age}, n_resamples=199)
+    >>> [finding.segment.name for finding in found.findings], found.findings[0].segment.direction
+    (['region = north & age > 67'], 'too high')
+    """
+    inputs = read_inputs(y_true, on_cpu(y_proba), labels=labels, pos_label=pos_label, sample_weight=sample_weight)
+    names = None if labels is None else [str(label) for label in labels]
+    return segments_of(
+        inputs,
+        features,
+        error=error,
+        pairs=pairs,
+        bins=check_positive_int(bins, "bins"),
+        min_rows=check_positive_int(min_rows, "min_rows"),
+        level=check_level(level),
+        draws=None if n_resamples is None else check_draws(n_resamples, seed)[0],
+        seed=check_draws(1, seed)[1],
+        classes=names,
+        progress=progress,
+    )
+
+
+def segments_of(
+    inputs: Inputs,
+    features: Any,
+    *,
+    error: str | None = None,
+    pairs: bool = True,
+    bins: int = 5,
+    min_rows: int = 50,
+    level: float = 0.95,
+    draws: int | None = None,
+    seed: int = 0,
+    classes: Any = None,
+    progress: Progress | None = None,
+) -> Segments:
+    """The segments of validated predictions."""
+    if inputs.soft:
+        raise ValueError("segments needs one label per row; these are distributions over labels")
+    columns = read_features(features, inputs.n_samples, bins, min_rows)
+    _refuse_outcomes(columns, inputs)
+    groups = group_rows(columns, inputs.n_samples, pairs, min_rows)
+    forms = _forms(inputs, error, groups)
+    draws = _planned(forms, groups) if draws is None else draws
+    largest = forms.largest(groups, np.random.default_rng(seed), draws, progress)
+    return _found(forms, groups, largest, level, tuple(column.name for column in columns), classes)
+
+
+def _refuse_outcomes(columns: tuple[Feature, ...], inputs: Inputs) -> None:
+    for column in columns:
+        if one_to_one(column.code, inputs.y):
+            raise ValueError(
+                f"feature {shown(column.name)} is the outcome under another name: given the outcome, every model looks "
+                "miscalibrated; leave it out"
+            )
+
+
+def _planned(forms: _Forms, groups: Grouping) -> int:
+    work: float = float(forms.rows) * len(groups.joints) * forms.columns
+    return max(FEWEST_DRAWS, min(DRAWS, int(_WORK / work)))
+
+
+@dataclass(eq=False)
+class _Forms:
+    """Statistics of all segments: sums of columns of values per row, and what they vary by under calibration."""
+
+    weights: Array
+    reports: Array
+    """(rows, views)."""
+    outcomes: Array
+    x: Array | None
+    """The logits of one probability per row, cut, for the spread; None where only levels are looked at."""
+    proba: Array | None
+    """What labels are drawn from; None: each view is 1 with its own chance."""
+    confidence: bool
+    mean: Array
+    """(segments,): the variance-weighted mean of the logits."""
+    level_sd: Array
+    """(segments, views)."""
+    spread_sd: Array
+
+    @staticmethod
+    def of(
+        groups: Grouping, w: Array, u: Array, outcomes: Array, proba: Array | None, spread: bool, confidence: bool
+    ) -> _Forms:
+        """The forms of these reports; `spread` where slopes are looked at as well."""
+        variance = np.clip(u * (1 - u), 0.0, None) * np.square(w)[:, None]
+        V = groups.sums(variance)
+        one = (groups.sums(np.square(w)[:, None])[:, 0] / groups.rows)[:, None]  # what a surprise of a usual row adds
+        x, mean, slope = None, np.zeros(len(V)), np.zeros(len(V))
+        if spread:
+            with np.errstate(divide="ignore"):
+                x = np.clip(logit(np.clip(u[:, 0], 0.0, 1.0)), -_FARTHEST, _FARTHEST)
+            carried = np.where(V[:, 0] > 0, V[:, 0], 1.0)
+            mean, second = groups.sums(variance * np.column_stack([x, x * x])).T / carried
+            slope = np.sqrt(np.clip(second - mean**2, 0.0, None) * (V[:, 0] + one[:, 0]))
+            slope[slope <= 1e-6 * np.sqrt(V[:, 0] + one[:, 0])] = 0.0  # one value of the prediction has no slope
+        return _Forms(w, u, outcomes, x, proba, confidence, mean, np.sqrt(V + one), slope)
+
+    def moved(self, groups: Grouping, reports: Array) -> _Forms:
+        """The forms of other reports of the same rows."""
+        spread = self.x is not None
+        return _Forms.of(groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence)
+
+    def strengths(self, groups: Grouping) -> tuple[Array, Array]:
+        """The statistics of the outcomes, (segments, forms), and the larger one of each segment and view."""
+        raw = self.statistics(groups, self.observed()[:, :, None])[:, :, 0]
+        views = self.reports.shape[1]
+        each = np.abs(raw[:, :views])  # the spread belongs to the one view there is
+        return raw, each if self.x is None else np.maximum(each, np.abs(raw[:, views:]))
+
+    @property
+    def rows(self) -> int:
+        return len(self.reports)
+
+    @property
+    def columns(self) -> int:
+        return int(self.reports.shape[1]) + (self.x is not None)
+
+    def statistics(self, groups: Grouping, residuals: Array) -> Array:
+        """(segments, forms, draws) standardised statistics of (rows, views, draws) weighted residuals."""
+        n, views, draws = residuals.shape
+        level = groups.sums(residuals.reshape(n, -1)).reshape(-1, views, draws)
+        out = level / self.level_sd[:, :, None]
+        if self.x is None:
+            return np.asarray(out)
+        slope = groups.sums(residuals[:, 0] * self.x[:, None]) - self.mean[:, None] * level[:, 0]
+        off = np.where(self.spread_sd > 0, self.spread_sd, np.inf)
+        return np.concatenate([out, (slope / off[:, None])[:, None]], axis=1)
+
+    def observed(self) -> Array:
+        """(rows, views) weighted residuals."""
+        return np.asarray((self.reports - self.outcomes) * self.weights[:, None])
+
+    def largest(self, groups: Grouping, rng: np.random.Generator, draws: int, progress: Progress | None) -> Array:
+        """The largest statistic over all segments in each draw of labels from the predictions."""
+        step = max(1, min(draws, 64, _BLOCK // self.reports.size))
+        found = []
+        for start in range(0, draws, step):
+            if progress is not None:
+                progress(start / draws)
+            for residuals in self._drawn(rng, min(step, draws - start)):
+                found.append(np.abs(self.statistics(groups, residuals)).max(axis=(0, 1)))
+        return np.concatenate(found)
+
+    def _drawn(self, rng: np.random.Generator, draws: int) -> Iterator[Array]:
+        """Weighted residuals of drawn labels, (rows, views, draws)."""
+        if self.proba is None:
+            came = rng.random((self.rows, draws)) < self.reports
+            yield ((self.reports - came) * self.weights[:, None])[:, None, :]
+            return
+        for labels in draw_labels(rng, self.proba, draws):
+            residuals = self.reports.copy()
+            residuals[np.arange(self.rows), labels] -= 1.0
+            yield (residuals * self.weights[:, None])[:, :, None]
+
+
+def _forms(inputs: Inputs, error: str | None, groups: Grouping) -> _Forms:
+    name = error or ("confidence" if inputs.kind == "multiclass" else inputs.kind)
+    allowed = {"multiclass": ("confidence", "classwise")}.get(inputs.kind, (inputs.kind,))
+    if name not in allowed:
+        raise ValueError(f"error must be {' or '.join(map(repr, allowed))} for these predictions, got {shown(error)}")
+    sample = inputs.sample(name)
+    u = sample.reports.astype(np.float64).reshape(sample.rows, -1)
+    proba = None
+    if name == "classwise":
+        u = np.clip(u, 0.0, None)
+        u /= u.sum(axis=1, keepdims=True)
+        proba = u
+    confidence = sample.wrong is not None
+    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, inputs.kind == "binary", confidence)
+
+
+def _outcomes(sample: Sample) -> Array:
+    """(rows, views) outcomes."""
+    return np.ascontiguousarray(sample.outcome(slice(None)).T)
+
+
+def _found(
+    forms: _Forms, groups: Grouping, largest: Array, level: float, features: tuple[str, ...], classes: Any
+) -> Segments:
+    draws, views = len(largest), forms.reports.shape[1]
+    ordered = np.sort(largest)
+    rank = int(np.ceil(level * (draws + 1) - 1e-9))
+    critical = ordered[rank - 1] if rank <= draws else np.inf
+
+    def pvalues(statistic: Array) -> Array:
+        below = np.searchsorted(ordered, statistic - _ROUNDING * np.maximum(1.0, statistic), side="left")
+        return np.asarray((1 + draws - below) / (1 + draws))
+
+    residuals = forms.observed()
+    raw, strength = forms.strengths(groups)
+    p = pvalues(strength)
+    W = groups.sums(forms.weights[:, None])
+    mean, came = (groups.sums(values * forms.weights[:, None]) / W for values in (forms.reports, forms.outcomes))
+    gap = mean - came
+    squares = groups.sums(np.square(residuals)) - 2 * gap * groups.sums(residuals * forms.weights[:, None])
+    squares += gap**2 * groups.sums(np.square(forms.weights)[:, None])
+    one = groups.sums(np.square(forms.weights)[:, None]) / groups.rows[:, None]
+    sd = np.sqrt(np.maximum(np.square(forms.level_sd), squares + one))
+    half = critical * sd / W
+    low, high = np.maximum(gap - half, mean - 1), np.minimum(gap + half, mean)
+    words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
+    found, home = _findings(forms, groups, raw, strength, p <= 1 - level + 1e-12, critical)
+    titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
+    order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
+    made = {
+        at: Segment(
+            name=groups.names[at[0]],
+            of=titles[at[1]],
+            rows=int(groups.rows[at[0]]),
+            mean_prediction=float(mean[at]),
+            observed=float(came[at]),
+            gap=100 * float(gap[at]),
+            low=100 * float(low[at]),
+            high=100 * float(high[at]),
+            direction=words(at),
+            pvalue=float(p[at]),
+            finding=None if home[at] < 0 else int(home[at]) + 1,
+        )
+        for at in order
+    }
+    overlapping: list[list[str]] = [[] for _ in found]
+    for at in order:
+        if home[at] >= 0 and at != found[home[at]]:
+            overlapping[home[at]].append(made[at].name)
+    findings = tuple(Finding(made[at], tuple(also)) for at, also in zip(found, overlapping, strict=True))
+    return Segments(tuple(made.values()), findings, features, forms.rows, p.size, level, draws)
+
+
+def _words(
+    forms: _Forms, groups: Grouping, residuals: Array, raw: Array, gap: Array, se: Array, critical: float
+) -> Any:
+    """The direction of a segment. Outcomes may vary more than the predictions say, so the larger of the two deviations
+    must show it."""
+    level = np.abs(gap) >= critical * se
+    spread = np.zeros(len(gap), dtype=bool)
+    if forms.x is not None:
+        own, x = np.square(residuals[:, 0]), forms.x
+        sums = groups.sums(np.column_stack([own, own * x, own * x * x]))
+        seen = sums[:, 2] - 2 * forms.mean * sums[:, 1] + forms.mean**2 * sums[:, 0]
+        sd = np.sqrt(np.maximum(np.square(forms.spread_sd), np.maximum(seen, 0.0)))
+        spread = np.abs(raw[:, -1]) * forms.spread_sd >= critical * np.where(sd > 0, sd, np.inf)
+    high, low = ("over-confident", "under-confident") if forms.confidence else ("too high", "too low")
+
+    def word(at: tuple[int, ...]) -> str:
+        parts = []
+        if level[at]:
+            parts.append(high if gap[at] > 0 else low)
+        if spread[at[0]]:  # residual = u − z: too extreme predictions have residuals of the sign of their logits
+            parts.append("over-confident" if raw[at[0], -1] > 0 else "under-confident")
+        return " and ".join(parts) or NO_DIRECTION
+
+    return word
+
+
+def _findings(
+    forms: _Forms, groups: Grouping, raw: Array, strength: Array, significant: Array, critical: float
+) -> tuple[list[tuple[int, int]], Array]:
+    """The findings, (segment, view) each, and for each segment and view the number of its finding or −1."""
+    home, views = np.full(strength.shape, -1), int(strength.shape[1])
+    found: list[tuple[int, int]] = []
+    shares: list[Array] = []
+    now = forms
+    while significant.any() and len(found) < MOST_FINDINGS:
+        left, _ = now.strengths(groups)
+        left = np.where(left * raw > 0, np.abs(left), 0.0)  # what was taken too far is no finding
+        each = left[:, :views]
+        each = each if forms.x is None else np.maximum(each, left[:, -1:])
+        each = np.where(significant & (each >= _LEFT * strength), each, 0.0)
+        for at in found:
+            each[at] = 0.0
+        segment, view = (int(i) for i in np.unravel_index(int(each.argmax()), each.shape))
+        if not each[segment, view] >= critical * (1 - _ROUNDING):
+            break
+        inside = groups.rows_of(segment)
+        now = now.moved(groups, _repaired(now, inside, view))
+        overlap = groups.sums(inside[:, None].astype(np.float64))[:, 0]
+        shares.append(overlap / (groups.rows + inside.sum() - overlap))
+        found.append((segment, view))
+    for at in zip(*np.nonzero(significant), strict=True):
+        same = [i for i, one in enumerate(found) if one[1] == at[1]] or list(range(len(found)))
+        if same:
+            home[at] = max(same, key=lambda i: shares[i][at[0]])
+    for i, at in enumerate(found):
+        home[at] = i
+    return found, home
+
+
+def _repaired(forms: _Forms, inside: Array, view: int) -> Array:
+    """The reports with the offset and slope of logits that the rows of a segment need."""
+    reports = forms.reports.copy()
+    u, z = reports[inside, view], forms.outcomes[inside, view]
+    slope = forms.reports.shape[1] == 1
+    reports[inside, view] = fit_one(BOTH, "binary", z, np.clip(u, 0.0, 1.0), slope, True).apply(np.clip(u, 0.0, 1.0))
+    return reports

@@ -1,0 +1,374 @@
+"""threshold: which predictions may be acted on, with a guarantee; and how well the confidence tells right from wrong.
+
+Thresholds come from the confidences alone and are tested from strict to loose: "the error among accepted rows is at
+least the risk", by the exact binomial law. The chances of rows differ, which makes the law conservative (Hoeffding
+1956). delta is spent in a fixed sequence with four starts (the fallback procedure of Wiens 2003): where a part of it
+has rejected, it passes on to the next threshold, and a test that does not reject loses what it had. So one unlucky
+error among the few most confident rows does not end everything, and where all starts reject, later tests have all of
+delta. The chance that some rejected threshold breaks the promise is at most delta. Clusters count with Kish's
+effective size, which supposes that the rows of a cluster go together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy.special import bdtr, betainc, betaincinv, expit, logit, ndtri
+
+from ..core.data import shown
+from ..core.extras import require
+from ..core.parameters import described
+from ..core.result import Result, plain
+from ..core.types import Array, Groups
+from .inputs import Inputs, read_inputs
+from .options import check_groups, check_level
+
+STEPS = 60
+"""Thresholds between the strictest and the loosest."""
+FIRST_ERRORS = 2
+"""The first test can reject with so many errors."""
+SHARES = (1.0, 1.0, 2.0, 4.0)
+"""How delta is shared by the starts, which lie between the first test and a quarter of the rows."""
+FEW_ERRORS = 10
+"""With fewer errors, or fewer rows that are right, no interval of a curve's area is given."""
+COVERAGES = (0.5, 0.8, 0.9)
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Threshold(Result):
+    """The largest coverage whose selective error is at most `risk` with probability 1 − `delta`.
+
+    Accept rows whose confidence is at least `threshold`: of these samples that is `coverage`, `observed` of them were
+    wrong, and `bound` is the upper end of their error. `promised` is the error that the model's own confidence
+    announces for them, 1 − mean confidence. `own_coverage` is what it would accept by its own word, and `own_observed`
+    the error there. The curve has one entry per threshold in `thresholds`, `coverages`, `risks`, `bounds` and
+    `promises`. Without a threshold that keeps the promise, `threshold` is None and `coverage` 0.
+    """
+
+    threshold: float | None
+    coverage: float
+    risk: float
+    delta: float
+    accepted: int
+    n_samples: int
+    observed: float | None
+    bound: float | None
+    promised: float | None
+    own_threshold: float | None
+    own_coverage: float
+    own_observed: float | None
+    thresholds: Array
+    coverages: Array
+    risks: Array
+    bounds: Array
+    promises: Array
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What may be accepted, in a sentence."""
+        sure = f"with probability {1 - self.delta:.4g}"
+        if self.threshold is None:
+            return f"No threshold keeps the error at most {self.risk:.4g} {sure}: accept nothing, or collect more rows."
+        return (
+            f"Accept where the confidence is at least {self.threshold:.4g}: {self.coverage:.1%} of rows, "
+            f"error at most {self.risk:.4g} {sure} (observed {self.observed:.4f}, bound {self.bound:.4f})."
+        )
+
+    @property
+    def own_sentence(self) -> str:
+        """What the model's own confidence would accept, and what that costs."""
+        if self.own_threshold is None:
+            return f"By its own confidence the model would accept nothing at an error of {self.risk:.4g}."
+        return (
+            f"By its own confidence it would accept {self.own_coverage:.1%} (at least {self.own_threshold:.4g}), "
+            f"where {self.own_observed:.4f} were wrong."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return super().to_dict() | {"sentence": plain(self.sentence)}
+
+    def to_pandas(self) -> Any:
+        """The curve: one row per threshold, strictest first."""
+        names = ("threshold", "coverage", "risk", "bound", "promised")
+        curve = (self.thresholds, self.coverages, self.risks, self.bounds, self.promises)
+        return require("pandas", "pandas").DataFrame(dict(zip(names, curve, strict=True)))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Risk against coverage with its bound, by `truecal.plots.threshold`; returns the matplotlib Axes."""
+        return require("truecal.plots", "plots").threshold(self, ax=ax)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.sentence, self.own_sentence, *(f"note: {note}" for note in self.notes)])
+
+
+@described(
+    "A Threshold.",
+    risk="The largest error among accepted rows that is tolerated.",
+    delta="The largest chance that the threshold breaks this promise.",
+)
+def threshold(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    risk: float = 0.05,
+    delta: float = 0.05,
+    labels: Any = None,
+    pos_label: Any = 1,
+    groups: Any = None,
+) -> Threshold:
+    """Which predictions may be acted on? The loosest confidence threshold whose error is at most `risk`.
+
+    Among rows whose top class has at least that confidence, the share of wrong ones is at most `risk` with probability
+    1 − `delta`, for rows drawn as these were. Thresholds are chosen without labels and tested one after the other by
+    exact binomial tests. Beside it the curve of risk against coverage, and what the model's own confidence promises.
+
+    >>> import numpy as np, truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(.5, .5, 5000)
+    >>> y = rng.random(5000) < 1 / (1 + (1 / p - 1) ** .6)               # the model is over-confident
+    >>> found = tc.threshold(y, p, risk=.1)
+    >>> found.own_observed > .1 >= found.bound, found.coverage < found.own_coverage
+    (True, True)
+    """
+    inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label)
+    return threshold_of(inputs, risk, delta, check_groups(groups, inputs.n_samples, y_true=y_true))
+
+
+def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | None = None) -> Threshold:
+    """The threshold of validated predictions."""
+    risk, delta = (_share(value, name) for value, name in ((risk, "risk"), (delta, "delta")))
+    if inputs.soft:
+        raise ValueError("threshold needs one label per row; these are distributions over labels")
+    if inputs.weights is not None:
+        raise ValueError("sample_weight cannot apply: the exact binomial law is that of rows that count alike")
+    top = inputs.top_label()
+    wrong, confidence = ~top.y.astype(bool), top.reports.astype(np.float64)
+    n, order = len(wrong), np.argsort(-confidence, kind="stable")
+    ordered, errors, promise = confidence[order], np.cumsum(wrong[order]), np.cumsum(1 - confidence[order])
+    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), n - 1) + 1  # rows accepted at each distinct value
+    sizes, starts = _sizes(n, risk, delta, groups)
+    accepted = np.unique(ends[np.searchsorted(ends, sizes, side="left")])
+    k, count = errors[accepted - 1].astype(np.float64), accepted.astype(np.float64)
+    if groups is not None:
+        effective = _effective(groups[0][order], groups[1], accepted)
+        k, count = k * effective / count, effective
+    with np.errstate(all="ignore"):
+        passed = _rejected(_at_most(k, count, risk), delta, np.searchsorted(accepted, starts))
+        bounds = np.where(k >= count, 1.0, betaincinv(k + 1, np.maximum(count - k, 1e-12), 1 - delta))
+    chosen = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
+    risks, promises = errors[accepted - 1] / accepted, promise[accepted - 1] / accepted
+    own = np.flatnonzero(promise[ends - 1] / ends <= risk)
+    notes: tuple[str, ...] = ()
+    if groups is not None:
+        notes = (f"rows come in {groups[1]} clusters: bounds count {count[-1]:.0f} effective rows of {n}",)
+    if len(passed) and _fewest(risk, delta, 0) > count[-1]:
+        notes += (f"at least {_fewest(risk, delta, 0)} rows without an error are needed for this promise",)
+    own_rows = int(ends[own[-1]]) if len(own) else 0
+    return Threshold(
+        threshold=float(ordered[accepted[chosen] - 1]) if chosen >= 0 else None,
+        coverage=float(accepted[chosen] / n) if chosen >= 0 else 0.0,
+        risk=risk,
+        delta=delta,
+        accepted=int(accepted[chosen]) if chosen >= 0 else 0,
+        n_samples=n,
+        observed=float(risks[chosen]) if chosen >= 0 else None,
+        bound=float(bounds[chosen]) if chosen >= 0 else None,
+        promised=float(promises[chosen]) if chosen >= 0 else None,
+        own_threshold=float(ordered[own_rows - 1]) if own_rows else None,
+        own_coverage=own_rows / n,
+        own_observed=float(errors[own_rows - 1] / own_rows) if own_rows else None,
+        thresholds=ordered[accepted - 1],
+        coverages=accepted / n,
+        risks=risks,
+        bounds=bounds,
+        promises=promises,
+        notes=notes,
+    )
+
+
+def _share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, for example 0.05, got {shown(value)}")
+    return float(value)
+
+
+def _at_most(k: Array, n: Array, risk: float) -> Array:
+    """P(Bin(n, risk) ≤ k), also for effective sizes that are no whole numbers."""
+    whole = (k == np.floor(k)) & (n == np.floor(n))
+    exact = bdtr(np.floor(k), np.floor(n).astype(np.int64), risk)
+    between = np.where(k >= n, 1.0, 1 - betainc(k + 1, np.maximum(n - k, 1e-12), risk))
+    return np.asarray(np.where(whole, exact, between))
+
+
+def _fewest(risk: float, delta: float, errors: int) -> int:
+    """The fewest rows among which so many errors still reject a risk."""
+    low, high = errors + 1, errors + 1
+    while bdtr(errors, high, risk) > delta:
+        high *= 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if bdtr(errors, middle, risk) > delta else (low, middle)
+    return low
+
+
+def _rejected(pvalues: Array, delta: float, starts: Array) -> Array:
+    """Which tests of the sequence reject; each start brings its share of delta."""
+    weight = np.array(SHARES[-len(starts) :]) / sum(SHARES[-len(starts) :])
+    share = np.bincount(np.minimum(starts, len(pvalues) - 1), weight * delta, len(pvalues))
+    rejected, level = np.zeros(len(pvalues), dtype=bool), 0.0
+    for j, p in enumerate(pvalues.tolist()):
+        level += float(share[j])
+        rejected[j] = p <= level * (1 + 1e-12)
+        level = level if rejected[j] else 0.0
+    return rejected
+
+
+def _sizes(n: int, risk: float, delta: float, groups: Groups | None) -> tuple[Array, Array]:
+    """Numbers of accepted rows to test at, from strict to loose, and those of the starts; they depend on the number of
+    rows alone."""
+    scale = 1.0 if groups is None else n / groups[1]
+    first = next(
+        (size for a in range(FIRST_ERRORS, -1, -1) if (size := scale * _fewest(risk, delta, a)) <= n / 5),
+        min(n, scale * _fewest(risk, delta, 0)),
+    )
+    starts = np.ceil(np.geomspace(first, max(first, n / 4), len(SHARES)) - 1e-9)
+    starts = np.unique(np.clip(starts, 1, n).astype(np.intp))
+    return np.unique(np.append(np.linspace(starts[0], n, STEPS).astype(np.intp), starts)), starts
+
+
+def _effective(group: Array, number: int, accepted: Array) -> Array:
+    """Kish's effective number of rows among the first so many, whose clusters go together."""
+    found, start, size = [], 0, np.zeros(number)
+    for end in accepted.tolist():
+        size += np.bincount(group[start:end], minlength=number)
+        start = end
+        found.append(end**2 / np.square(size).sum())
+    return np.array(found)
+
+
+# -- how well the confidence tells right from wrong --------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Discrimination:
+    """A measure of whether the confidence orders right before wrong predictions. It says nothing of calibration."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    higher_is_better: bool
+
+    @property
+    def title(self) -> str:
+        """The name as people write it: AURC, accuracy at 80%."""
+        return self.name.upper() if self.name.startswith("au") else self.name.replace("_", " ")
+
+
+def discrimination(inputs: Inputs, level: float, groups: Groups | None = None) -> tuple[Discrimination, ...]:
+    """AURC, AUGRC, AUROC of the confidence and accuracy at coverage, with intervals; equal confidences share a place.
+
+    AURC is the mean error over coverages k/n by the trapezoid rule (Geifman and El-Yaniv 2017), AUGRC that of error
+    times coverage (Traub et al. 2024), both divided by 1 − 1/n as in torch-uncertainty. Intervals come from the
+    influence of each row, or cluster, on the logit scale.
+    """
+    check_level(level)
+    top = inputs.top_label()
+    n = inputs.n_samples
+    if n < 2 or inputs.soft or inputs.weights is not None:
+        return ()
+    order = np.argsort(-top.reports, kind="stable").astype(np.int32)
+    wrong, confidence = (~top.y[order].astype(bool)).astype(np.float64), top.reports[order]
+    new = np.append(True, confidence[1:] != confidence[:-1])
+    block = np.cumsum(new, dtype=np.int32) - 1
+    clusters = None if groups is None else (groups[0][order], groups[1])
+    del order, confidence, new, top  # of a million rows every array counts
+    e = (np.bincount(block, wrong) / np.bincount(block))[block]  # the mean over orders of ties
+    z = float(-ndtri((1 - level) / 2))
+    errors = int(wrong.sum())
+    sure = min(errors, n - errors) >= FEW_ERRORS and (groups is None or groups[1] >= FEW_ERRORS)
+    rate = np.cumsum(e)
+    at = [max(1, round(coverage * n)) for coverage in COVERAGES]
+    right = [1 - float(rate[rows - 1]) / rows for rows in at]
+    rate /= np.arange(1, n + 1)
+    made = []
+    for name, measured in (("aurc", _aurc), ("augrc", _augrc), ("auroc", _auroc)):
+        if name == "auroc" and not 0 < errors < n:
+            continue
+        value, influence = measured(wrong, rate, block)
+        ends = _interval(value, influence, clusters, z) if sure else (None, None)
+        made.append(Discrimination(name, value, *ends, name == "auroc"))
+    for coverage, rows, share in zip(COVERAGES, at, right, strict=True):
+        effective = float(rows) if clusters is None else float(_effective(*clusters, np.array([rows]))[0])
+        made.append(Discrimination(f"accuracy_at_{coverage:.0%}", share, *_wilson(share, effective, z), True))
+    return tuple(made)
+
+
+def _area(curve: Array) -> float:
+    """By the trapezoid rule over coverages 1/n to 1, divided by 1 − 1/n."""
+    n = len(curve)
+    return float((curve.sum() - (curve[0] + curve[-1]) / 2) / n / (1 - 1 / n))
+
+
+def _aurc(wrong: Array, rate: Array, block: Array) -> tuple[float, Array]:
+    influence = aurc_influence(wrong, rate)
+    influence -= influence.mean()
+    return _area(rate), influence
+
+
+def _augrc(wrong: Array, rate: Array, block: Array) -> tuple[float, Array]:
+    n = len(wrong)
+    share = np.arange(1, n + 1) / n
+    curve = rate * share
+    influence = curve + wrong * (1 + 1 / n - share)
+    influence -= influence.mean()
+    return _area(curve), influence
+
+
+def aurc_influence(wrong: Array, rate: Array) -> Array:
+    """∂/∂w_i of Σ_j w_j R_j/W with R_j = Σ_{i≤j} w_i e_i/Σ_{i≤j} w_i, at equal weights, times n."""
+    found = 1.0 / np.arange(len(wrong), 0, -1)
+    pull = rate[::-1] * found
+    np.cumsum(found, out=found)
+    np.cumsum(pull, out=pull)
+    return np.asarray(rate + wrong * found[::-1] - pull[::-1])
+
+
+def _auroc(wrong: Array, rate: Array, block: Array) -> tuple[float, Array]:
+    """The chance that a right prediction has the larger confidence, and the influence of each row (DeLong 1988)."""
+    bad = np.bincount(block, wrong)
+    good = np.bincount(block) - bad
+    wrong_below = bad.sum() - np.cumsum(bad) + bad / 2  # blocks go from sure to unsure
+    right_above = np.cumsum(good) - good / 2
+    value = float((good * wrong_below).sum() / (good.sum() * bad.sum()))
+    n = len(wrong)
+    own = np.where(
+        wrong > 0,
+        (right_above[block] / good.sum() - value) * n / bad.sum(),
+        (wrong_below[block] / bad.sum() - value) * n / good.sum(),
+    )
+    return value, own
+
+
+def _interval(value: float, influence: Array, groups: Groups | None, z: float) -> tuple[float | None, float | None]:
+    """On the logit scale, so that it stays between 0 and 1."""
+    n = len(influence)
+    each = influence if groups is None else np.bincount(groups[0], influence, groups[1])
+    se = float(np.sqrt(np.square(each).sum() * len(each) / max(1, len(each) - 1))) / n
+    if not 0 < value < 1 or not np.isfinite(se):
+        return None, None
+    half = z * se / (value * (1 - value))
+    return float(expit(logit(value) - half)), float(expit(logit(value) + half))
+
+
+def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's interval of a share of n rows."""
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))

@@ -1,0 +1,173 @@
+"""Thresholds and discrimination against plain loops, the promise by simulation, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+
+import truecal as tc
+import where_worlds as worlds
+from closeness import assert_close
+from truecal.inference.inputs import read_inputs
+from truecal.inference.thresholds import SHARES, discrimination
+
+
+def world(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet([0.3, 0.3, 0.3], n)
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    return y, p
+
+
+def test_the_curve_and_the_choice_are_those_of_loops():
+    y, p = world()
+    found = tc.threshold(y, p, risk=0.1, delta=0.05)
+    c, wrong = p.max(axis=1), p.argmax(axis=1) != y
+    pvalues = []
+    for t, coverage, risk, bound, promise in zip(
+        found.thresholds, found.coverages, found.risks, found.bounds, found.promises, strict=True
+    ):
+        kept = c >= t
+        n, k = int(kept.sum()), int(wrong[kept].sum())
+        expected = [n / len(y), k / n, beta.ppf(0.95, k + 1, n - k), float((1 - c[kept]).mean())]
+        assert_close([coverage, risk, bound, promise], expected, tolerance=1e-9)
+        pvalues.append(binom.cdf(k, n, 0.1))
+    first = next(n for n in range(3, 1000) if binom.cdf(2, n, 0.1) <= 0.05)
+    starts = [int(np.ceil(first * (500 / first) ** (i / 3) - 1e-9)) for i in range(4)]
+    level, last = 0.0, None
+    for t, pvalue in zip(found.thresholds, pvalues, strict=True):
+        rows = (c >= t).sum()
+        level += 0.05 * sum(share / sum(SHARES) for share, start in zip(SHARES, starts, strict=True) if start == rows)
+        if pvalue <= level:
+            last = t
+        else:
+            level = 0.0
+    assert found.threshold == last and found.accepted == (c >= last).sum()
+    assert found.bound is not None and found.bound <= 0.1
+    kept = c >= found.own_threshold
+    assert (1 - c[kept]).mean() <= 0.1 and found.own_coverage == kept.mean()
+    assert found.own_observed == wrong[kept].mean()
+    assert "Accept where the confidence is at least" in repr(found) and "By its own confidence" in repr(found)
+    assert list(found.to_pandas()) == ["threshold", "coverage", "risk", "bound", "promised"]
+
+
+def test_equal_confidences_are_accepted_together():
+    rng = np.random.default_rng(1)
+    c = rng.choice([0.6, 0.9, 0.99], 3000)
+    right = rng.random(3000) < np.where(c == 0.99, 0.99, 0.8)
+    found = tc.threshold(None, tc.TopPredictions(right, c))
+    assert found.threshold == 0.99 and found.coverage == (c == 0.99).mean()
+    assert found.thresholds.tolist() == [0.99, 0.9, 0.6]
+
+
+def test_nothing_is_accepted_where_nothing_can_be_promised():
+    y, p = world(50)
+    found = tc.threshold(y, p)
+    assert (found.threshold, found.coverage, found.observed) == (None, 0.0, None)
+    assert "accept nothing" in repr(found) and "at least 59 rows without an error" in repr(found)
+    assert found.to_dict()["threshold"] is None
+
+
+def test_clusters_count_with_their_effective_size():
+    y, p = world(4000)
+    single = tc.threshold(y, p, risk=0.1)
+    alike = tc.threshold(np.repeat(y, 3), np.repeat(p, 3, axis=0), risk=0.1, groups=np.repeat(np.arange(4000), 3))
+    assert alike.threshold == pytest.approx(single.threshold, abs=0.02)
+    assert "effective rows" in alike.notes[0]
+    naive = tc.threshold(np.repeat(y, 3), np.repeat(p, 3, axis=0), risk=0.1)
+    assert naive.coverage >= alike.coverage
+
+
+def test_refused():
+    y, p = world(200)
+    for words, options in (("risk must lie", {"risk": 1.5}), ("delta must lie", {"delta": 0})):
+        with pytest.raises(ValueError, match=words):
+            tc.threshold(y, p, **options)
+    with pytest.raises(ValueError, match="distributions over labels"):
+        tc.threshold(np.eye(3)[y], p)
+
+
+# -- discrimination ----------------------------------------------------------------------------------------------------
+
+
+def area(wrong, n, general):
+    rates = [sum(wrong[:k]) / k * (k / n if general else 1) for k in range(1, n + 1)]
+    return sum((a + b) / 2 for a, b in pairwise(rates)) / n / (1 - 1 / n)
+
+
+def test_areas_are_means_over_the_orders_of_ties():
+    confidence, right = np.array([0.9, 0.8, 0.8, 0.8, 0.6, 0.6]), np.array([1, 0, 1, 1, 0, 1], dtype=bool)
+    found = {d.name: d.value for d in discrimination(read_inputs(None, (right, confidence)), 0.95)}
+    wrong = (~right).astype(float)
+    for name, general in (("aurc", False), ("augrc", True)):
+        values = [
+            area([wrong[0], *(wrong[i] for i in middle), *(wrong[i] for i in last)], 6, general)
+            for middle in permutations((1, 2, 3))
+            for last in permutations((4, 5))
+        ]
+        assert_close(found[name], float(np.mean(values)))
+    pairs = [(a, b) for a in confidence[right] for b in confidence[~right]]
+    assert_close(found["auroc"], float(np.mean([(a > b) + (a == b) / 2 for a, b in pairs])))
+    assert_close(found["accuracy_at_50%"], 1 - (0 + 2 / 3) / 3)
+
+
+def test_values_of_torch_uncertainty():
+    """AURC and AUGRC of version 0.13 on these rows."""
+    rng = np.random.default_rng(1)
+    p, y = rng.dirichlet(np.ones(3), 7), rng.integers(0, 3, 7)
+    y = np.where(rng.random(7) < 0.6, p.argmax(axis=1), y)
+    found = {d.name: d.value for d in discrimination(read_inputs(y, p), 0.95)}
+    assert found["aurc"] == pytest.approx(0.1126984, abs=1e-6)
+    assert found["augrc"] == pytest.approx(0.0952381, abs=1e-6)
+
+
+def test_influences_are_derivatives():
+    """The intervals rest on them: they are what a small weight more on a row changes."""
+    from truecal.inference.thresholds import aurc_influence
+
+    rng = np.random.default_rng(2)
+    wrong = (rng.random(40) < 0.3).astype(float)
+    k = np.arange(1, 41)
+    found = aurc_influence(wrong, np.cumsum(wrong) / k)
+
+    def weighted(w):
+        rate = np.cumsum(w * wrong) / np.cumsum(w)
+        return (w * rate).sum() / w.sum()
+
+    for i in (0, 7, 39):
+        w = np.ones(40)
+        w[i] += 1e-6
+        slope = (weighted(w) - weighted(np.ones(40))) / 1e-6 * 40
+        assert slope == pytest.approx(found[i] - found.mean(), abs=1e-3)
+
+
+def test_evaluate_has_discrimination_with_intervals():
+    y, p = world(3000)
+    found = {d.name: d for d in tc.evaluate(y, p, errors=["confidence"], n_resamples=19).discrimination}
+    assert list(found) == ["aurc", "augrc", "auroc", "accuracy_at_50%", "accuracy_at_80%", "accuracy_at_90%"]
+    for value in found.values():
+        assert value.low is not None and value.high is not None and value.low < value.value < value.high
+    few = tc.evaluate([0] * 50, [0.01] * 45 + [0.9] * 5, errors=["binary"], n_resamples=19).discrimination
+    assert few[0].low is None and few[2].title == "AUROC"
+    assert tc.evaluate(y, p, errors=["confidence"], n_resamples=19).to_dict()["discrimination"][0]["name"] == "aurc"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", worlds.CONFIDENCES)
+def test_the_promise_is_kept(kind):
+    for n in (60, 200, 1000):
+        broken, coverage, best = worlds.threshold_rates(kind, n, 300)
+        assert broken <= 0.14 and coverage <= best + 0.05, n
+
+
+@pytest.mark.heavy
+def test_intervals_of_areas_cover():
+    missed = np.zeros(3)
+    truth = {d.name: d.value for d in discrimination(read_inputs(*world(200_000, 99)), 0.95)}
+    for seed in range(150):
+        found = discrimination(read_inputs(*world(300, seed)), 0.95)[:3]
+        missed += [not (d.low or 0) <= truth[d.name] <= (d.high or 1) for d in found]
+    assert (missed / 150 <= 0.11).all()
