@@ -1,0 +1,232 @@
+"""The two queries: how predictions are distributed, then the sums of every cell and block.
+
+Both are unions of group-bys, one for each view: a class, the confidence, or the one probability there is. A group-by of
+one class reads two or three columns, so that an engine that stores columns reads each about once. All errors of a view
+share one partition, cut at the edges of all of them, and are told apart when the sums are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from ...core.sample import Bounds
+from ...core.types import Array
+from .columns import Row, engine
+
+GRID = 4096
+"""The cells of the first query: between 0 and 1, finer towards both ends."""
+SUMS = ("n", "outcome", "residual", "residual_sq")
+WEIGHTED = ("weight", "weight_sq", "heaviest", "outcome_sq", "loss")
+OF_ROWS = ("log_loss", "spherical", "infinite", "least")
+_DIGITS = 15  # a decimal of so many digits is the same double in every engine
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """One group-by of a query: a view of one model, cut at some edges."""
+
+    model: int
+    view: str
+    cuts: tuple[float, ...] = ()
+    """The edges inside (0, 1), increasing."""
+
+
+# -- the first query: where predictions are -------------------------------------------------------------------------
+
+
+def first_query(rows: Sequence[Row], parts: Sequence[Part]) -> Any:
+    """Rows by part and grid cell: what quantile edges are made from. It names no label."""
+    found = []
+    for number, part in enumerate(parts):
+        view = rows[part.model].view(part.view, 0, labels=False)
+        view = view.select(cell=_grid_cell(view.u))
+        sums = view.group_by("cell").aggregate(n=view.count())
+        found.append(sums.select(part=engine().literal(number, "int64"), cell=sums.cell.cast("int64"), n=sums.n))
+    return _union(found)
+
+
+def _grid_cell(u: Any) -> Any:
+    """⌊G·t⌋ with t = ½(2u)^¼ below ½, and the same from the other end above; −1 where u is NULL."""
+    ibis = engine()
+    low = u <= 0.5
+    inside = ibis.ifelse((u > 0) & (u < 1), ibis.ifelse(low, u, 1.0 - u), 0.5)
+    root = (inside * 2.0).sqrt().sqrt() * (GRID / 2)
+    cell = root.floor().cast("int64")
+    return ibis.cases(
+        (u.isnull(), -1),
+        (u <= 0, 0),
+        (~(u < 1), GRID - 1),
+        (low, ibis.ifelse(cell < GRID // 2, cell, GRID // 2 - 1)),
+        else_=GRID - 1 - ibis.ifelse(cell < GRID // 2, cell, GRID // 2 - 1),
+    )
+
+
+def grid_edges() -> Array:
+    """The edges of the cells, rounded to 12 digits: the second query is a text that people read."""
+    t = np.arange(GRID // 2 + 1) / GRID
+    low = (2 * t) ** 4 / 2
+    both = np.concatenate([low, 1 - low[-2::-1]])
+    return np.array([float(f"{edge:.12g}") for edge in both])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The distributions of several views by grid cell, from which edges between bins of about equal size are made."""
+
+    counts: tuple[Array, ...]
+
+    def edges(self, n_bins: int, bounds: Bounds) -> Array:
+        """(views, n_bins + 1): a value that many rows share may be several edges in a row."""
+        grid, rows = grid_edges(), []
+        for count in self.counts:
+            ends = np.cumsum(count)
+            wanted = np.arange(1, n_bins) * ends[-1] / n_bins
+            after = np.minimum(np.searchsorted(ends, wanted), GRID - 1)
+            below = np.concatenate([[0], ends])[after]
+            nearer = np.where(ends[after] - wanted < wanted - below, after + 1, after)
+            rows.append(np.concatenate([[bounds[0]], np.clip(grid[nearer], *bounds), [bounds[1]]]))
+        return np.stack(rows)
+
+
+def histograms(table: Any, parts: Sequence[Part]) -> tuple[list[Array], list[int]]:
+    """What the first query gave: for each part the rows of each cell, and for each model its number of rows."""
+    found = [np.zeros(GRID) for _ in parts]
+    rows = [0] * (1 + max(part.model for part in parts))
+    part, cell, n = (column_values(table, name) for name in ("part", "cell", "n"))
+    for i in range(len(parts)):
+        mine = part == i
+        inside = mine & (cell >= 0) & (cell < GRID)
+        np.add.at(found[i], cell[inside].astype(np.intp), n[inside])
+        rows[parts[i].model] = int(n[mine].sum())
+    return found, rows
+
+
+# -- the second query: sums -----------------------------------------------------------------------------------------
+
+
+def second_query(rows: Sequence[Row], parts: Sequence[Part], blocks: int, about: str | None = None) -> Any:
+    """Sums by part, cell, block and subgroup; with `about`, one row more that holds this text."""
+    found = [_sums(rows[part.model], number, part, blocks) for number, part in enumerate(parts)]
+    if about is not None:
+        found.insert(0, _about(rows[0], found[0], about))
+    return _union(found)
+
+
+def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
+    ibis = engine()
+    view, whole = row.view(part.view, blocks), part.view == "confidence"
+    weighted, keys = row.columns.weight is not None, [f"by_{i}" for i in range(len(row.columns.by))]
+    counts = _search if _backend(row.source) != "polars" else _counting
+    cell = counts(view.u, part.cuts)
+    view = view.mutate(cell=ibis.ifelse(view.fault > 0, -view.fault, cell) if whole else cell, r=view.u - view.z)
+    kept = [*keys, "cell", *(["block"] if blocks else [])]
+    r, z, n = view.r, view.z, view.count()
+    sums: dict[str, Any] = {"n": n}
+    if weighted:
+        w, x = view.w, view.w * view.r
+        sums |= {"outcome": (w * z).sum(), "residual": x.sum(), "residual_sq": (x * x).sum(), "weight": w.sum()}
+        sums |= {"weight_sq": (w * w).sum(), "heaviest": w.max(), "outcome_sq": (w * w * z).sum(), "loss": (x * r).sum()}
+    else:
+        sums |= {"outcome": z.sum(), "residual": r.sum(), "residual_sq": (r * r).sum()}
+    if whole and row.kind != "top_label":
+        w, used = (view.w, view.w > 0) if weighted else (1.0, ibis.literal(True))
+        least = ibis.ifelse(view.p0 < view.p1, view.p0, view.p1) if row.kind == "binary" else view.least
+        sums |= {"log_loss": (w * view.log_loss).sum(), "spherical": (w * view.spherical).sum()}
+        sums |= {"infinite": ibis.ifelse(used, view.infinite, 0.0).sum() if weighted else view.infinite.sum()}
+        sums |= {"least": ibis.ifelse(used, least, 1.0).min() if weighted else least.min()}
+    if whole and row.columns.id is not None:
+        sums["example"] = ibis.ifelse(view.fault > 0, view.id, ibis.null(view.id.type())).min()
+    table = view.group_by(kept).aggregate(**sums)
+    return _columns(table, number, keys, blocks, weighted)
+
+
+def _columns(table: Any, number: int, keys: Sequence[str], blocks: int, weighted: bool) -> Any:
+    """The same columns for every part, so that they can be put below each other."""
+    ibis = engine()
+    there = set(table.columns)
+    found = {"part": ibis.literal(number, "int64"), "cell": table.cell.cast("int64")}
+    found["block"] = table.block.cast("int64") if blocks else ibis.literal(0, "int64")
+    found |= {name: table[name].cast("string") for name in keys}
+    found["n"] = table.n.cast("int64")
+    for name in (*SUMS[1:], *(WEIGHTED if weighted else ()), *OF_ROWS):
+        found[name] = table[name].cast("float64") if name in there else ibis.null("float64")
+    found["example"] = table.example.cast("string") if "example" in there else ibis.null("string")
+    return table.select(**found)
+
+
+def _about(row: Row, like: Any, text: str) -> Any:
+    """One row whose column `example` holds a text, as part −1."""
+    ibis = engine()
+    values = {name: ibis.null(kind) for name, kind in like.schema().items()}
+    values |= {"part": ibis.literal(-1, "int64"), "example": ibis.literal(text, "string")}
+    one = row.source.limit(1)
+    return one.select(**values)
+
+
+def _union(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else engine().union(*parts, distinct=False)
+
+
+def _backend(table: Any) -> str:
+    """The name of the engine, empty for a table without one."""
+    backends, _ = table._find_backends()
+    return str(backends[0].name) if backends else ""
+
+
+def exactly(value: float) -> Any:
+    """A double as an expression. Engines read decimals of up to 15 digits alike; a longer one is cast from its text."""
+    ibis = engine()
+    if len(f"{value:.17g}") > 2 and float(f"{value:.{_DIGITS}g}") != value:
+        return ibis.literal(repr(value)).cast("float64")
+    return ibis.literal(float(f"{value:.{_DIGITS}g}"), "float64")
+
+
+def _search(u: Any, cuts: Sequence[float]) -> Any:
+    """The number of cuts below u, by halving: an engine looks at log₂ of them."""
+    ibis = engine()
+
+    def between(low: int, high: int) -> Any:
+        if low == high:
+            return ibis.literal(low, "int64")
+        middle = (low + high) // 2
+        return ibis.ifelse(u <= exactly(cuts[middle]), between(low, middle), between(middle + 1, high))
+
+    return between(0, len(cuts))
+
+
+def _counting(u: Any, cuts: Sequence[float]) -> Any:
+    """The same by counting, for an engine that evaluates both branches of every condition."""
+    ibis = engine()
+    terms = [(u > float(cut)).cast("int16") for cut in cuts] or [ibis.literal(0, "int16")]
+    while len(terms) > 1:
+        terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)] + terms[len(terms) // 2 * 2 :]
+    return terms[0].cast("int64")
+
+
+# -- what came back -------------------------------------------------------------------------------------------------
+
+
+def column_values(table: Any, name: str) -> Array:
+    """A column of an Arrow table as numbers, NULL as NaN."""
+    column = table.column(name).combine_chunks()
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def texts(table: Any, name: str) -> list[str | None]:
+    """A column of an Arrow table as texts."""
+    return [None if value is None else str(value) for value in table.column(name).to_pylist()]
+
+
+def batches_of(table: Any, parts: Sequence[Part]) -> Iterator[tuple[Part, Mapping[str, Array]]]:
+    """For each part its rows, by column."""
+    names = [name for name in table.column_names if name not in ("example",) and not name.startswith("by_")]
+    columns = {name: column_values(table, name) for name in names}
+    for number, part in enumerate(parts):
+        mine = columns["part"] == number
+        yield part, {name: values[mine] for name, values in columns.items()}
