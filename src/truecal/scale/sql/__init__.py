@@ -109,11 +109,11 @@ def evaluate(
 
     Examples
     --------
-    >>> import ibis, numpy as np, truecal as tc
+    >>> import ibis, numpy as np, pyarrow, truecal as tc
     >>> rng = np.random.default_rng(0)
     >>> chances = rng.random(20_000)
     >>> rows = {"id": np.arange(20_000), "y": rng.random(20_000) < chances, "p": np.clip(chances + .1, 0, 1)}
-    >>> table = ibis.duckdb.connect().create_table("predictions", ibis.memtable(rows))
+    >>> table = ibis.duckdb.connect().create_table("predictions", pyarrow.table(rows))
     >>> tc.sql.evaluate(table, label="y", proba="p", id="id", n_bins=10, edges="uniform").gap
     gap of 9.4 points [8.9, 10.0], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
@@ -169,11 +169,11 @@ def compare(
 
     Examples
     --------
-    >>> import ibis, numpy as np, truecal as tc
+    >>> import ibis, numpy as np, pyarrow, truecal as tc
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(5_000)
     >>> rows = {"id": np.arange(5_000), "y": rng.random(5_000) < p, "a": p, "b": p**2}
-    >>> table = ibis.duckdb.connect().create_table("predictions", ibis.memtable(rows))
+    >>> table = ibis.duckdb.connect().create_table("predictions", pyarrow.table(rows))
     >>> tc.sql.compare(table, {"a": "a", "b": "b"}, label="y", id="id").verdict.best
     ('a',)
     """
@@ -287,14 +287,14 @@ def read_sums(source: Any, *, level: float = 0.95, seed: int = 0) -> Evaluation 
 
     Examples
     --------
-    >>> import ibis, numpy as np, truecal as tc
+    >>> import ibis, numpy as np, pyarrow, truecal as tc
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(5_000)
     >>> rows = {"id": np.arange(5_000), "y": (rng.random(5_000) < p).astype(int), "p": p}
     >>> connection = ibis.duckdb.connect()
-    >>> table = connection.create_table("predictions", ibis.memtable(rows))
+    >>> table = connection.create_table("predictions", pyarrow.table(rows))
     >>> found = tc.sql.queries(table, "p", dialect="duckdb", label="y", id="id", edges="uniform")
-    >>> tc.sql.read_sums(connection.raw_sql(found.second).to_arrow_table()).n_samples
+    >>> tc.sql.read_sums(connection.con.sql(found.second).to_arrow_table()).n_samples
     5000
     """
     table = read_table(source)
