@@ -17,9 +17,9 @@ from ...core.data import HALF_ROW_SUM_TOLERANCE, ROW_SUM_TOLERANCE, shown
 from ...core.extras import require
 from ...inference.inputs import Kind
 
-_LOW, _MOST = (1 << 31) - 1, 1e150
+_LOW, _MOST = (1 << 30) - 1, 1e150
 _STEPS = (1640531527, 1103515245)
-"""Odd multipliers below 2^31: a product of 31 bits with one of them is no larger than 2^62 in any engine."""
+"""Odd multipliers below 2^31: a product of 30 bits with one of them stays below 2^61 in any engine."""
 
 FAULTS = {
     1: "the label is NULL",
@@ -203,7 +203,7 @@ class Row:
         the report alone."""
         if name == "confidence":
             return self._top(blocks, labels)
-        ibis, table = engine(), self.source
+        table = self.source
         j = 1 if name == "binary" else int(name)
         reports = self.reports(table)
         report = reports[min(j, len(reports) - 1)]
@@ -211,7 +211,7 @@ class Row:
             report = self._rounded(1.0 - report)
         if not labels:
             return table.select(u=report)
-        return self.select(table, blocks, u=report, z=ibis.ifelse(self.label(table) == j, 1.0, 0.0))
+        return self.select(table, blocks, u=report, z=_flag(self.label(table) == j))
 
     def _rounded(self, value: Any) -> Any:
         """As predictions of this type hold it."""
@@ -224,7 +224,7 @@ class Row:
         if self.kind == "top_label":
             rows = self.select(table, blocks, **reports, **self._checked(table)) if labels else table.select(**reports)
             rows = rows.mutate(u=rows.p0)
-            return rows.mutate(z=ibis.ifelse(rows.y == 1, 1.0, 0.0), fault=self._fault(rows)) if labels else rows
+            return rows.mutate(z=_flag(rows.y == 1), fault=self._fault(rows)) if labels else rows
         rows = self.select(table, blocks, **reports, **self._checked(table)) if labels else table.select(**reports)
         if self.kind == "binary":  # the column of the positive class counts, the other one is checked
             given = [rows[name] for name in reports]
@@ -240,13 +240,13 @@ class Row:
         top = ibis.cases(*((p[j] == rows.u, j) for j in range(self.classes - 1)), else_=self.classes - 1)
         own = ibis.cases(*((rows.y == j, p[j]) for j in range(self.classes - 1)), else_=p[-1])
         rows = rows.mutate(
-            z=ibis.ifelse(top == rows.y, 1.0, 0.0), own=own, squares=_total([x * x for x in p]), fault=self._fault(rows)
+            z=_flag(top == rows.y), own=own, squares=_total([x * x for x in p]), fault=self._fault(rows)
         )
         chance, norm = (ibis.ifelse(x > 0, x, 1.0) for x in (rows.own, rows.squares))
         return rows.mutate(
             log_loss=-chance.ln(),
             spherical=1.0 - rows.own / norm.sqrt(),
-            infinite=ibis.ifelse(rows.own > 0, 0.0, 1.0),
+            infinite=_flag(~(rows.own > 0)),
         )
 
     def _checked(self, table: Any) -> dict[str, Any]:
@@ -297,10 +297,10 @@ class Row:
 def block_of(id: Any, blocks: int) -> Any:
     """The block of a row: a hash of its id, the same in every engine where the id is a whole number.
 
-    Two multiplications modulo 2^31 with the middle bits kept in between; text is first hashed by the engine.
+    Two multiplications of 30 bits, of which the middle ones are kept; text is first hashed by the engine.
     """
     x = id.hash() if id.type().is_string() else id.cast("int64")
-    x = ((x & _LOW) + ((x & (_LOW << 31)) >> 31)) & _LOW
+    x = ((x & _LOW) + ((x & (_LOW << 30)) >> 30)) & _LOW
     x = ((x * _STEPS[0]) >> 15) & _LOW
     x = ((x * _STEPS[1]) >> 15) & _LOW
     return x & (blocks - 1) if blocks & (blocks - 1) == 0 else x % blocks
@@ -309,7 +309,7 @@ def block_of(id: Any, blocks: int) -> Any:
 def number_of_block(id: Any, blocks: int) -> Any:
     """The same of an array of whole numbers."""
     x = np.asarray(id, dtype=np.int64)
-    x = ((x & _LOW) + ((x & (_LOW << 31)) >> 31)) & _LOW
+    x = ((x & _LOW) + ((x & (_LOW << 30)) >> 30)) & _LOW
     for step in _STEPS:
         x = ((x * step) >> 15) & _LOW
     return x % blocks
@@ -317,6 +317,11 @@ def number_of_block(id: Any, blocks: int) -> Any:
 
 def _double(column: Any) -> Any:
     return column if column.type().is_float64() else column.cast("float64")
+
+
+def _flag(condition: Any) -> Any:
+    """1 or 0 in double precision: the literal 1.0 is a decimal in some engines."""
+    return engine().ifelse(condition, 1, 0).cast("float64")
 
 
 def _whole(column: Any) -> Any:
