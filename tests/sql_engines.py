@@ -180,7 +180,7 @@ def _spark(ibis: Any) -> Iterator[Make]:
     connection = ibis.pyspark.connect(session)
 
     def make(columns: dict[str, Any], name: str = "predictions") -> Any:
-        session.createDataFrame(arrow_table(columns).to_pandas()).createOrReplaceTempView(f"`{name}`")
+        session.createDataFrame(arrow_table(columns)).createOrReplaceTempView(f"`{name}`")
         return connection.table(name)
 
     yield make

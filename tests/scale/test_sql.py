@@ -217,10 +217,8 @@ def test_rows_that_cannot_be_measured(make: Make, fault: str):
             columns["p1"][row] = given
             if fault == "outside":
                 columns["p0"][row], columns["p2"][row] = 1.0, 0.5
-    if make.engine in ("sqlite", "spark") and fault == "nan":  # type: ignore[attr-defined]
-        words = "in 2 a prediction is N"  # SQLite stores NaN as NULL, and pandas hands NULL to Spark as NaN
-    if make.engine == "spark" and fault in ("null", "null label"):  # type: ignore[attr-defined]
-        words = "in 2 "
+    if make.engine == "sqlite" and fault == "nan":  # type: ignore[attr-defined]
+        words = "in 2 a prediction is NULL"  # as it stores NaN
     label = pa.array(labels, pa.int64())
     rows = {"id": np.arange(300), "y": label, "w": weights} | {n: pa.array(c, pa.float64()) for n, c in columns.items()}
     table = make(rows, f"fault_{fault.replace(' ', '_')}")

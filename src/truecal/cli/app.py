@@ -26,7 +26,7 @@ from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.streams import split_member
 from truecal.io.writing import check_writable, taking_turns
 
-from . import render, watching
+from . import render, warehouse, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
@@ -172,6 +172,7 @@ def evaluate(
     printing: Printing,
     details: Details = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
+    sums: Annotated[bool, typer.Option("--sums", help="FILE is what the second query of `truecal sql` gave.")] = False,
 ) -> None:
     """Measure one model: how often it is right, how far its probabilities are off, and whether they are calibrated.
 
@@ -186,7 +187,12 @@ def evaluate(
     - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
 
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
+
+    - `truecal evaluate --sums sums.csv` (predictions that stayed in a database, see `truecal sql`)
     """
+    if sums:
+        _read_sums(file, reading, measuring, outputs, printing, details, plot)
+        return
     _measure([file], reading, measuring, outputs, printing, details, plot)
 
 
@@ -223,6 +229,28 @@ def compare(
         raise FileError(f"{error}; {PARTS}") from error
 
 
+def _read_sums(
+    file: Path,
+    reading: Reading,
+    measuring: Measuring,
+    outputs: Outputs,
+    printing: Printing,
+    details: bool,
+    plot: Path | None,
+) -> None:
+    """Show and write what a query counted, of one model or of several."""
+    _check_paths([file], {**outputs.wanted, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    if outputs.html is not None:
+        need_extra("--html", "report")
+    result = warehouse.read_result(file, reading, measuring)
+    one = not hasattr(result, "evaluations")
+    if plot is not None and not one:
+        raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
+    _finish(result, outputs, printing, details, plot, one)
+
+
 def _measure(
     files: list[Path],
     reading: Reading,
@@ -257,6 +285,19 @@ def _measure(
             else:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)
         result, classes = result.with_notes(loaded.notes), loaded.classes
+    _finish(result, outputs, printing, details, plot, one, classes)
+
+
+def _finish(
+    result: Any,
+    outputs: Outputs,
+    printing: Printing,
+    details: bool,
+    plot: Path | None,
+    one: bool,
+    classes: Sequence[str] | None = None,
+) -> None:
+    """Write a result to the files asked for, and show it."""
     written = _write(result, outputs, classes)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
@@ -424,6 +465,24 @@ def run_monitor(
     _show(written, printing, render.monitoring, result, notes, printing.verbose)
     if result.alarm:
         raise typer.Exit(REJECTED)
+
+
+@app.command("sql")
+@with_options
+def print_queries(wanted: warehouse.Warehouse) -> None:
+    """Print the two queries that measure predictions where they are: in DuckDB, BigQuery, Snowflake, Spark, Postgres.
+
+    The first gives quantile bins and may be left out; the result of the second is read by `truecal evaluate --sums`.
+    From Python `tc.sql.evaluate` runs both. Examples:
+
+    - `truecal sql --dialect bigquery --table project.set.predictions --label y --columns p0,p1,p2 --id row_id`
+
+    - `truecal sql --dialect snowflake --table predictions --label y --columns p --id id --edges edges.csv`
+
+    - `truecal sql --dialect spark --table logs --label y --predicted top --confidence c --id id --by country`
+    """
+    need_extra("sql", "sql")
+    print(warehouse.write_queries(wanted), end="")
 
 
 @app.command()

@@ -253,6 +253,9 @@ def queries(
     named = _named(models)
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
     rows = _rows(table, named, columns, n_classes)
+    for name in (*table.columns, table.get_name()):
+        if dialect == "bigquery" and any(sign in name for sign in "`\\"):  # it has no such names, and no way to quote them
+            raise ValueError(f"BigQuery has no names with backticks or backslashes, got {shown(name)}")
     plan = plan_of(rows, list(named), errors, n_bins, edges, blocks if id is not None else 0)
     parts = plan.open_parts()
     asked = to_sql(first_query(rows, parts), dialect)

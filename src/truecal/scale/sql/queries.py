@@ -44,26 +44,20 @@ def first_query(rows: Sequence[Row], parts: Sequence[Part]) -> Any:
     found = []
     for number, part in enumerate(parts):
         view = rows[part.model].view(part.view, 0, labels=False)
-        view = view.select(cell=_grid_cell(view.u))
+        view = _grid_cells(view.select("u"))
         sums = view.group_by("cell").aggregate(n=view.count())
         found.append(sums.select(part=engine().literal(number, "int64"), cell=sums.cell.cast("int64"), n=sums.n))
     return _union(found)
 
 
-def _grid_cell(u: Any) -> Any:
+def _grid_cells(view: Any) -> Any:
     """⌊G·t⌋ with t = ½(2u)^¼ below ½, and the same from the other end above; −1 where u is NULL."""
-    ibis = engine()
-    low = u <= 0.5
-    inside = ibis.ifelse((u > 0) & (u < 1), ibis.ifelse(low, u, 1.0 - u), 0.5)
-    root = (inside * 2.0).sqrt().sqrt() * (GRID / 2)
-    cell = root.floor().cast("int64")
-    return ibis.cases(
-        (u.isnull(), -1),
-        (u <= 0, 0),
-        (~(u < 1), GRID - 1),
-        (low, ibis.ifelse(cell < GRID // 2, cell, GRID // 2 - 1)),
-        else_=GRID - 1 - ibis.ifelse(cell < GRID // 2, cell, GRID // 2 - 1),
-    )
+    ibis, most = engine(), GRID // 2
+    inside = ibis.cases(((view.u > 0) & (view.u <= 0.5), view.u), ((view.u > 0.5) & (view.u < 1), 1.0 - view.u), else_=0.0)
+    view = view.mutate(inside=inside)
+    view = view.mutate(low=((view.inside * 2.0).sqrt().sqrt() * float(most)).floor().cast("int64"))
+    low = ibis.ifelse(view.low < most, view.low, most - 1)
+    return view.mutate(cell=ibis.cases((view.u.isnull(), -1), (view.u <= 0.5, low), else_=GRID - 1 - low))
 
 
 def grid_edges() -> Array:
@@ -135,11 +129,13 @@ def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
     else:
         sums |= {"outcome": z.sum(), "residual": r.sum(), "residual_sq": (r * r).sum()}
     if whole and row.kind != "top_label":
-        w, used = (view.w, view.w > 0) if weighted else (1.0, ibis.literal(True))
         least = ibis.ifelse(view.p0 < view.p1, view.p0, view.p1) if row.kind == "binary" else view.least
-        sums |= {"log_loss": (w * view.log_loss).sum(), "spherical": (w * view.spherical).sum()}
-        sums |= {"infinite": ibis.ifelse(used, view.infinite, 0.0).sum() if weighted else view.infinite.sum()}
-        sums |= {"least": ibis.ifelse(used, least, 1.0).min() if weighted else least.min()}
+        summed = {name: view[name] for name in ("log_loss", "spherical", "infinite")}
+        if weighted:  # a row that does not count may have an infinite loss
+            used = view.w > 0
+            summed |= {name: view.w * summed[name] for name in ("log_loss", "spherical")}
+            summed["infinite"], least = ibis.ifelse(used, view.infinite, 0.0), ibis.ifelse(used, least, 1.0)
+        sums |= {name: values.sum() for name, values in summed.items()} | {"least": least.min()}
     if whole and row.columns.id is not None:
         sums["example"] = ibis.ifelse(view.fault > 0, view.id, ibis.null(view.id.type())).min()
     table = view.group_by(kept).aggregate(**sums)
