@@ -23,7 +23,7 @@ from ...inference.options import check_draws, check_level
 from ..stream import BLOCKS
 from .columns import Columns, Model, Row, engine
 from .plan import Plan, plan_of
-from .queries import first_query, histograms, second_query
+from .statements import engine_name, first_query, histograms, second_query
 from .sums import Sums
 
 __all__ = ["DIALECTS", "Queries", "compare", "evaluate", "queries", "read_sums"]
@@ -50,6 +50,7 @@ def evaluate(
     n_bins: BinCounts | None = None,
     edges: Any = None,
     blocks: int = BLOCKS,
+    losses: bool = True,
     level: float = 0.95,
     seed: int = 0,
     name: str = "model",
@@ -89,6 +90,8 @@ def evaluate(
         mapping of error names to these. By default quantile edges from a first query.
     blocks
         The number of blocks of rows behind intervals and test, 0 for none.
+    losses
+        Whether cross-entropy and the spherical score are summed, which no table holds.
     level
         The level of the intervals.
     seed
@@ -119,7 +122,7 @@ def evaluate(
     """
     top = {"confidence": confidence, "predicted": predicted, "correct": correct}
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
-    rows = _rows(table, {name: _one(proba, top)}, columns, n_classes)
+    rows = _rows(table, {name: _one(proba, top)}, columns, n_classes, losses)
     level, seed = check_level(level), check_draws(1, seed)[1]
     plan = plan_of(rows, [name], errors, n_bins, edges, blocks if id is not None else 0)
     found = _run(plan, rows).result(level, seed)
@@ -142,6 +145,7 @@ def compare(
     n_bins: BinCounts | None = None,
     edges: Any = None,
     blocks: int = BLOCKS,
+    losses: bool = True,
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
@@ -154,7 +158,7 @@ def compare(
     models
         Names and columns: each a column or list of columns as `proba` of `evaluate`, or a mapping with "confidence" and
         "predicted" or "correct".
-    label, id, weight, by, labels, pos_label, n_classes, errors, n_bins, edges, blocks, level, seed
+    label, id, weight, by, labels, pos_label, n_classes, errors, n_bins, edges, blocks, losses, level, seed
         As for `evaluate`.
 
     Returns
@@ -180,7 +184,7 @@ def compare(
     if not isinstance(models, Mapping) or not models:
         raise TypeError(f"models must be a mapping of names to columns, got {shown(models)}")
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
-    rows = _rows(table, models, columns, n_classes)
+    rows = _rows(table, models, columns, n_classes, losses)
     if len({(row.kind, row.classes) for row in rows}) > 1:
         raise ValueError("models must have the same classes, or all one probability, or all the top class alone")
     level, seed = check_level(level), check_draws(1, seed)[1]
@@ -214,6 +218,7 @@ def queries(
     edges: Any = None,
     first: Any = None,
     blocks: int = BLOCKS,
+    losses: bool = True,
 ) -> Queries:
     """The two queries as text, for an engine that Python cannot reach.
 
@@ -227,7 +232,7 @@ def queries(
         One of DIALECTS.
     first
         What the first query gave, a path of csv or an Arrow table: its quantile edges are put into the second.
-    label, id, weight, by, labels, pos_label, n_classes, errors, n_bins, edges, blocks
+    label, id, weight, by, labels, pos_label, n_classes, errors, n_bins, edges, blocks, losses
         As for `evaluate`.
 
     Returns
@@ -252,7 +257,7 @@ def queries(
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {shown(dialect)}")
     named = _named(models)
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
-    rows = _rows(table, named, columns, n_classes)
+    rows = _rows(table, named, columns, n_classes, losses)
     for name in (*table.columns, table.get_name()):
         if dialect == "bigquery" and any(sign in name for sign in "`\\"):  # it has no such names, and no way to quote them
             raise ValueError(f"BigQuery has no names with backticks or backslashes, got {shown(name)}")
@@ -321,6 +326,8 @@ def _run(plan: Plan, rows: Sequence[Row]) -> Sums:
 
 
 def _executed(query: Any) -> Any:
+    if engine_name(query) == "polars":  # its streaming engine holds a few batches of rows at a time
+        return query.to_pyarrow(engine="streaming")
     return query.to_pyarrow()
 
 
@@ -363,7 +370,9 @@ def _is_text(name: str) -> bool:
     return name.lower() == "example" or name.lower().startswith("by_")
 
 
-def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: int | None) -> list[Row]:
+def _rows(
+    table: Any, models: Mapping[str, Any], columns: Columns, n_classes: int | None, losses: bool
+) -> list[Row]:
     ibis = engine()
     if not isinstance(table, ibis.expr.types.Table):
         raise TypeError(
@@ -378,7 +387,7 @@ def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: in
         classes = None if n_classes is None else check_positive_int(n_classes, "n_classes")
         if model.array is not None and classes is None:
             classes = len(columns.labels) if columns.labels is not None else _length(table, model.array)
-        row = Row.of(table, columns, model, classes)
+        row = Row.of(table, columns, model, classes, losses)
         if columns.labels is not None and row.kind != "top_label" and len(columns.labels) != row.classes:
             raise ValueError(f"labels must name the {row.classes} classes, got {len(columns.labels)}")
         found.append(row)

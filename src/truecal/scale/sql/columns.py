@@ -126,9 +126,11 @@ class Row:
     columns: Columns
     model: Model
     source: Any
+    losses: bool = True
+    """Whether losses that no table holds are summed: cross-entropy and the spherical score."""
 
     @staticmethod
-    def of(source: Any, columns: Columns, model: Model, classes: int | None) -> Row:
+    def of(source: Any, columns: Columns, model: Model, classes: int | None, losses: bool) -> Row:
         """The rows of a table; `classes` is the length of an array of probabilities."""
         schema = source.schema()
         if model.confidence is not None:
@@ -149,7 +151,7 @@ class Row:
         if columns.label is None and model.correct is None:
             raise ValueError("label= is missing: the column of the labels")
         single = all(dtype.is_floating() and dtype.nbytes <= 4 for dtype in types)
-        return Row(kind, number, "float32" if single else "float64", columns, model, source)
+        return Row(kind, number, "float32" if single else "float64", columns, model, source, losses and kind != "top_label")
 
     # -- what every query selects -----------------------------------------------------------------------------------
 
@@ -164,13 +166,16 @@ class Row:
         return table.select(**found)
 
     def reports(self, table: Any) -> list[Any]:
-        """The probabilities of the classes in double precision; the one there is, of one column."""
+        """The probabilities of the classes, or the one there is: in their own type, where all have the same floating
+        one, so that the largest is found before anything is cast."""
         if self.model.array is not None:
             array = table[self.model.array]
             fits = array.length() == self.classes
-            return [_double(engine().ifelse(fits, array[j], engine().null(array[0].type()))) for j in range(self.classes)]
-        names = self.model.proba or (self.model.confidence,)
-        return [_double(table[name]) for name in names]
+            found = [engine().ifelse(fits, array[j], engine().null(array[0].type())) for j in range(self.classes)]
+        else:
+            found = [table[name] for name in self.model.proba or (self.model.confidence,)]
+        same = len({column.type().copy(nullable=True) for column in found}) == 1 and found[0].type().is_floating()
+        return found if same else [_double(column) for column in found]
 
     def label(self, table: Any) -> Any:
         """The number of the class that came; whether the positive one came, as 0 or 1."""
@@ -206,7 +211,7 @@ class Row:
         table = self.source
         j = 1 if name == "binary" else int(name)
         reports = self.reports(table)
-        report = reports[min(j, len(reports) - 1)]
+        report = _double(reports[min(j, len(reports) - 1)])
         if j == 0 and len(reports) == 1:
             report = self._rounded(1.0 - report)
         if not labels:
@@ -223,25 +228,30 @@ class Row:
         reports = {f"p{j}": report for j, report in enumerate(self.reports(table))}
         if self.kind == "top_label":
             rows = self.select(table, blocks, **reports, **self._checked(table)) if labels else table.select(**reports)
-            rows = rows.mutate(u=rows.p0)
+            rows = rows.mutate(p0=_double(rows.p0)).mutate(u=lambda t: t.p0)
             return rows.mutate(z=_flag(rows.y == 1), fault=self._fault(rows)) if labels else rows
         rows = self.select(table, blocks, **reports, **self._checked(table)) if labels else table.select(**reports)
         if self.kind == "binary":  # the column of the positive class counts, the other one is checked
-            given = [rows[name] for name in reports]
+            given = [_double(rows[name]) for name in reports]
             sums = {"total": _total(given), "least": ibis.least(*given)} if len(given) > 1 else {}
             rows = rows.mutate(p1=given[-1], p0=self._rounded(1.0 - given[-1]), **sums)
             rows = rows.mutate(u=ibis.greatest(rows.p0, rows.p1))
         else:
             p = [rows[name] for name in reports]
-            rows = rows.mutate(u=ibis.greatest(*p), least=ibis.least(*p), total=_total(p))
+            total = _total([_double(x) for x in p])
+            rows = rows.mutate(highest=ibis.greatest(*p), least=_double(ibis.least(*p)), total=total)
+            rows = rows.mutate(u=_double(rows.highest))
         if not labels:
             return rows.select("u")
         p = [rows[f"p{j}"] for j in range(self.classes)]
-        top = ibis.cases(*((p[j] == rows.u, j) for j in range(self.classes - 1)), else_=self.classes - 1)
+        highest = rows.u if self.kind == "binary" else rows.highest
+        top = ibis.cases(*((p[j] == highest, j) for j in range(self.classes - 1)), else_=self.classes - 1)
+        checked = {"z": _flag(top == rows.y), "fault": self._fault(rows)}
+        if not self.losses:
+            return rows.mutate(**checked)
         own = ibis.cases(*((rows.y == j, p[j]) for j in range(self.classes - 1)), else_=p[-1])
-        rows = rows.mutate(
-            z=_flag(top == rows.y), own=own, squares=_total([x * x for x in p]), fault=self._fault(rows)
-        )
+        squares = _total([_double(x) * _double(x) for x in p])
+        rows = rows.mutate(**checked, own=_double(own), squares=squares)
         chance, norm = (ibis.ifelse(x > 0, x, 1.0) for x in (rows.own, rows.squares))
         return rows.mutate(
             log_loss=-chance.ln(),

@@ -24,7 +24,7 @@ from ..state import read_rule, rule_words
 from ..stream import Stream, check_blocks, refuse_size
 from ..tally import edges_of
 from .columns import Row
-from .queries import Histogram, Part
+from .statements import Histogram, Part
 
 VERSION = 1
 DEFAULT_BINS = 20
@@ -42,6 +42,8 @@ class Counted:
     classes: int
     dtype: str
     entries: tuple[StreamEntry, ...]
+    losses: bool = True
+    """Whether cross-entropy and the spherical score are summed."""
 
     @property
     def shape(self) -> tuple[int | None, str]:
@@ -130,7 +132,7 @@ class Plan:
     def to_text(self) -> str:
         """JSON without quotes, backslashes or letters that an engine might read otherwise in a literal."""
         models = [
-            [_safe(m.name), m.kind, m.classes, m.dtype, [[e.name, rule_words(e.rule), e.n_bins] for e in m.entries]]
+            [_safe(m.name), m.kind, m.classes, m.dtype, m.losses, [[e.name, rule_words(e.rule), e.n_bins] for e in m.entries]]
             for m in self.models
         ]
         about = {"truecal": VERSION, "models": models, "blocks": self.blocks, "weighted": self.weighted}
@@ -148,8 +150,8 @@ class Plan:
             raise ValueError(f"the sums are of version {shown(version)}, expected {VERSION}: make the query again")
         try:
             models = tuple(
-                Counted(unquote(name), _kind(kind), _few(classes), str(np.dtype(dtype)), _entries(entries))
-                for name, kind, classes, dtype, entries in about["models"]
+                Counted(unquote(name), _kind(kind), _few(classes), str(np.dtype(dtype)), _entries(entries), bool(losses))
+                for name, kind, classes, dtype, losses, entries in about["models"]
             )
             blocks, weighted = check_blocks(about["blocks"]), bool(about["weighted"])
             by = tuple(unquote(name) for name in about["by"])
@@ -176,7 +178,7 @@ def plan_of(
             if COMPOSED[error].property.vector:
                 raise ValueError(f"{error!r} needs cells for whole distributions, which no group-by has; use 'classwise'")
             entries += read_plan(error, _bins(error, n_bins, edges), edges)
-        models.append(Counted(str(name), row.kind, row.classes, row.dtype, tuple(dict.fromkeys(entries))))
+        models.append(Counted(str(name), row.kind, row.classes, row.dtype, tuple(dict.fromkeys(entries)), row.losses))
     first = rows[0].columns
     return Plan(tuple(models), check_blocks(blocks), first.weight is not None, first.by)
 

@@ -20,7 +20,7 @@ from ..stream import Stream
 from ..tally import Blocks, Tally, edges_of
 from .columns import FAULTS
 from .plan import Counted, Plan
-from .queries import OF_ROWS, SUMS, WEIGHTED, Part, column_values, texts
+from .statements import OF_ROWS, SUMS, WEIGHTED, Part, column_values, texts
 
 NULL_BANDS = "null bands need the rows, which stay where they are: they are left out"
 NO_ID = "no intervals and no test: pass id=, a column of row ids, whose hash puts rows into blocks"
@@ -119,7 +119,7 @@ class Sums:
         return Tally.of(table, blocks)
 
     def _losses(self, model: Counted, own: Mapping[str, tuple[Part, Mapping[str, Array]]]) -> LossSums | None:
-        if model.kind == "top_label":
+        if not model.losses:
             return None
         fields = own["confidence"][1]
         of = {"cross_entropy": "log_loss", "spherical": "spherical"}
@@ -239,7 +239,7 @@ def _arrays(
         if len(np.unique(place)) < len(place):
             raise ValueError(f"part {number} of the sums has a cell twice")
         names = [*SUMS, *(WEIGHTED if plan.weighted else ())]
-        if one.view == "confidence" and plan.models[one.model].kind != "top_label":
+        if one.view == "confidence" and plan.models[one.model].losses:
             names += OF_ROWS
         fields = {}
         for name in names:

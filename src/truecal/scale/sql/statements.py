@@ -116,7 +116,7 @@ def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
     ibis = engine()
     view, whole = row.view(part.view, blocks), part.view == "confidence"
     weighted, keys = row.columns.weight is not None, [f"by_{i}" for i in range(len(row.columns.by))]
-    counts = _search if _backend(row.source) != "polars" else _counting
+    counts = _search if engine_name(row.source) != "polars" else _counting
     cell = counts(view.u, part.cuts)
     view = view.mutate(cell=ibis.ifelse(view.fault > 0, -view.fault, cell) if whole else cell, r=view.u - view.z)
     kept = [*keys, "cell", *(["block"] if blocks else [])]
@@ -128,7 +128,7 @@ def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
         sums |= {"weight_sq": (w * w).sum(), "heaviest": w.max(), "outcome_sq": (w * w * z).sum(), "loss": (x * r).sum()}
     else:
         sums |= {"outcome": z.sum(), "residual": r.sum(), "residual_sq": (r * r).sum()}
-    if whole and row.kind != "top_label":
+    if whole and row.losses:
         least = ibis.ifelse(view.p0 < view.p1, view.p0, view.p1) if row.kind == "binary" else view.least
         summed = {name: view[name] for name in ("log_loss", "spherical", "infinite")}
         if weighted:  # a row that does not count may have an infinite loss
@@ -169,7 +169,7 @@ def _union(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else engine().union(*parts, distinct=False)
 
 
-def _backend(table: Any) -> str:
+def engine_name(table: Any) -> str:
     """The name of the engine, empty for a table without one."""
     backends, _ = table._find_backends()
     return str(backends[0].name) if backends else ""
@@ -198,11 +198,11 @@ def _search(u: Any, cuts: Sequence[float]) -> Any:
 
 def _counting(u: Any, cuts: Sequence[float]) -> Any:
     """The same by counting, for an engine that evaluates both branches of every condition."""
-    ibis = engine()
-    terms = [(u > float(cut)).cast("int16") for cut in cuts] or [ibis.literal(0, "int16")]
-    while len(terms) > 1:
-        terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)] + terms[len(terms) // 2 * 2 :]
-    return terms[0].cast("int64")
+    total = engine().literal(0, "int64")
+    for i, cut in enumerate(cuts):
+        above = (u > float(cut)).cast("int64")
+        total = total + above if i else above
+    return total
 
 
 # -- what came back -------------------------------------------------------------------------------------------------
