@@ -34,7 +34,9 @@ def world(n: int = 3000, k: int = 4, seed: int = 0, factor: float = 1.5, dtype: 
 
 def arrow_table(columns: dict[str, Any]) -> Any:
     pa = pytest.importorskip("pyarrow")
-    return pa.table({name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()})
+    return pa.table(
+        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+    )
 
 
 def quoted(name: str) -> str:
@@ -47,8 +49,8 @@ def tables_in(engine: str) -> Iterator[Make]:
     ibis = pytest.importorskip("ibis")
     made = {"sqlite": _sqlite, "postgres": _postgres, "spark": _spark}.get(engine)
     if made is not None:
-        with made(ibis) as make:
-            yield make
+        with made(ibis) as found:
+            yield found
         return
     connection = getattr(ibis, engine).connect()
 
@@ -118,10 +120,19 @@ def _postgres(ibis: Any) -> Iterator[Make]:
         user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         os.chown(folder, account.pw_uid, account.pw_gid)
     try:
-        subprocess.run([initdb, "-D", f"{folder}/data", "-U", "tests", "-A", "trust"], check=True, capture_output=True, cwd="/", **user)
+        subprocess.run(
+            [initdb, "-D", f"{folder}/data", "-U", "tests", "-A", "trust"],
+            check=True,
+            capture_output=True,
+            cwd="/",
+            **user,
+        )
         process = subprocess.Popen(
             [server, "-D", f"{folder}/data", "-k", folder, "-h", "", "-F"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **user,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            **user,
         )
         try:
             yield from _connected(ibis, psycopg, process, folder)

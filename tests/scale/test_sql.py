@@ -155,7 +155,12 @@ def test_blocks_are_those_of_a_hash_of_the_id(make: Make, monkeypatch: pytest.Mo
     table = make(rows, "hashed")
     kept: list[Any] = []
     stream = Sums.stream
-    monkeypatch.setattr(Sums, "stream", lambda self, i: kept.append(stream(self, i)) or kept[-1])
+
+    def keep(self: Sums, number: int) -> Any:
+        kept.append(stream(self, number))
+        return kept[-1]
+
+    monkeypatch.setattr(Sums, "stream", keep)
     found = sql.evaluate(table, label="y", proba=names(3), id="id", edges="uniform", n_bins=10)
     block = number_of_block(rows["id"], 64)
     sizes = np.bincount(block, minlength=64)
@@ -242,7 +247,7 @@ def test_text_as_labels_and_ids(make: Make):
     stream = tc.stream(found.error_names, edges={e: tc.EqualWidth(10) for e in found.error_names})
     stream.update(y, p)
     compare_numbers(found, stream.result())
-    with pytest.raises(ValueError, match="1000 rows|rows cannot be measured: in .* the label is none of the classes"):
+    with pytest.raises(ValueError, match=r"rows cannot be measured: in \d+ the label is none of the classes"):
         sql.evaluate(table, **options | {"labels": ["o'clock", "b", "d"]})
 
 

@@ -316,9 +316,7 @@ def block_test(forms: Sequence[BlockForm], rows: int, draws: int, seed: int) -> 
         observed[i] = H.sum()
         drawn[:, i] = np.einsum("da,da->d", signs @ H, signs)
     standard = _standardised(Draws(observed, drawn))
-    details = tuple(
-        FormDetail(form.name, draws_pvalue(observed[i], drawn[:, i])) for i, form in enumerate(forms)
-    )
+    details = tuple(FormDetail(form.name, draws_pvalue(observed[i], drawn[:, i])) for i, form in enumerate(forms))
     pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
     best = forms[int(np.argmax(standard.observed))]
     null = BY_BLOCKS.format(blocks)

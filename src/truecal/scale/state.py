@@ -84,7 +84,9 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         with reading_field(path, "stream", name):
             return make(about[name])
 
-    entries = field("entries", lambda x: tuple(StreamEntry(name, read_rule(words), n_bins) for name, words, n_bins in x))
+    entries = field(
+        "entries", lambda x: tuple(StreamEntry(name, read_rule(words), n_bins) for name, words, n_bins in x)
+    )
     losses = field("losses", lambda x: _losses(x, arrays))
     for name, make in _SETTINGS.items():
         field(name, make)

@@ -259,7 +259,9 @@ def queries(
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
     rows = _rows(table, named, columns, n_classes, losses)
     for name in (*table.columns, table.get_name()):
-        if dialect == "bigquery" and any(sign in name for sign in "`\\"):  # it has no such names, and no way to quote them
+        if dialect == "bigquery" and any(
+            sign in name for sign in "`\\"
+        ):  # it has no such names, and no way to quote them
             raise ValueError(f"BigQuery has no names with backticks or backslashes, got {shown(name)}")
     plan = plan_of(rows, list(named), errors, n_bins, edges, blocks if id is not None else 0)
     parts = plan.open_parts()
@@ -308,9 +310,15 @@ def read_sums(source: Any, *, level: float = 0.95, seed: int = 0) -> Evaluation 
     table = read_table(source)
     if "example" not in table.column_names or "part" not in table.column_names:
         raise ValueError(f"expected the result of the second query, got columns {', '.join(table.column_names[:12])}")
-    about = [text for part, text in zip(*(table.column(n).to_pylist() for n in ("part", "example")), strict=True) if part == -1]
+    about = [
+        text
+        for part, text in zip(*(table.column(n).to_pylist() for n in ("part", "example")), strict=True)
+        if part == -1
+    ]
     if len(about) != 1 or about[0] is None:
-        raise ValueError("the sums have no row of part -1, which holds the plan of the query: keep every row of the result")
+        raise ValueError(
+            "the sums have no row of part -1, which holds the plan of the query: keep every row of the result"
+        )
     return Sums.read(table, Plan.of_text(str(about[0]))).result(check_level(level), check_draws(1, seed)[1])
 
 
@@ -370,9 +378,7 @@ def _is_text(name: str) -> bool:
     return name.lower() == "example" or name.lower().startswith("by_")
 
 
-def _rows(
-    table: Any, models: Mapping[str, Any], columns: Columns, n_classes: int | None, losses: bool
-) -> list[Row]:
+def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: int | None, losses: bool) -> list[Row]:
     ibis = engine()
     if not isinstance(table, ibis.expr.types.Table):
         raise TypeError(

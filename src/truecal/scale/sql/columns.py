@@ -42,7 +42,7 @@ def engine() -> Any:
 @final
 @dataclass(frozen=True)
 class Model:
-    """The columns of one model: one probability, one for each class, an array of them, or a class and its confidence."""
+    """The columns of one model: one probability, one per class, an array of them, or a class and its confidence."""
 
     proba: tuple[str, ...] = ()
     array: str | None = None
@@ -60,7 +60,8 @@ class Model:
                     "predictions of the top class are 'confidence' with 'predicted' (a class, beside the label) or "
                     f"'correct' (true or false), got {shown(dict(given))}"
                 )
-            return Model(**{name: column_of(name, column, schema) for name, column in given.items()})
+            named: dict[str, Any] = {name: column_of(name, column, schema) for name, column in given.items()}
+            return Model(**named)
         names = [given] if isinstance(given, str) else given
         if not isinstance(names, Sequence) or not names:
             raise TypeError(f"proba must be a column or a list of columns, got {shown(given)}")
@@ -151,7 +152,9 @@ class Row:
         if columns.label is None and model.correct is None:
             raise ValueError("label= is missing: the column of the labels")
         single = all(dtype.is_floating() and dtype.nbytes <= 4 for dtype in types)
-        return Row(kind, number, "float32" if single else "float64", columns, model, source, losses and kind != "top_label")
+        return Row(
+            kind, number, "float32" if single else "float64", columns, model, source, losses and kind != "top_label"
+        )
 
     # -- what every query selects -----------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from .statements import Histogram, Part
 
 VERSION = 1
 DEFAULT_BINS = 20
-"""Of squared errors, unless others are asked for: the automatic number grows with the rows, and with it what is moved."""
+"""Of squared errors, unless others are asked for: the automatic number grows with the rows, and so do the sums."""
 _VIEWS = {"confidence": "confidence", "binary": "binary"}
 
 
@@ -132,7 +132,14 @@ class Plan:
     def to_text(self) -> str:
         """JSON without quotes, backslashes or letters that an engine might read otherwise in a literal."""
         models = [
-            [_safe(m.name), m.kind, m.classes, m.dtype, m.losses, [[e.name, rule_words(e.rule), e.n_bins] for e in m.entries]]
+            [
+                _safe(m.name),
+                m.kind,
+                m.classes,
+                m.dtype,
+                m.losses,
+                [[e.name, rule_words(e.rule), e.n_bins] for e in m.entries],
+            ]
             for m in self.models
         ]
         about = {"truecal": VERSION, "models": models, "blocks": self.blocks, "weighted": self.weighted}
@@ -150,7 +157,9 @@ class Plan:
             raise ValueError(f"the sums are of version {shown(version)}, expected {VERSION}: make the query again")
         try:
             models = tuple(
-                Counted(unquote(name), _kind(kind), _few(classes), str(np.dtype(dtype)), _entries(entries), bool(losses))
+                Counted(
+                    unquote(name), _kind(kind), _few(classes), str(np.dtype(dtype)), _entries(entries), bool(losses)
+                )
                 for name, kind, classes, dtype, losses, entries in about["models"]
             )
             blocks, weighted = check_blocks(about["blocks"]), bool(about["weighted"])
@@ -176,7 +185,9 @@ def plan_of(
         entries: list[StreamEntry] = []
         for error in wanted:
             if COMPOSED[error].property.vector:
-                raise ValueError(f"{error!r} needs cells for whole distributions, which no group-by has; use 'classwise'")
+                raise ValueError(
+                    f"{error!r} needs cells for whole distributions, which no group-by has; use 'classwise'"
+                )
             entries += read_plan(error, _bins(error, n_bins, edges), edges)
         models.append(Counted(str(name), row.kind, row.classes, row.dtype, tuple(dict.fromkeys(entries)), row.losses))
     first = rows[0].columns

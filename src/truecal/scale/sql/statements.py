@@ -7,7 +7,7 @@ share one partition, cut at the edges of all of them, and are told apart when th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -53,7 +53,9 @@ def first_query(rows: Sequence[Row], parts: Sequence[Part]) -> Any:
 def _grid_cells(view: Any) -> Any:
     """⌊G·t⌋ with t = ½(2u)^¼ below ½, and the same from the other end above; −1 where u is NULL."""
     ibis, most = engine(), GRID // 2
-    inside = ibis.cases(((view.u > 0) & (view.u <= 0.5), view.u), ((view.u > 0.5) & (view.u < 1), 1.0 - view.u), else_=0.0)
+    inside = ibis.cases(
+        ((view.u > 0) & (view.u <= 0.5), view.u), ((view.u > 0.5) & (view.u < 1), 1.0 - view.u), else_=0.0
+    )
     view = view.mutate(inside=inside)
     view = view.mutate(low=((view.inside * 2.0).sqrt().sqrt() * float(most)).floor().cast("int64"))
     low = ibis.ifelse(view.low < most, view.low, most - 1)
@@ -116,8 +118,7 @@ def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
     ibis = engine()
     view, whole = row.view(part.view, blocks), part.view == "confidence"
     weighted, keys = row.columns.weight is not None, [f"by_{i}" for i in range(len(row.columns.by))]
-    counts = _search if engine_name(row.source) != "polars" else _counting
-    cell = counts(view.u, part.cuts)
+    cell = _search(view.u, part.cuts)
     view = view.mutate(cell=ibis.ifelse(view.fault > 0, -view.fault, cell) if whole else cell, r=view.u - view.z)
     kept = [*keys, "cell", *(["block"] if blocks else [])]
     r, z, n = view.r, view.z, view.count()
@@ -125,7 +126,12 @@ def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
     if weighted:
         w, x = view.w, view.w * view.r
         sums |= {"outcome": (w * z).sum(), "residual": x.sum(), "residual_sq": (x * x).sum(), "weight": w.sum()}
-        sums |= {"weight_sq": (w * w).sum(), "heaviest": w.max(), "outcome_sq": (w * w * z).sum(), "loss": (x * r).sum()}
+        sums |= {
+            "weight_sq": (w * w).sum(),
+            "heaviest": w.max(),
+            "outcome_sq": (w * w * z).sum(),
+            "loss": (x * r).sum(),
+        }
     else:
         sums |= {"outcome": z.sum(), "residual": r.sum(), "residual_sq": (r * r).sum()}
     if whole and row.losses:
@@ -196,15 +202,6 @@ def _search(u: Any, cuts: Sequence[float]) -> Any:
     return between(0, len(cuts))
 
 
-def _counting(u: Any, cuts: Sequence[float]) -> Any:
-    """The same by counting, for an engine that evaluates both branches of every condition."""
-    total = engine().literal(0, "int64")
-    for i, cut in enumerate(cuts):
-        above = (u > float(cut)).cast("int64")
-        total = total + above if i else above
-    return total
-
-
 # -- what came back -------------------------------------------------------------------------------------------------
 
 
@@ -217,12 +214,3 @@ def column_values(table: Any, name: str) -> Array:
 def texts(table: Any, name: str) -> list[str | None]:
     """A column of an Arrow table as texts."""
     return [None if value is None else str(value) for value in table.column(name).to_pylist()]
-
-
-def batches_of(table: Any, parts: Sequence[Part]) -> Iterator[tuple[Part, Mapping[str, Array]]]:
-    """For each part its rows, by column."""
-    names = [name for name in table.column_names if name not in ("example",) and not name.startswith("by_")]
-    columns = {name: column_values(table, name) for name in names}
-    for number, part in enumerate(parts):
-        mine = columns["part"] == number
-        yield part, {name: values[mine] for name, values in columns.items()}

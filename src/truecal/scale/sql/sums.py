@@ -87,7 +87,8 @@ class Sums:
         found: dict[str, Array] = {}
         for field in (*SUMS, *(name for name in WEIGHTED if weighted and name != "heaviest")):
             each = [
-                _coarse(fields[field][0], part, both[j if len(both) > 1 else 0]) for j, (part, fields) in enumerate(views)
+                _coarse(fields[field][0], part, both[j if len(both) > 1 else 0])
+                for j, (part, fields) in enumerate(views)
             ]
             found[field] = np.stack(each, axis=1)  # (blocks, views, cells)
         count = found["weight" if weighted else "n"]
@@ -198,7 +199,7 @@ def _refuse_faults(columns: Mapping[str, Array], examples: Sequence[str | None])
     first = columns["part"][cell < 0].min()  # the same rows may be bad for every model
     words, total = [], 0
     for number, what in FAULTS.items():
-        mine = np.flatnonzero((cell == -number) & (columns["part"] == first))
+        mine = np.flatnonzero((cell == -number) & (columns["part"] == first)).tolist()
         rows = int(columns["n"][mine].sum())
         if rows:
             named = sorted(text for i in mine if (text := examples[i]) is not None)
@@ -252,7 +253,9 @@ def _arrays(
         found.append(fields)
     rows = {float(fields["n"].sum()) for fields in found}
     if len(rows) > 1 or not all(n > 0 and n % 1 == 0 for n in rows):
-        raise ValueError(f"the parts of the sums are of different numbers of rows, {shown(sorted(rows))}: some are missing")
+        raise ValueError(
+            f"the parts of the sums are of different numbers of rows, {shown(sorted(rows))}: some are missing"
+        )
     return tuple(found)
 
 
@@ -261,5 +264,5 @@ def _coarse(values: Array, part: Part, edges: Array) -> Array:
     cuts = np.array([*part.cuts, np.inf])
     cell = np.searchsorted(edges[1:-1], cuts, side="left")
     out = np.zeros((len(values), len(edges) - 1))
-    np.add.at(out, (slice(None), cell), values)
+    np.add.at(out.T, cell, values.T)
     return out
