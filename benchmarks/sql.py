@@ -103,7 +103,10 @@ def speed(n: int, rounds: int) -> None:
     bear = ibis.polars.connect()
     tables = {"DuckDB": duck.table("predictions"), "Polars": bear.create_table("predictions", frame)}
     by_hand: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-        "DuckDB": (lambda: duck.con.execute(duckdb_ece()).fetchall(), lambda: duck.con.execute(duckdb_classes()).fetchall()),
+        "DuckDB": (
+            lambda: duck.con.execute(duckdb_ece()).fetchall(),
+            lambda: duck.con.execute(duckdb_classes()).fetchall(),
+        ),
         "Polars": (
             lambda: polars_ece(frame.lazy()).collect(engine="streaming"),
             lambda: polars_classes(frame.lazy()).collect(engine="streaming"),

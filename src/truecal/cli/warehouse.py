@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from truecal.core.extras import require
-from truecal.io.failures import failure
+from truecal.io.failures import FileError, failure
 
 from .options import Measuring, Reading, split, whole_numbers
 
@@ -83,9 +83,9 @@ def write_queries(wanted: Warehouse) -> str:
         if wanted.edges == UNIFORM:
             return text
         return f"{FIRST}\n{tc_sql.queries(table, models, **options).first};\n\n{text}"
+    except FileError:
+        raise
     except (ValueError, TypeError) as error:
-        if given is not None and "column" in str(error):
-            raise failure(given, str(error)) from error
         raise typer.BadParameter(str(error)) from error
 
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, final
 
 from ...core.data import check_positive_int, shown
@@ -351,7 +350,8 @@ def _spark_options(ibis: Any, dialect: str) -> Any:
     """Ibis knows its options of Spark only where pyspark is installed; the text of a query needs one of them."""
     missing = dialect == "spark" and ibis.options.pyspark is None
     if missing:
-        ibis.options.pyspark = SimpleNamespace(treat_nan_as_null=False)
+        about = {"treat_nan_as_null": False, "__annotations__": {"treat_nan_as_null": bool}}
+        ibis.options.pyspark = type("SparkText", (ibis.config.Config,), about)()
     try:
         yield
     finally:
