@@ -71,7 +71,7 @@ def text_of(way: str, dialect: str) -> str:
 @pytest.mark.parametrize("dialect", sql.DIALECTS)
 @pytest.mark.parametrize("way", WAYS)
 def test_queries_are_those_that_were_stored(way: str, dialect: str):
-    """Written by `python tests/scale/test_sql_text.py, with src and tests on the path`; engines that cannot be had here are read by SQLGlot."""
+    """Written by this file, run with src and tests on the path; SQLGlot reads them."""
     text = text_of(way, dialect)
     assert text == (SNAPSHOTS / f"{way}.{dialect}.sql").read_text(encoding="utf-8")
     (tree,) = sqlglot.parse(text, dialect=dialect)

@@ -1,8 +1,8 @@
 """evaluate and compare where the predictions are: two queries on any engine that Ibis speaks to.
 
 The first query counts how predictions are distributed, without their labels, and gives quantile edges. The second adds
-up outcomes and residuals by class, bin and block of rows. What comes back is a few thousand rows of sums, which are read
-by the code that reads streams: with the same edges every number is that of memory.
+up outcomes and residuals by class, bin and block of rows. What comes back is a few thousand rows of sums, which are
+read by the code that reads streams: with the same edges every number is that of memory.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def queries(
     named = _named(models)
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
     rows = _rows(table, named, columns, n_classes, losses)
-    for name in (*table.columns, table.get_name()):
+    for name in (*table.columns, getattr(table.op(), "name", "")):
         if dialect == "bigquery" and any(
             sign in name for sign in "`\\"
         ):  # it has no such names, and no way to quote them
