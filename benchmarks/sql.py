@@ -5,8 +5,8 @@
     python -m benchmarks.sql --coverage --draws 500
     python -m benchmarks.sql --small
 
-Engines run over tables in memory, float32 predictions. Ours and the hand-written query take turns; times are the least of
-the rounds. By hand is what people write: bins of equal width by rounding, counts and two sums, no checks of the rows.
+Engines run over tables in memory, float32 predictions. Ours and the hand-written query take turns; times are the least
+of the rounds. By hand is what people write: bins of equal width by rounding, counts and two sums; no row is checked.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def duckdb_ece() -> str:
 
 def duckdb_classes() -> str:
     return " UNION ALL ".join(
-        f"SELECT {j}, CAST(greatest(ceil(p{j} * {BINS}) - 1, 0) AS INT), count(*), sum(p{j}::DOUBLE), sum((y = {j})::INT)"
-        " FROM predictions GROUP BY 1, 2"
+        f"SELECT {j}, CAST(greatest(ceil(p{j} * {BINS}) - 1, 0) AS INT), count(*), sum(p{j}::DOUBLE), "
+        f"sum((y = {j})::INT) FROM predictions GROUP BY 1, 2"
         for j in range(CLASSES)
     )
 

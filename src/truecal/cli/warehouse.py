@@ -16,8 +16,8 @@ from truecal.io.failures import FileError, failure
 from .options import Measuring, Reading, split, whole_numbers
 
 UNIFORM = "uniform"
-FIRST = """-- 1. How predictions are distributed, for bins of equal numbers of rows. It reads no label. Save its result with a
---    header as edges.csv; the same command with --edges edges.csv then writes the second query over those bins."""
+FIRST = """-- 1. How predictions are distributed, for bins of equal numbers of rows. It reads no label. Save its
+--    result with a header as edges.csv; --edges edges.csv then writes the second query over those bins."""
 SECOND = """-- 2. The sums of every bin and block of rows, {}. Save its result with a header as sums.csv, then:
 --    truecal evaluate --sums sums.csv"""
 
