@@ -132,6 +132,7 @@ def test_the_top_class_alone(make: Make):
     assert_close(again.gap.high, found.gap.high)
 
 
+@pytest.mark.slow
 def test_weights_and_subgroups(make: Make):
     y, p = world(2500, 3)
     rng = np.random.default_rng(1)
@@ -177,6 +178,7 @@ def test_blocks_are_those_of_a_hash_of_the_id(make: Make, monkeypatch: pytest.Mo
         assert_close(kept[0].losses.sums[:, b], one.losses.sums[:, 0], 1)
 
 
+@pytest.mark.slow
 def test_several_models_in_one_pass(make: Make):
     y, p = world(2000, 3)
     q = world(2000, 3, factor=1.0)[1]
@@ -236,6 +238,7 @@ def test_rows_that_cannot_be_measured(make: Make, fault: str):
     assert "id '120'" in str(raised.value) or "id '17'" in str(raised.value)
 
 
+@pytest.mark.slow
 def test_text_as_labels_and_ids(make: Make):
     y, p = world(1500, 3)
     classes = ["o'clock", "b", "c"]

@@ -22,6 +22,7 @@ from pyarrow import csv  # noqa: E402  # after importorskip
 
 sql: Any = tc.sql
 SNAPSHOTS = Path(__file__).parent / "sql_snapshots"
+SLOW = pytest.mark.slow
 SCHEMA = {
     "row id": "int64",
     "y": "int64",
@@ -90,8 +91,9 @@ def test_hostile_names_stay_names(dialect: str):
     names += [] if dialect == "bigquery" else ["g`; DROP TABLE x; --", "h\\"]
     label, key, place = "l'\"; --", "k); --", 'pred"s; DROP TABLE x; --'
     table = ibis.table(dict.fromkeys(names, "float64") | {label: "int64", key: "int64"}, name=place)
-    found = sql.queries(table, {"m'--\\": names}, dialect=dialect, label=label, id=key, n_bins=3, edges="uniform")
-    for text in (found.first, found.second):
+    asked = {"dialect": dialect, "label": label, "id": key, "n_bins": 3, "errors": ["confidence"]}
+    first = sql.queries(table, {"m'--\\": names}, **asked).first
+    for text in (first, sql.queries(table, {"m'--\\": names}, edges="uniform", **asked).second):
         trees = sqlglot.parse(text, dialect=dialect)
         assert len(trees) == 1 and isinstance(trees[0], sqlglot.exp.Query)
         assert not list(trees[0].find_all(sqlglot.exp.Drop, sqlglot.exp.Delete, sqlglot.exp.Command))
@@ -115,6 +117,7 @@ def saved(duck: Make, path: Path, **options: Any) -> Any:
     return table
 
 
+@SLOW
 def test_sums_that_were_pasted(duck: Make, tmp_path: Path, truecal: Run):
     table = saved(duck, tmp_path / "sums.csv", n_bins=10, edges="uniform", by="site")
     wanted = sql.evaluate(
@@ -132,6 +135,7 @@ def test_sums_that_were_pasted(duck: Make, tmp_path: Path, truecal: Run):
         assert code == 2 and "cannot apply beside --sums" in err
 
 
+@SLOW
 def test_several_models_that_were_pasted(duck: Make, tmp_path: Path, truecal: Run):
     models = {"sharp": ["p0", "p1", "p2"], "turned": ["p1", "p2", "p0"]}
     saved(duck, tmp_path / "sums.csv", models=models, n_bins=10, edges="uniform")
@@ -164,6 +168,7 @@ def test_sums_that_are_not_whole(duck: Make, tmp_path: Path, truecal: Run):
     assert "outside 0 to" in refused(head, body[plan], *shifted)
 
 
+@SLOW
 def test_quantile_bins_through_files(duck: Make, tmp_path: Path, truecal: Run):
     y, p = world(1000, 3)
     table = duck({"id": np.arange(1000), "y": y, **{f"p{j}": p[:, j] for j in range(3)}})
@@ -229,6 +234,7 @@ def test_what_cannot_be_asked(duck: Make):
         sql.queries(table, names, dialect="oracle", label="y")
 
 
+@SLOW
 def test_edges_of_an_earlier_result(duck: Make):
     y, p = world(1000, 3)
     table = duck({"id": np.arange(1000), "y": y, **{f"p{j}": p[:, j] for j in range(3)}})

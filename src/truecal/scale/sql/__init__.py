@@ -194,9 +194,9 @@ def compare(
 @final
 @dataclass(frozen=True)
 class Queries:
-    """Two queries as text. `second` is None while the edges are to come from the result of `first`."""
+    """Two queries as text: `first` is None where all edges are known, and `second` until they are."""
 
-    first: str
+    first: str | None
     second: str | None
 
 
@@ -264,12 +264,11 @@ def queries(
             raise ValueError(f"BigQuery has no names with backticks or backslashes, got {shown(name)}")
     plan = plan_of(rows, list(named), errors, n_bins, edges, blocks if id is not None else 0)
     parts = plan.open_parts()
-    asked = to_sql(first_query(rows, parts), dialect)
     if first is not None:
         plan = plan.freeze(parts, *histograms(read_table(first), parts))
     if not plan.frozen:
-        return Queries(asked, None)
-    return Queries(asked, to_sql(second_query(rows, plan.parts(), plan.blocks, plan.to_text()), dialect))
+        return Queries(to_sql(first_query(rows, parts), dialect), None)
+    return Queries(None, to_sql(second_query(rows, plan.parts(), plan.blocks, plan.to_text()), dialect))
 
 
 def read_sums(source: Any, *, level: float = 0.95, seed: int = 0) -> Evaluation | Comparison:
