@@ -197,45 +197,34 @@ def test_several_models_in_one_pass(make: Make):
     assert pair.loss.low > 0 and pair.gap_sq.low > 0
 
 
-@pytest.mark.parametrize("fault", ["null label", "null", "nan", "sum", "label", "outside", "weight"])
-def test_rows_that_cannot_be_measured(make: Make, fault: str):
-    if make.engine == "spark" and fault not in ("nan", "null"):  # type: ignore[attr-defined]
-        pytest.skip("Spark takes ten seconds for each: two of them are enough")
+def test_rows_that_cannot_be_measured(make: Make):
+    """Every kind of them is counted in one query, with the id of a row."""
     y, p = world(300, 3)
-    columns = {name: list(map(float, p[:, j])) for j, name in enumerate(names(3))}
+    columns: dict[str, list[Any]] = {f"p{j}": p[:, j].tolist() for j in range(3)}
     labels: list[Any] = y.tolist()
     weights: list[Any] = [1.0] * 300
-    columns["p1"][:] = [float(x) for x in columns["p1"]]
-    words = {
-        "null label": "in 2 the label is NULL",
-        "null": "in 2 a prediction is NULL",
-        "nan": "in 2 a prediction is NaN or outside",
-        "sum": "in 2 the predictions do not sum to 1",
-        "label": "in 2 the label is none of the classes",
-        "outside": "in 2 a prediction is NaN or outside",
-        "weight": "in 2 the weight is NULL, NaN, negative",
-    }[fault]
-    for row in (17, 120):
-        if fault == "null label":
-            labels[row] = None
-        elif fault == "label":
-            labels[row] = 3
-        elif fault == "weight":
-            weights[row] = -1.0
-        else:
-            given: Any = {"null": None, "nan": float("nan"), "sum": columns["p1"][row] + 0.01, "outside": -0.5}[fault]
-            columns["p1"][row] = given
-            if fault == "outside":
-                columns["p0"][row], columns["p2"][row] = 1.0, 0.5
-    if make.engine == "sqlite" and fault == "nan":  # type: ignore[attr-defined]
-        words = "in 2 a prediction is NULL"  # as it stores NaN
-    label = pa.array(labels, pa.int64())
-    rows = {"id": np.arange(300), "y": label, "w": weights} | {n: pa.array(c, pa.float64()) for n, c in columns.items()}
-    table = make(rows, f"fault_{fault.replace(' ', '_')}")
-    with pytest.raises(ValueError, match="2 rows cannot be measured") as raised:
-        sql.evaluate(table, label="y", proba=names(3), id="id", weight="w" if fault == "weight" else None)
-    assert words in str(raised.value)
-    assert "id '120'" in str(raised.value) or "id '17'" in str(raised.value)
+    labels[10] = labels[11] = None
+    columns["p1"][20] = None
+    columns["p1"][30] = columns["p0"][31] = float("nan")
+    columns["p0"][32], columns["p1"][32], columns["p2"][32] = 1.0, -0.5, 0.5
+    columns["p2"][40] += 0.01
+    labels[50], labels[51] = 3, -1
+    weights[60], weights[61] = -1.0, None
+    rows = {"id": np.arange(300), "y": pa.array(labels, pa.int64()), "w": pa.array(weights, pa.float64())}
+    table = make(rows | {name: pa.array(values, pa.float64()) for name, values in columns.items()}, "faults")
+    null, nan = ("3 a prediction is NULL", 1) if make.engine == "sqlite" else ("1 a prediction is NULL", 3)  # type: ignore[attr-defined]
+    for options, words in (
+        ({"weight": "w"}, "in 2 the weight is NULL, NaN, negative or above 1e150, such as the row with id '60'"),
+        ({}, "in 2 the label is NULL, such as the row with id '10'"),
+    ):
+        with pytest.raises(ValueError, match=r"^\d+ rows cannot be measured: ") as raised:
+            sql.evaluate(table, label="y", proba=names(3), id="id", edges="uniform", errors=["confidence"], **options)
+        said = str(raised.value)
+        assert words in said and f"in {null}, such as the row with id '20'" in said  # SQLite stores NaN as NULL
+        assert f"in {nan} a prediction is NaN or outside [0, 1], such as the row with id '3" in said
+        assert "in 1 the predictions do not sum to 1, such as the row with id '40'" in said
+        assert "in 2 the label is none of the classes, such as the row with id '50'" in said
+    assert said.startswith("9 rows")
 
 
 @pytest.mark.slow
