@@ -212,7 +212,7 @@ def test_rows_that_cannot_be_measured(make: Make):
     weights[60], weights[61] = -1.0, None
     rows = {"id": np.arange(300), "y": pa.array(labels, pa.int64()), "w": pa.array(weights, pa.float64())}
     table = make(rows | {name: pa.array(values, pa.float64()) for name, values in columns.items()}, "faults")
-    null, nan = ("3 a prediction is NULL", 1) if make.engine == "sqlite" else ("1 a prediction is NULL", 3)  # type: ignore[attr-defined]
+    null, nan = ("3 a prediction is NULL", 1) if make.engine in ("sqlite", "spark") else ("1 a prediction is NULL", 3)  # type: ignore[attr-defined]
     for options, words in (
         ({"weight": "w"}, "in 2 the weight is NULL, NaN, negative or above 1e150, such as the row with id '60'"),
         ({}, "in 2 the label is NULL, such as the row with id '10'"),
@@ -220,7 +220,9 @@ def test_rows_that_cannot_be_measured(make: Make):
         with pytest.raises(ValueError, match=r"^\d+ rows cannot be measured: ") as raised:
             sql.evaluate(table, label="y", proba=names(3), id="id", edges="uniform", errors=["confidence"], **options)
         said = str(raised.value)
-        assert words in said and f"in {null}, such as the row with id '20'" in said  # SQLite stores NaN as NULL
+        assert (
+            words in said and f"in {null}, such as the row with id '20'" in said
+        )  # SQLite and Ibis over Spark read NaN as NULL
         assert f"in {nan} a prediction is NaN or outside [0, 1], such as the row with id '3" in said
         assert "in 1 the predictions do not sum to 1, such as the row with id '40'" in said
         assert "in 2 the label is none of the classes, such as the row with id '50'" in said
@@ -253,7 +255,7 @@ def test_hostile_names(make: Make):
     if make.engine == "spark":  # type: ignore[attr-defined]
         bad, label, key = ["p'; DROP TABLE x; --", 'p"1', "p 2"], "y') OR 1=1 --", "id SELECT"
     columns = {key: np.arange(500), label: y} | {bad[j]: p[:, j] for j in range(3)}
-    table = make(columns, "predictions DROP TABLE" if make.engine == "spark" else 'pre"d; DROP TABLE x')  # type: ignore[attr-defined]
+    table = make(columns, "hostile" if make.engine == "spark" else 'pre"d; DROP TABLE x')  # type: ignore[attr-defined]
     found = sql.evaluate(table, label=label, proba=bad, id=key, edges="uniform", n_bins=10)
     stream = tc.stream(found.error_names, edges={e: tc.EqualWidth(10) for e in found.error_names})
     stream.update(y, p)
