@@ -7,6 +7,7 @@ from . import properties as properties
 from . import recalibration as recalibration
 from . import results as results
 from . import rules as rules
+from . import sql as sql
 from .adapters.sklearn.scorers import (
     SCORERS,
     scorer,

@@ -27,7 +27,7 @@ from truecal.io.failures import need_extra, one_line, path_text
 from truecal.io.streams import split_member
 from truecal.io.writing import check_writable, taking_turns
 
-from . import render, watching
+from . import render, warehouse, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, estimated, expand, load, split_kind
@@ -185,6 +185,7 @@ def evaluate(
         typer.Option("--segments", help="For whom is it off? Columns, FILE or FILE:COLUMN, comma-separated."),
     ] = None,
     advise: Annotated[bool, typer.Option("--advise", help="End with what to do now, at most three lines.")] = False,
+    sums: Annotated[bool, typer.Option("--sums", help="FILE is what the second query of `truecal sql` gave.")] = False,
 ) -> None:
     """Measure one model: accuracy, losses, the calibration gap and a calibration test.
 
@@ -201,7 +202,15 @@ def evaluate(
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
 
     - `truecal evaluate preds.csv --segments region,age,device --advise` (for whom is it off, and what to do)
+
+    - `truecal evaluate --sums sums.csv` (predictions that stayed in a database, see `truecal sql`)
     """
+    if sums:
+        if segments is not None or advise:
+            option = "--advise" if segments is None else "--segments"
+            raise typer.BadParameter("needs the rows, and sums have none", param_hint=option)
+        _read_sums(file, reading, measuring, outputs, printing, details, plot)
+        return
     _measure([file], reading, measuring, outputs, printing, details, plot, segments, advise)
 
 
@@ -236,6 +245,28 @@ def compare(
         if len(found) == len(files) or not all(can_stream(split_kind(file)[0]) for file in found):
             raise
         raise FileError(f"{error}; {PARTS}") from error
+
+
+def _read_sums(
+    file: Path,
+    reading: Reading,
+    measuring: Measuring,
+    outputs: Outputs,
+    printing: Printing,
+    details: bool,
+    plot: Path | None,
+) -> None:
+    """Show and write what a query counted, of one model or of several."""
+    _check_paths([file], {**outputs.wanted, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    if outputs.html is not None:
+        need_extra("--html", "report")
+    result = warehouse.read_result(file, reading, measuring)
+    one = not hasattr(result, "evaluations")
+    if plot is not None and not one:
+        raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
+    _finish(result, outputs, printing, details, plot, one)
 
 
 def _measure(
@@ -280,6 +311,19 @@ def _measure(
             else:
                 result = tc.compare(loaded.y_true, loaded.models, **arguments)
         result, classes = result.with_notes(loaded.notes), loaded.classes
+    _finish(result, outputs, printing, details, plot, one, classes)
+
+
+def _finish(
+    result: Any,
+    outputs: Outputs,
+    printing: Printing,
+    details: bool,
+    plot: Path | None,
+    one: bool,
+    classes: Sequence[str] | None = None,
+) -> None:
+    """Write a result to the files asked for, and show it."""
     written = _write(result, outputs, classes)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
@@ -532,6 +576,24 @@ def run_monitor(
     _show(written, printing, render.monitoring, result, notes, printing.verbose, advice)
     if result.alarm:
         raise typer.Exit(REJECTED)
+
+
+@app.command("sql")
+@with_options
+def print_queries(wanted: warehouse.Warehouse) -> None:
+    """Print the two queries that measure predictions where they are: in DuckDB, BigQuery, Snowflake, Spark, Postgres.
+
+    The first gives quantile bins and may be left out; the result of the second is read by `truecal evaluate --sums`.
+    From Python `tc.sql.evaluate` runs both. Examples:
+
+    - `truecal sql --dialect bigquery --table project.set.predictions --label y --columns p0,p1,p2 --id row_id`
+
+    - `truecal sql --dialect snowflake --table predictions --label y --columns p --id id --edges edges.csv`
+
+    - `truecal sql --dialect spark --table logs --label y --predicted top --confidence c --id id --by country`
+    """
+    need_extra("sql", "sql")
+    print(warehouse.write_queries(wanted), end="")
 
 
 @app.command()

@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_DISTRIBUTIONS = {"sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}  # where pip knows another name
+_DISTRIBUTIONS = {
+    "ibis": "ibis-framework",
+    "sklearn": "scikit-learn",
+    "vl_convert": "vl-convert-python",
+}  # where pip knows another name
 
 
 def require(module: str, extra: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -291,6 +291,49 @@ def _standardised(draws: Draws) -> Draws:
     silent = 0.0 if not speaks.any() else -np.inf
     observed, drawn = (np.where(speaks, x / scale, silent) for x in (draws.observed, draws.drawn))
     return Draws(observed, drawn)
+
+
+# -- blocks of rows --------------------------------------------------------------------------------------------------
+
+FEWEST_BLOCKS = 12
+BY_BLOCKS = "the residuals of each of {} blocks of rows are as likely to have the opposite signs, as if calibrated"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BlockForm:
+    """A quadratic form of residuals: H_ab is what the rows of blocks a and b give together."""
+
+    name: str
+    H: Array
+    sign: float = 0.0
+    """That of the sum behind a form of one number."""
+
+
+def block_test(forms: Sequence[BlockForm], rows: int, draws: int, seed: int) -> CalibrationTest | None:
+    """The test of calibration where the rows are gone: T = Σ_{a≠b} H_ab against Σ_{a≠b} ε_a ε_b H_ab, ε = ±1.
+
+    Given the predictions, the residual sums of a block of a calibrated predictor have mean 0 and, for many rows, are
+    nearly normal: then the signs of whole blocks may be flipped. Several forms are tested together through the largest
+    T over its rms, in the same flips. None where there are too few blocks.
+    """
+    if not forms or len(forms[0].H) < FEWEST_BLOCKS:
+        return None
+    blocks = len(forms[0].H)
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (draws, blocks))
+    observed, drawn = np.empty(len(forms)), np.empty((draws, len(forms)))
+    for i, form in enumerate(forms):
+        H = form.H - np.diag(np.diag(form.H))
+        observed[i] = H.sum()
+        drawn[:, i] = np.einsum("da,da->d", signs @ H, signs)
+    standard = _standardised(Draws(observed, drawn))
+    details = tuple(FormDetail(form.name, draws_pvalue(observed[i], drawn[:, i])) for i, form in enumerate(forms))
+    pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
+    best = forms[int(np.argmax(standard.observed))]
+    null = BY_BLOCKS.format(blocks)
+    return CalibrationTest(
+        pvalue, words(best.name, best.sign), null, None, draws, details, rows, rows, f"{blocks} blocks of rows"
+    )
 
 
 # -- several forms at once ---------------------------------------------------------------------------------------------

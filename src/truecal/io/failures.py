@@ -19,6 +19,7 @@ LONGEST_REASON = 300  # characters of a library's own message repeated in ours
 _ROW = re.compile(r"'[^']*'|\brow (\d+)\b")  # what stands in quotes is the user's
 
 EXTRAS = {
+    "sql": ("ibis", "sqlglot", "pyarrow"),
     "report": ("altair", "vl_convert", "jinja2"),
     "recalibration": ("sklearn",),
     "lab": ("sklearn", "matplotlib", "pandas", "jinja2"),

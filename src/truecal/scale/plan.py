@@ -16,6 +16,7 @@ from ..core.vectors import ArgmaxEdges
 
 if TYPE_CHECKING:
     from .sketch import Kept, Sketch
+    from .sql.statements import Histogram
 
 UNIFORM = "uniform"
 
@@ -42,7 +43,7 @@ class StreamEntry:
         """Errors of one property over the same cells share a table."""
         return COMPOSED[self.name].property.kind, self.rule.counted
 
-    def freeze(self, sketch: Sketch | Kept) -> StreamEntry:
+    def freeze(self, sketch: Sketch | Kept | Histogram) -> StreamEntry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
         edges = sketch.edges(self.n_bins, (0.0, 1.0))

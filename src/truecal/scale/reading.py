@@ -9,11 +9,13 @@ import numpy as np
 
 from ..core.errors import COMPOSED, Parts, signed_root
 from ..core.losses import LOSSES
+from ..core.rules import bins_text
 from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
 from ..evaluation.measuring import ErrorValue, LossValue, Measured, Reliability, infinite_text, notions, spread_ends
 from ..evaluation.model import Evaluation
 from ..inference.blocks import block_spread
+from ..inference.calibration import BlockForm, block_test
 from ..inference.direction import MeanGap, mean_gap_of_table
 from ..inference.gaps import Gap, gap_from
 from ..inference.options import check_level
@@ -28,18 +30,25 @@ if TYPE_CHECKING:
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
 BRIER_TABLES = ("classwise", "full", "binary")
 """Kinds of tables whose Σ w|r|² is that of the Brier score, halved for two classes."""
+BLOCK_TEST = (
+    "the calibration test flips the signs of {} blocks of rows: the one that draws labels needs the rows, and this one "
+    "is approximate"
+)
+NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
+BLOCK_DRAWS = 1999
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
 FEW_ROWS = "left out: too few rows, or none that share a bin"
 
 
-def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
-    """The stream so far, as `evaluate` would give it, without what needs rows."""
+def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = None) -> Evaluation:
+    """The stream so far, as `evaluate` would give it, without what needs rows; with a seed, tested by its blocks."""
     level, blocks = check_level(level), stream.settings["blocks"]
     if not _any_tally(stream, "top_label").table.totals.weight:
         raise ValueError(f"expected rows with weights above 0, all {stream.rows} so far have weights of 0")
     direction = _direction(stream)
     headlines = _headlines(stream)
-    rows, gaps, reliability, notes = [], {}, {}, [ROWS_GONE]
+    rows, gaps, reliability, notes = [], {}, {}, [ROWS_GONE] if seed is None else []
+    forms: list[BlockForm] = []
     if stream.kept:
         notes.append(f"quantile edges from the predictions of the first {stream.kept:,} rows, by which all are counted")
     for entry in stream.entries:
@@ -51,6 +60,7 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
             spread = _spread(stream, entry, table, parts)
         rows.append(_error_value(entry, table, parts, spread, headline, level))
         if headline and entry.name in notions() and parts is not None:
+            forms += [] if seed is None else _forms(stream, entry, spread)
             gaps[entry.name] = _gap(entry, parts, spread, direction, level, table.rows, blocks)
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
@@ -59,6 +69,11 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
         notes.append(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
         notes.append(infinite_text("cross_entropy", stream.losses.infinite))
+    test = None if seed is None else block_test(forms, stream.rows, BLOCK_DRAWS, seed)
+    if test is not None:
+        notes.append(BLOCK_TEST.format(len(forms[0].H)))
+    elif seed is not None and blocks:
+        notes.append(NO_BLOCK_TEST)
     return Evaluation(
         name=str(name),
         kind=stream.kind,
@@ -68,7 +83,7 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
         losses=tuple(_losses(stream, level)),
         errors=tuple(rows),
         gaps=gaps,
-        test=None,
+        test=test,
         direction=direction,
         reliability=reliability,
         notes=tuple(notes),
@@ -92,6 +107,18 @@ def _spread(stream: Stream, entry: StreamEntry, table: BinTable, parts: Parts) -
     if blocks is None or not np.isfinite(parts.gap_sq) or np.count_nonzero(blocks.of("weight")) < 4:
         return None
     return block_spread(table, blocks.residual, blocks.of("weight"), parts.gap_sq)
+
+
+def _forms(stream: Stream, entry: StreamEntry, spread: Spread | None) -> list[BlockForm]:
+    """What the test by blocks looks at: the bins of an error, and the sums of each view over all of them."""
+    blocks = stream.tally_of(entry).blocks
+    if spread is None or spread.note or blocks is None:
+        return []
+    top = "confidence: " if entry.error.property.picks_outcome else ""
+    of_bins = BlockForm(f"{top}{bins_text(entry.n_bins)}", spread.H)
+    sums = blocks.residual[blocks.of("weight") > 0].sum(axis=2)  # (blocks, views)
+    name = f"{top}overall" if sums.shape[1] == 1 else "class rates"
+    return [of_bins, BlockForm(name, sums @ sums.T, float(sums.sum()))]
 
 
 def _error_value(
@@ -159,14 +186,18 @@ def _loss(name: str, tally: Tally, wrong: float, squares: float, level: float | 
     return with_interval(name, value, parts, tally.blocks.of("weight"), level)
 
 
-def compare_streams(streams: Mapping[str, Stream], level: float = 0.95) -> Comparison:
-    """Models whose streams saw the same rows in the same order, as `compare` would give them without the rows."""
+def compare_streams(
+    streams: Mapping[str, Stream], level: float = 0.95, evaluations: dict[str, Evaluation] | None = None
+) -> Comparison:
+    """Models whose streams saw the same rows in the same order, as `compare` would give them without the rows; with
+    `evaluations` that have been made of them already."""
     first = next(iter(streams.values()))
     for name, stream in streams.items():
         same = [(e.name, e.n_bins) for e in stream.entries] == [(e.name, e.n_bins) for e in first.entries]
         if stream.rows != first.rows or not same:
             raise ValueError(f"streams must have the same rows, errors and bins: {name!r} differs from the first")
-    evaluations = {name: evaluation_of(stream, level, name) for name, stream in streams.items()}
+    if evaluations is None:
+        evaluations = {name: evaluation_of(stream, level, name) for name, stream in streams.items()}
     measured = {name: _measured(stream) for name, stream in streams.items()}
     return assemble(evaluations, measured, None, check_level(level), [])
 

@@ -68,7 +68,7 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
         arrays["losses"] = losses.sums
     about = {
         "losses": None if losses is None else [losses.infinite, losses.bounded],
-        "entries": [[entry.name, _rule_words(entry.rule), entry.n_bins] for entry in stream.entries],
+        "entries": [[entry.name, rule_words(entry.rule), entry.n_bins] for entry in stream.entries],
         "tallies": totals,
         "sketches": sketches,
         **plain(stream.settings),
@@ -84,7 +84,9 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         with reading_field(path, "stream", name):
             return make(about[name])
 
-    entries = field("entries", lambda x: tuple(StreamEntry(name, _rule(words), n_bins) for name, words, n_bins in x))
+    entries = field(
+        "entries", lambda x: tuple(StreamEntry(name, read_rule(words), n_bins) for name, words, n_bins in x)
+    )
     losses = field("losses", lambda x: _losses(x, arrays))
     for name, make in _SETTINGS.items():
         field(name, make)
@@ -180,13 +182,13 @@ def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Str
             raise damaged(path, "stream", f"{i}.{name}", "has sums that the rows of its cells cannot have")
 
 
-def _rule_words(rule: BinningRule) -> dict[str, Any]:
+def rule_words(rule: BinningRule) -> dict[str, Any]:
     values = {f.name: getattr(rule, f.name) for f in fields(rule)}  # type: ignore[arg-type]  # rules are dataclasses
-    options = {name: _rule_words(v) if isinstance(v, BinningRule) else v for name, v in values.items()}
+    options = {name: rule_words(v) if isinstance(v, BinningRule) else v for name, v in values.items()}
     return {"name": type(rule).__name__, "options": options}
 
 
-def _rule(words: dict[str, Any]) -> BinningRule:
-    options = {name: _rule(v) if isinstance(v, dict) else v for name, v in words["options"].items()}
+def read_rule(words: dict[str, Any]) -> BinningRule:
+    options = {name: read_rule(v) if isinstance(v, dict) else v for name, v in words["options"].items()}
     rule: BinningRule = _RULES[words["name"]](**options)
     return rule

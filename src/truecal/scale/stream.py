@@ -481,8 +481,11 @@ class Stream(Shared):
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @staticmethod
-    def restored(entries: tuple[StreamEntry, ...], settings: dict[str, Any], losses: LossSums | None) -> Stream:
-        """A stream without tables, in the state that `settings` describe."""
+    def restored(
+        entries: tuple[StreamEntry, ...], settings: dict[str, Any], losses: LossSums | None, kind: Kind | None = None
+    ) -> Stream:
+        """A stream without tables, in the state that `settings` describe; of predictions of a kind, where more than
+        one would do."""
         labels = settings["labels"]
         stream = Stream(
             entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
@@ -490,6 +493,7 @@ class Stream(Shared):
         stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
         stream._losses = losses
+        stream._kind = stream._kind if kind is None else kind
         return stream
 
     @property
