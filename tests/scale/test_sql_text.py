@@ -253,7 +253,7 @@ def test_impossible_labels_have_infinite_loss(duck: Make):
     found = sql.evaluate(table, label="y", proba=["p0", "p1", "p2"], id="id", edges="uniform", n_bins=5)
     loss = found.loss("cross_entropy")
     assert np.isinf(loss.value) and loss.low is None and any("infinite" in note for note in found.notes)
-    assert_close(found.loss("spherical").value, tc.spherical(y, p), 1)
+    assert_close(found.loss("spherical").value, tc.losses.spherical(y, p), 1)
     without = sql.evaluate(table, label="y", proba=["p0", "p1", "p2"], losses=False)
     assert [value.name for value in without.losses] == ["classification_error", "brier", "confidence_loss"]
 

@@ -1,1 +1,1 @@
-"""Streams and clusters: other builders of the table."""
+"""Streams, clusters and SQL: other builders of the table."""
