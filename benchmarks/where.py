@@ -27,8 +27,7 @@ def segments(samples: int) -> None:
     rows = []
     for kind in worlds.SEGMENTS:
         for of in ("spread", "rare"):
-            some = max(20, samples // 4) if kind == "1,000" else samples
-            compared, wrong, plain = worlds.segment_level(kind, of, some)
+            compared, wrong, plain = worlds.segment_level(kind, of, samples)
             rows.append([kind, of, f"{compared:,.0f}", share(wrong), share(plain)])
     table(("segments", "chances", "compared", "a finding", "some unadjusted p"), rows)
     print("### One value of a feature off: it is the first finding; findings and significant segments per sample\n")

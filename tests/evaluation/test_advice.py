@@ -23,7 +23,7 @@ def world(n=2500, seed=0, temperature=1.8):
 
 @pytest.mark.slow
 def test_three_lines_of_what_was_found():
-    y, p, features = world()
+    y, p, features = world(6000)
     result = tc.evaluate(y, p, features=features, advise=True, errors=["binary"], n_resamples=99)
     first, second = result.advice[:2]
     assert first.startswith("Recalibrate: ") and "points, score" in first

@@ -8,8 +8,8 @@ between segments, which overlap. A variance of one surprise is added to each, or
 largest statistic.
 
 Findings: the segment with the most evidence, then the one with the most evidence after the rows of the first are
-repaired (by the offset and slope of their logits that fit best), and so on, among segments that keep half of their
-statistic. The other significant segments overlap with a finding and add little to it.
+repaired (by the offset and slope of their logits that fit best), and so on, among segments that keep half of their gap
+or slope. The other significant segments overlap with a finding and add little to it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORK = 4e10  # additions of all draws: with more the default number of draws is
 _BLOCK = 1 << 23  # numbers of a block of draws
 _FARTHEST = 8.0  # logits are cut here
 _ROUNDING = 1e-9
-_LEFT = 0.5  # a segment is a finding of its own if the findings before leave so much of its statistic
+_LEFT = 0.5  # a segment is a finding of its own if the findings before leave so much of its gap or slope
 
 
 @final
@@ -405,7 +405,7 @@ def _found(
     half = critical * sd / W
     low, high = np.maximum(gap - half, mean - 1), np.minimum(gap + half, mean)
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
-    found, home = _findings(forms, groups, raw, strength, p <= 1 - level + 1e-12, critical)
+    found, home = _findings(forms, groups, raw, p <= 1 - level + 1e-12, critical)
     titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
     order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
     made = {
@@ -459,19 +459,21 @@ def _words(
 
 
 def _findings(
-    forms: _Forms, groups: Grouping, raw: Array, strength: Array, significant: Array, critical: float
+    forms: _Forms, groups: Grouping, raw: Array, significant: Array, critical: float
 ) -> tuple[list[tuple[int, int]], Array]:
     """The findings, (segment, view) each, and for each segment and view the number of its finding or −1."""
-    home, views = np.full(strength.shape, -1), int(strength.shape[1])
+    home, views = np.full(significant.shape, -1), int(significant.shape[1])
     found: list[tuple[int, int]] = []
     shares: list[Array] = []
     now = forms
     while significant.any() and len(found) < MOST_FINDINGS:
         left, _ = now.strengths(groups)
-        left = np.where(left * raw > 0, np.abs(left), 0.0)  # what was taken too far is no finding
-        each = left[:, :views]
-        each = each if forms.x is None else np.maximum(each, left[:, -1:])
-        each = np.where(significant & (each >= _LEFT * strength), each, 0.0)
+        kept = left * raw > 0  # what a repair has taken too far is no finding
+        kept[:, :views] &= np.abs(left[:, :views] * now.level_sd) >= _LEFT * np.abs(raw[:, :views] * forms.level_sd)
+        kept[:, views:] &= np.abs(left[:, views:]) >= _LEFT * np.abs(raw[:, views:])
+        left = np.where(kept & (np.abs(raw) >= critical), np.abs(left), 0.0)
+        each = left[:, :views] if forms.x is None else np.maximum(left[:, :views], left[:, views:])
+        each = np.where(significant, each, 0.0)
         for at in found:
             each[at] = 0.0
         segment, view = (int(i) for i in np.unravel_index(int(each.argmax()), each.shape))
