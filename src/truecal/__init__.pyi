@@ -32,6 +32,7 @@ from .core.functions import (
     confidence_error,
     full_error,
     linear_error,
+    ordinal_error,
     score,
     top_label_error,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "linear_error",
     "monitor",
     "null_band",
+    "ordinal_error",
     "paired_difference",
     "score",
     "scorer",

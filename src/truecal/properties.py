@@ -1,5 +1,6 @@
 """Every property that predictions can be checked for."""
 
+from .core.cumulative import Cumulative as Cumulative
 from .core.properties import Binary as Binary
 from .core.properties import Classwise as Classwise
 from .core.properties import Confidence as Confidence

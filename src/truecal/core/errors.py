@@ -14,6 +14,7 @@ from ..backends.arrays import device_backend, is_tensor, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
 from .cells import Piece
+from .cumulative import Cumulative
 from .data import as_array, shown
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
@@ -394,6 +395,8 @@ COMPOSED: dict[str, CalibrationError] = {
     "binary": _named(Quantile(), Binary(), "l2"),
     "binary_l1": _named(EqualWidth(), Binary(), "l1"),
     "binary_two_bin": _named(TwoBin(), Binary(), "l2"),
+    "ordinal": _named(Quantile(), Cumulative(), "l2"),
+    "ordinal_l1": _named(EqualWidth(), Cumulative(), "l1"),
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(DEFAULT_BINS), Outcomes(), "l1"),
 }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.arrays import on_device
+from .cumulative import Cumulative
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
 from .parameters import described
@@ -248,6 +249,35 @@ def binary_error(
     """
     metric = CalibrationError(Binary(pos_label), _usual_rule(strategy, n_bins, ties, norm), norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, scale=scale)
+
+
+@overload
+def ordinal_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]) -> float: ...
+@overload
+def ordinal_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
+def ordinal_error(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: BinCounts | None = None,
+    strategy: Strategy = "auto",
+    norm: Norm = "l2",
+    scale: Scale = "raw",
+    ties: Ties = "auto",
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Any:
+    """The error of classes in their order: the mean over j of n⁻² Σ_B (Σ_{i∈B} (P_i(class j or below) − 1[y_i ≤ j]))².
+
+    scale="score" is the ranked probability score (Epstein 1969) + gap².
+
+    >>> import truecal as tc
+    >>> round(tc.ordinal_error([0, 1, 2], [[.7, .2, .1], [.2, .5, .3], [.1, .2, .7]], n_bins=1), 8)
+    0.00055556
+    """
+    metric = CalibrationError(Cumulative(), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
 
 
 @overload

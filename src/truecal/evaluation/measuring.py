@@ -188,7 +188,7 @@ def measure(
         found.note(DECISIONS)
     folds, possible = work.folds, inputs.error_names()
     main = next((name for name in work.notions if name in possible), possible[0])
-    seen = inputs.sample("confidence" if inputs.kind == "multiclass" else main)
+    seen = inputs.sample(COMPOSED[main].property.directed())
     found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
     for i, name in enumerate(settings.names):
         if progress is not None:
@@ -368,7 +368,7 @@ class _Work:
 
     def _dependent(self, frozen: Frozen) -> bool:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""
-        return self.clusters is not None or frozen.sample.marks is None or self.folds is not None
+        return self.clusters is not None or self.inputs.soft or self.folds is not None
 
     @property
     def folds(self) -> Groups | None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..backends.arrays import on_cpu
+from ..baselines import ERRORS
 from ..core.data import as_array, check_positive_int, shown
+from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
 from ..core.parameters import described
@@ -20,14 +22,14 @@ from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
-from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, read_inputs
+from ..inference.inputs import Inputs, Progress, Task, check_by, check_errors, group_numbers, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
 from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
-from .words import gap_text, sum_text
+from .words import LOSS_TITLES, gap_text, sum_text
 
 if TYPE_CHECKING:
     from .verdict import Standing, Verdict
@@ -99,8 +101,9 @@ class Evaluation(Measurement):
 
     @property
     def accuracy(self) -> float:
-        """How often the top class was right."""
-        return 1 - self.loss("classification_error").value
+        """How often the top class was right; NaN where there is none."""
+        found = next((value for value in self.losses if value.name == "classification_error"), None)
+        return float("nan") if found is None else 1 - found.value
 
     @property
     def score(self) -> float | None:
@@ -116,14 +119,22 @@ class Evaluation(Measurement):
     @property
     def _score_loss(self) -> LossValue | None:
         """The loss in the score: the Brier score, or for the confidence alone its own loss."""
-        name = "brier" if self.headline in ("classwise", "binary", "full") else "confidence_loss"
+        name = ERRORS[self.headline].property.loss_name
+        return next((value for value in self.losses if value.name == name), None)
+
+    @property
+    def main_loss(self) -> LossValue | None:
+        """The loss that people know by name: that of the score, or else the Brier score."""
+        own = ERRORS[self.headline].property.loss_name
+        name = own if own in LOSS_TITLES else "brier"
         return next((value for value in self.losses if value.name == name), None)
 
     @property
     def gap(self) -> Gap | None:
         """The gap of the confidence, in points, or of the one probability there is."""
-        names = ("binary", "confidence", "top_label", "classwise")
-        return next((self.gaps[name] for name in names if name in self.gaps), None)
+        wanted = ERRORS[self.headline].property.directed().kind
+        shown = next((name for name in self.gaps if COMPOSED[name].property.kind == wanted), self.headline)
+        return self.gaps.get(shown) or next(iter(self.gaps.values()), None)
 
     @property
     def ece(self) -> float | None:
@@ -177,8 +188,8 @@ class Evaluation(Measurement):
     def summary(self) -> tuple[tuple[str, str], ...]:
         """What a person reads first: name and value of each fact."""
         facts = [("says", self._says)]
-        if any(value.name == "brier" for value in self.losses):
-            facts.append(("Brier", f"{self.loss('brier').value:.4g}"))
+        if self.main_loss is not None:
+            facts.append((LOSS_TITLES[self.main_loss.name], f"{self.main_loss.value:.4g}"))
         if self.gap is not None:
             facts.append(("gap", gap_text(self.gap)))
         if self.score is not None:
@@ -192,6 +203,9 @@ class Evaluation(Measurement):
     def _says(self) -> str:
         """Mean confidence and accuracy; of two classes the mean prediction, the observed frequency and accuracy."""
         told, seen = self.direction.mean_report, self.direction.mean_outcome
+        if self.kind == "ordered":
+            steps = (self.n_classes or 2) - 1
+            return f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, right {self.accuracy:.1%}"
         if self.kind == "binary":
             return f"{told:.1%}, observed {seen:.1%}, right {self.accuracy:.1%}"
         return f"{told:.1%}, right {seen:.1%}"
@@ -207,7 +221,7 @@ class Evaluation(Measurement):
         """The score as a sum, "0.4456 = Brier 0.4321 + 0.0135"."""
         if self.score is None or self._score_loss is None:
             return "" if self.score is None else f"{self.score:.4g}"
-        name = "Brier" if self._score_loss.name == "brier" else "loss"
+        name = LOSS_TITLES.get(self._score_loss.name, "loss")
         return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
     def __repr__(self) -> str:
@@ -245,6 +259,7 @@ def evaluate(
     errors: Sequence[str] | None = None,
     labels: Any = None,
     pos_label: Any = 1,
+    task: Task = "auto",
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
@@ -268,7 +283,8 @@ def evaluate(
     are corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5,
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
     costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
-    the share done. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
+    the share done. With task="ordered" the columns are classes in their order, the score is RPS + gap², and predictions
+    are too high or too low on that scale. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -281,7 +297,8 @@ def evaluate(
     y_proba, classes = predicted(y_proba, X, "y_proba")
     labels = classes if labels is None else labels
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
-    inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
+    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task}
+    inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
     inputs = with_folds(inputs, folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
     check_progress(progress)

@@ -289,7 +289,7 @@ def omnibus_test(
     sample: Sample, draws: int, seed: int, progress: Callable[[float], None] | None = None
 ) -> CalibrationTest:
     """The test of all forms together, of class labels or of one probability per row; progress gets the share done."""
-    if sample.marks is None:
+    if sample.marks is None and (sample.labels is None or sample.labels.ndim == 2):
         raise ValueError("calibration_test needs one label per row; these are distributions over labels")
     rng = np.random.default_rng(seed)
     rows = sample.rows
@@ -369,11 +369,11 @@ class _Made:
             classes = ClassForms.of(proba, sample.weights)
             draw = _device().drawer(proba, rng) if there else partial(draw_labels, rng, proba)
             return _Made(classes, sample.labels, n, draw, partial(classes.drawn, seed))
-        assert sample.marks is not None
         if proba is not None:
             assert sample.labels is not None
             u, outcome = proba if proba.ndim == 1 else proba[:, 1], sample.labels == 1
         else:
+            assert sample.marks is not None
             u, outcome = sample.reports, sample.marks
         scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")
         chances, first = doubled(u[scalar.order]), doubled(outcome[scalar.order])

@@ -13,17 +13,20 @@ from ..backends.arrays import on_cpu
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
-from ..core.losses import LOSSES, Loss
+from ..core.losses import LOSSES, Loss, rps
 from ..core.parameters import described
-from ..core.properties import Binary, TopLabel
+from ..core.properties import Binary, Property, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 
 if TYPE_CHECKING:
     from .mean_losses import Losses, Values
 
-Kind = Literal["multiclass", "binary", "top_label"]
-KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label")
+Kind = Literal["multiclass", "binary", "top_label", "ordered"]
+KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label", "ordered")
+Task = Literal["auto", "ordered"]
+TASKS: tuple[Task, ...] = ("auto", "ordered")
+"""What the columns are: classes, or classes in their order."""
 Progress = Callable[[float], None]
 """A function of the share done."""
 
@@ -43,7 +46,7 @@ class TopPredictions:
 class Inputs:
     """Validated predictions of one model.
 
-    kind "multiclass": `y` class indices and `reports` (n, k); "binary": `y` bools and `reports` the probability of the
+    kind "multiclass" and "ordered": `y` class indices and `reports` (n, k); "binary": `y` bools and `reports` the probability of the
     positive class; "top_label": `y` whether the top class was right and `reports` its confidence.
     """
 
@@ -80,9 +83,9 @@ class Inputs:
         properties = ((name, error.property) for name, error in ERRORS.items())
         return tuple(name for name, p in properties if self.kind in (*p.kinds, *p.kinds_if_named))
 
-    def sample(self, error: str) -> Sample:
-        """What the named error measures, made once for all errors of a property and never validated again."""
-        property = ERRORS[error].property
+    def sample(self, error: str | Property) -> Sample:
+        """What an error measures, or of a property, made once for all errors of it and never validated again."""
+        property = ERRORS[error].property if isinstance(error, str) else error
         if property.kind not in self._samples:
             y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
@@ -100,7 +103,8 @@ class Inputs:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
         from .mean_losses import loss_values, top_label_table
 
-        tables: dict[str, Any] = {name: name for name in LOSSES}
+        named: dict[str, Loss] = {"rps": rps, **LOSSES} if self.kind == "ordered" else LOSSES
+        tables: dict[str, Any] = {name: name if name in LOSSES else loss.by_label for name, loss in named.items()}
         if self.kind == "top_label":  # the columns are of a wrong and of a right top class
             wrong = np.array([1.0, 0.0])
             tables = {"classification_error": lambda p: np.tile(wrong, (len(p), 1))}
@@ -108,7 +112,7 @@ class Inputs:
         for name, table in tables.items():
             found = loss_values(self.y, self.reports, None, table)
             if self.soft:  # squared losses are distances from the distribution, not means over its labels
-                found = replace(found, of=partial(self._soft_losses, found, LOSSES[name]))
+                found = replace(found, of=partial(self._soft_losses, found, named[name]))
             yield name, found
 
     def _soft_losses(self, found: Losses, loss: Loss, rows: slice) -> Values:
@@ -175,14 +179,19 @@ def read_inputs(
     pos_label: Any = 1,
     sample_weight: Any = None,
     columns: bool = False,
+    task: str = "auto",
 ) -> Inputs:
     """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
 
     Two columns are one probability, that of the positive class, unless the labels are distributions or `columns` says
-    to keep them.
+    to keep them. With task "ordered" the columns are classes in their order.
     Arrays in the memory of a GPU are copied to the CPU here, once: what is told of a model is computed there.
     """
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(map(repr, TASKS))}, got {shown(task)}")
     sample_weight = on_cpu(sample_weight)
+    if task == "ordered" and (y_true is None or isinstance(y_proba, TopPredictions)):
+        raise ValueError("task='ordered' needs the probabilities of all classes, not only of the top one")
     if isinstance(y_proba, TopPredictions):
         return _read_top(y_proba, sample_weight)
     if y_true is None:
@@ -193,11 +202,13 @@ def read_inputs(
     refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     labels = column_classes(y_true, y_proba, labels)
     y, array = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
-    if array.ndim == y.ndim == 1:
+    if array.ndim == y.ndim == 1 and task != "ordered":
         marks, reports = Binary(pos_label).check(y, array, labels)
         return Inputs("binary", marks, reports, check_weights(sample_weight, len(reports)))
     y, proba = check_multiclass(y, array, labels)
     weights = check_weights(sample_weight, len(y))
+    if task == "ordered":
+        return Inputs("ordered", y, proba, weights)
     if proba.shape[1] == 2 and y.ndim == 1 and not columns:
         return Inputs("binary", *Binary(pos_label).of_two_columns(y, proba, labels), weights)
     return Inputs("multiclass", y, proba, weights)

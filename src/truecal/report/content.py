@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from truecal.baselines import ERRORS
 from truecal.core.result import clean
 from truecal.evaluation.comparison import Comparison
 from truecal.evaluation.measuring import Reliability
 from truecal.evaluation.model import Evaluation
 from truecal.evaluation.ranking import ECE_NAMES
 from truecal.evaluation.verdict import Standing, Verdict
-from truecal.evaluation.words import gap_interval, merged_notes, points_text
+from truecal.evaluation.words import LOSS_TITLES, gap_interval, merged_notes, points_text
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
 from truecal.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
@@ -155,7 +156,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "slots": min(3, len(source.models)) if first.reliability else 0,
         "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
         "parts": _parts(source),
-        "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
+        "unit": f"{title} " if (title := LOSS_TITLES.get(ERRORS[source.headline].property.loss_name)) else "",
         "flips": None if comparison is None else _flips(source, comparison),
         "dominance": None if comparison is None or len(source.models) < 2 else _dominance(source, comparison),
         "measures": [measure(name) for name in first.error_names],
@@ -295,7 +296,7 @@ def _reliabilities(source: PageSource) -> dict[str, Any]:
         most = max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))
         kept = np.sort(np.argsort(-came, kind="stable")[:most]).tolist()
         found[name] = {
-            "by_class": name == "classwise",
+            "by_class": first.table.views > 1,
             "views": kept,
             "left_out": len(first.count) - len(kept),
             "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import COMPOSED, Parts, signed_root
 from ..core.losses import LOSSES
+from ..core.properties import Confidence
 from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
 from ..evaluation.measuring import ErrorValue, LossValue, Measured, Reliability, infinite_text, notions, spread_ends
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
-BRIER_TABLES = ("classwise", "full", "binary")
-"""Kinds of tables whose Σ w|r|² is that of the Brier score, halved for two classes."""
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
 FEW_ROWS = "left out: too few rows, or none that share a bin"
 
@@ -35,7 +34,7 @@ FEW_ROWS = "left out: too few rows, or none that share a bin"
 def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
     """The stream so far, as `evaluate` would give it, without what needs rows."""
     level, blocks = check_level(level), stream.settings["blocks"]
-    if not _any_tally(stream, "top_label").table.totals.weight:
+    if not next(iter(stream.tallies.values())).table.totals.weight:
         raise ValueError(f"expected rows with weights above 0, all {stream.rows} so far have weights of 0")
     direction = _direction(stream)
     headlines = _headlines(stream)
@@ -55,7 +54,7 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
                 notes.append(f"the interval of the {entry.name} gap is {gaps[entry.name].note}")
-    if blocks and is_scarce(_any_tally(stream, "top_label").table.totals):
+    if blocks and _is_scarce(stream):
         notes.append(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
         notes.append(infinite_text("cross_entropy", stream.losses.infinite))
@@ -124,25 +123,37 @@ def _gap(
 
 def _direction(stream: Stream) -> MeanGap:
     """Mean prediction minus mean outcome, of the confidence or of the one probability there is."""
-    name = {"multiclass": "confidence", "binary": "binary", "top_label": "top_label"}[stream.kind]
-    return mean_gap_of_table(_any_tally(stream, name).whole(), COMPOSED[name].property)
+    from .stream import BASICS
+
+    property = BASICS[stream.kind][0]
+    table = next(tally for key, tally in stream.tallies.items() if key[0] == property.kind).whole()
+    return mean_gap_of_table(table, property)
 
 
-def _any_tally(stream: Stream, name: str) -> Tally:
-    """Some table of the property of an error: sums over its cells do not depend on the cells."""
-    kind = COMPOSED[name].property.kind
-    return next(tally for key, tally in stream.tallies.items() if key[0] == kind)
+def _top(stream: Stream) -> Tally | None:
+    """Some table of the confidence, whatever its source: sums over its cells do not depend on the cells."""
+    return next((tally for key, tally in stream.tallies.items() if key[0] == Confidence.kind), None)
+
+
+def _is_scarce(stream: Stream) -> bool:
+    top = _top(stream)
+    return top is not None and is_scarce(top.table.totals)
 
 
 def _losses(stream: Stream, level: float) -> Iterator[LossValue]:
     """Every loss that is defined here: those whose sums the tables hold, and those that were added up beside them."""
-    top = _any_tally(stream, "top_label")  # confidence, whatever its source
-    sure = None if top.blocks is None or is_scarce(top.table.totals) else level
-    held = {"classification_error": (top, 1.0, 0.0), "confidence_loss": (top, 1.0, 1.0)}
-    for (kind, _), tally in stream.tallies.items():
-        if kind in BRIER_TABLES:
-            held.setdefault("brier", (tally, 0.0, 0.5 if tally.table.views == 2 else 1.0))
-    for name in LOSSES:
+    top = _top(stream)
+    sure = None if not stream.settings["blocks"] or _is_scarce(stream) else level
+    held: dict[str, tuple[Tally, float, float]] = {}
+    for key, (property, _) in stream.counted().items():
+        tally = stream.tallies[key]
+        if not property.picks_outcome and property.of_classes:
+            views = tally.table.views
+            unit = property.score_unit(views) / (1 if tally.table.joint else views)
+            held.setdefault(property.loss_name, (tally, 0.0, unit))
+    if top is not None:
+        held |= {"classification_error": (top, 1.0, 0.0), "confidence_loss": (top, 1.0, 1.0)}
+    for name in dict.fromkeys((*(name for name in held if name not in LOSSES), *LOSSES)):
         if name in held:
             yield _loss(name, *held[name], sure)
         elif stream.losses is not None and name in SUMMED:
@@ -174,7 +185,7 @@ def compare_streams(streams: Mapping[str, Stream], level: float = 0.95) -> Compa
 def _measured(stream: Stream) -> Measured:
     """What pairs of models are compared by: spreads and losses of blocks of rows."""
     found = Measured()
-    note = SCARCE if is_scarce(_any_tally(stream, "top_label").table.totals) else ""
+    note = SCARCE if _is_scarce(stream) else ""
     for entry in stream.entries:
         tally = stream.tally_of(entry)
         if entry.name not in notions() or tally.blocks is None:

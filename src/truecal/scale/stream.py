@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends.arrays import compiled_backend
 from ..backends.numpy import DISPATCH, top_class
+from ..core.cumulative import Position
 from ..core.data import (
     as_array,
     check_positive_int,
@@ -22,7 +23,7 @@ from ..core.data import (
 )
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.parameters import described
-from ..core.properties import TopLabel
+from ..core.properties import Binary, Confidence, Property, TopLabel
 from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
 from ..core.threads import Shared, one_at_a_time
@@ -44,12 +45,15 @@ _MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
 MOST_BYTES = 4 << 30
 """The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
 _CELL_BYTES = 250  # of a class and bin, beside the blocks
-BASICS: dict[Kind, tuple[str, ...]] = {
-    "multiclass": ("confidence",),
-    "binary": ("binary", "confidence"),
-    "top_label": ("top_label",),
+BASICS: dict[Kind, tuple[Property, ...]] = {
+    "multiclass": (Confidence(),),
+    "binary": (Binary(), Confidence()),
+    "top_label": (TopLabel(),),
+    "ordered": (Position(), Confidence()),
 }
-"""The errors whose sums give accuracy and direction; one cell is enough where nobody asked for more."""
+"""The properties whose sums give direction (the first) and accuracy; one cell is enough where nobody asked for more."""
+WIDE = ("multiclass", "ordered")
+"""Kinds of predictions with a column per class."""
 
 
 @described("A Stream.")
@@ -166,7 +170,7 @@ class Stream(Shared):
         if self._kind == "binary" and array.shape[1:] == (2,):
             self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
         else:
-            self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_proba"))
+            self.look_at(check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba"))
 
     @one_at_a_time
     def look_at(self, reports: Array) -> None:
@@ -305,7 +309,7 @@ class Stream(Shared):
         start = self._rows if start is None else start
         self._check_shape(inputs.reports)
         try:
-            wanted = [(key, inputs.sample(name), rule) for key, (name, rule) in self.counted().items()]
+            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in self.counted().items()]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
             losses = LossSums.of(inputs, self._blocks, start)
@@ -336,24 +340,24 @@ class Stream(Shared):
         # a batch in which no row counts is a batch all the same
         shape = np.shape(as_array(y_proba, "y_proba"))
         two = self._kind == "binary" and shape[1:] == (2,)
-        if len(shape) != (2 if self._kind == "multiclass" else 1) and not two:
-            wanted = "a column per class" if self._kind == "multiclass" else "one probability per row"
+        if len(shape) != (2 if self._kind in WIDE else 1) and not two:
+            wanted = "a column per class" if self._kind in WIDE else "one probability per row"
             raise ValueError(f"expected {wanted}, got predictions of shape {shape}")
         if self._kind == "top_label":
             correct, confidence = TopLabel().check(y_true, y_proba)
             inputs = Inputs("top_label", correct, confidence, check_weights(checked, len(confidence)))
         else:
-            options = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
-            inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", **options)
+            options: dict[str, Any] = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
+            task = "ordered" if self._kind == "ordered" else "auto"
+            inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", task=task, **options)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
-    def counted(self) -> dict[Key, tuple[str, Any]]:
-        """Every table that is counted: its key, an error of its property, and its cells."""
-        wanted = {entry.key: (entry.name, entry.rule.counted) for entry in self._entries}
-        for name in BASICS[self._kind]:
-            kind = COMPOSED[name].property.kind
-            if not any(key[0] == kind for key in wanted):
-                wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
+    def counted(self) -> dict[Key, tuple[Property, Any]]:
+        """Every table that is counted: its key, its property, and its cells."""
+        wanted = {entry.key: (entry.error.property, entry.rule.counted) for entry in self._entries}
+        for property in BASICS[self._kind]:
+            if not any(key[0] == property.kind for key in wanted):
+                wanted[property.kind, EqualWidth(1)] = (property, EqualWidth(1))
         return wanted
 
     @property
@@ -499,7 +503,7 @@ class Stream(Shared):
 
     @property
     def kind(self) -> Kind:
-        """What the predictions are: multiclass, binary or top_label."""
+        """What the predictions are: multiclass, binary, top_label or ordered."""
         return self._kind
 
     @property
@@ -579,12 +583,15 @@ def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> No
 def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
     properties = [COMPOSED[entry.name].property for entry in entries]
-    for kind in ("top_label", "multiclass", "binary"):
+    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered")
+    for kind in order:
         if all(kind in p.kinds for p in properties):
             return kind
+    if all("multiclass" in (*p.kinds, *p.kinds_if_named) for p in properties):
+        return "multiclass"
     raise ValueError(
         f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "
-        "classwise, confidence and full go together, binary and confidence, or top_label alone"
+        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label alone"
     )
 
 
