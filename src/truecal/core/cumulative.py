@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -52,8 +53,8 @@ class Cumulative(OfScale):
     def directed(self) -> Property:
         return Position()
 
-    def view_name(self, j: int) -> str:
-        return f"class {j} or below"
+    def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
+        return f"{super().view_name(j, names)} or below"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         about: dict[str, Any] = {"distributions": reports, "labels": y} | unit_weights(weights)

@@ -16,6 +16,7 @@ from .averages import TwoBin
 from .cells import Piece
 from .cumulative import Cumulative
 from .data import as_array, shown
+from .labelwise import Labelwise
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
@@ -397,6 +398,8 @@ COMPOSED: dict[str, CalibrationError] = {
     "binary_two_bin": _named(TwoBin(), Binary(), "l2"),
     "ordinal": _named(Quantile(), Cumulative(), "l2"),
     "ordinal_l1": _named(EqualWidth(), Cumulative(), "l1"),
+    "labelwise": _named(Quantile(), Labelwise(), "l2"),
+    "labelwise_l1": _named(EqualWidth(), Labelwise(), "l1"),
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(DEFAULT_BINS), Outcomes(), "l1"),
 }

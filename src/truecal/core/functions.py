@@ -13,6 +13,7 @@ from ..backends.arrays import on_device
 from .cumulative import Cumulative
 from .data import as_array
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
+from .labelwise import Labelwise
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, Ties, VectorRule
@@ -277,6 +278,44 @@ def ordinal_error(
     0.00055556
     """
     metric = CalibrationError(Cumulative(), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+
+
+@overload
+def labelwise_error(
+    y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]
+) -> float: ...
+@overload
+def labelwise_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
+@described(
+    "The error: a float, or an array for several bin counts.",
+    y_true="Which labels apply: a 0/1 table (n, k), a sparse one, or one list of labels per row.",
+    y_proba="The probability of each label, (n, k), or a list of (n, 2) arrays, one per label.",
+    labels="The name of each column, for lists of names.",
+)
+def labelwise_error(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: BinCounts | None = None,
+    strategy: Strategy = "auto",
+    norm: Norm = "l2",
+    scale: Scale = "raw",
+    ties: Ties = "auto",
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Any:
+    """The error of several labels per row: the mean over labels r of n⁻² Σ_B (Σ_{i∈B} (p_i^(r) − y_i^(r)))².
+
+    Probabilities of a row need not sum to 1. scale="score" is the mean squared error over labels + gap².
+
+    >>> import truecal as tc
+    >>> round(tc.labelwise_error([[1, 0], [1, 1], [0, 0]], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
+    0.00277778
+    >>> round(tc.labelwise_error([{0}, {0, 1}, set()], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
+    0.00277778
+    """
+    metric = CalibrationError(Labelwise(), _usual_rule(strategy, n_bins, ties, norm), norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
 
 

@@ -27,7 +27,8 @@ SHARED = {
     "corrected": "Whether the correction of the confidence error is added. Default: for l2.",
     "error": 'A name in `tc.ERRORS` or a CalibrationError. Default: "binary" for two classes, "classwise" for more; '
     'for a gap "confidence".',
-    "task": '"ordered" for classes in their order. Default: classes without an order.',
+    "task": '"ordered" for classes in their order, "multilabel" for labels of which several may apply. Default: '
+    "classes without an order.",
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -84,9 +85,9 @@ class Property(ABC):
         """The property whose mean gap names the direction: that of the top class, unless it has one number itself."""
         return Confidence()
 
-    def view_name(self, j: int) -> str:
-        """What view j is called."""
-        return f"class {j}"
+    def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
+        """What view j is called, with the names of the columns if they have any."""
+        return f"class {j}" if names is None else str(names[j])
 
     def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
         """Validated predictions of a kind as the property takes them."""

@@ -34,6 +34,7 @@ from .model import (
     judge_subgroups,
     read_settings,
     read_subgroups,
+    view_names,
     with_folds,
 )
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
@@ -343,6 +344,7 @@ def compare(
         subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, n_resamples, seed, diagram_bins, len(inputs), seconds)
+    settings = replace(settings, view_names=view_names(labels))
     check_progress(progress)
     clusters = check_groups(groups, first.n_samples)
     evaluations, measured = {}, {}

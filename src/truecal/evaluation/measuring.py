@@ -30,6 +30,7 @@ from ..inference.paired import block_loss_part, loss_part
 from ..inference.spread import Spread, spreads
 from .budget import Plan
 from .ranking import ECE_NAMES
+from .views import ViewValue, tested_views, view_values, worst_first
 
 FEWEST_IN_FOLD = 20
 """With fewer rows per fold the tests of single folds say next to nothing."""
@@ -132,6 +133,8 @@ class Settings:
     plan: Plan
     diagram_bins: int
     notes: tuple[str, ...] = ()
+    view_names: tuple[str, ...] | None = None
+    """The names of the columns, where they have any."""
     looks: int = 1
     """Among how many subgroups this is one: a direction pays for all of them."""
 
@@ -151,6 +154,8 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
+    views: tuple[ViewValue, ...] = ()
+    """Every label or threshold of the main error."""
     block_losses: dict[str, tuple[Array, Array, str]] = field(default_factory=dict)
     """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error, and why not to trust them."""
 
@@ -201,9 +206,15 @@ def measure(
             if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
                 work.shared.clear()
                 inputs.forget(name)
+    if main in settings.names and COMPOSED[main].property.per_view and folds is None:
+        work.views(main)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
-    elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
+    elif (
+        clusters is None
+        and not COMPOSED[main].property.label_by_label
+        and any(ERRORS[name].truthful for name in settings.names)
+    ):
         sample = inputs.sample(main)
         most = calibration.MOST_ROWS
         draws = settings.plan.test(sample, most)
@@ -263,6 +274,17 @@ class _Work:
             found.reliability[name] = self._reliability(name, frozen)
             if headline in by_count:
                 found.gaps[name] = self._gap(name, by_count[headline], headline)
+
+    def views(self, name: str) -> None:
+        """One line per label or threshold; labels are tested one by one."""
+        found, settings, sample = self.found, self.settings, self.inputs.sample(name)
+        property = COMPOSED[name].property
+        if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS or not found.gaps:
+            return
+        each = view_values(sample, property, settings.level, self.clusters, settings.view_names)
+        if property.label_by_label and self.clusters is None and not self.inputs.soft:
+            found.test, each = tested_views(sample, each, settings.plan, settings.level, settings.seed)
+        found.views = worst_first(each) if property.label_by_label else tuple(each)
 
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None]:
         """The named error at every bin count that is measured, and the one that summaries speak of."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -29,12 +29,14 @@ from .diagram import reliability_svg
 from .estimators import check_X, predicted
 from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
+from .views import ViewValue
 from .words import LOSS_TITLES, gap_text, sum_text
 
 if TYPE_CHECKING:
     from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
+MOST_VIEWS_SHOWN = 5
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
 HEAVY = {"full_halfspace": 0, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
@@ -68,7 +70,7 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its
+    `views` (of several labels or ordered classes: every label, worst first, or threshold), `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its
     test says beside those of the others.
     """
 
@@ -84,6 +86,7 @@ class Evaluation(Measurement):
     direction: MeanGap
     reliability: dict[str, Reliability]
     notes: tuple[str, ...] = ()
+    views: tuple[ViewValue, ...] = ()
     subgroups: dict[str, Evaluation] = field(default_factory=dict)
     standing: Standing | None = None
 
@@ -175,9 +178,16 @@ class Evaluation(Measurement):
         words = plain(self.direction.direction) | {"word": self.direction.word}
         return whole | {"direction": plain(self.direction) | words}
 
-    def to_pandas(self) -> Any:
-        """One row per error and bin count; with subgroups, theirs too, told apart by the column `subgroup`."""
+    def to_pandas(self, what: Literal["errors", "views"] = "errors") -> Any:
+        """One row per error and bin count; with subgroups, theirs too, told apart by the column `subgroup`.
+
+        "views": one row per label or threshold.
+        """
         pd = require("pandas", "pandas")
+        if what == "views":
+            return pd.DataFrame([view.to_row() for view in self.views])
+        if what != "errors":
+            raise ValueError(f"what must be errors or views, got {shown(what)}")
         rows = [{"subgroup": None, "n_samples": self.n_samples} | asdict(row) for row in self.errors]
         for name, part in self.subgroups.items():
             rows += [{"subgroup": name, "n_samples": part.n_samples} | asdict(row) for row in part.errors]
@@ -206,6 +216,8 @@ class Evaluation(Measurement):
         if self.kind == "ordered":
             steps = (self.n_classes or 2) - 1
             return f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, right {self.accuracy:.1%}"
+        if self.kind == "multilabel":
+            return f"{told:.1%} per label, observed {seen:.1%}"
         if self.kind == "binary":
             return f"{told:.1%}, observed {seen:.1%}, right {self.accuracy:.1%}"
         return f"{told:.1%}, right {seen:.1%}"
@@ -225,9 +237,13 @@ class Evaluation(Measurement):
         return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
     def __repr__(self) -> str:
-        classes = "top class only" if self.n_classes is None else f"{self.n_classes} classes"
+        columns = "labels" if self.kind == "multilabel" else "classes"
+        classes = "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
         lines = [f"{self.name}: {self.n_samples} samples, {classes}"]
         lines += [f"  {name:<12}{value}" for name, value in self.summary]
+        lines += [f"  {view}" for view in self.views[:MOST_VIEWS_SHOWN]]
+        if len(self.views) > MOST_VIEWS_SHOWN:
+            lines.append(f"  and {len(self.views) - MOST_VIEWS_SHOWN} more in .views")
         lines += [f"  note: {note}" for note in self.notes]
         for name, part in self.subgroups.items():
             facts = ", ".join(f"{key} {value}" for key, value in part.summary)
@@ -284,7 +300,9 @@ def evaluate(
     20 and 2000 bins stand beside it. `errors` defaults to every composed member of ERRORS that applies, less the
     costliest ones for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with
     the share done. With task="ordered" the columns are classes in their order, the score is RPS + gap², and predictions
-    are too high or too low on that scale. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
+    are too high or too low on that scale. With task="multilabel" several labels may apply to a row: `y_true` is a 0/1
+    table or one list of labels per row, and `views` lists the labels, worst first; a 0/1 table whose rows do not all
+    sum to 1 needs no task. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -301,12 +319,18 @@ def evaluate(
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
     inputs = with_folds(inputs, folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
+    settings = replace(settings, view_names=view_names(labels))
     check_progress(progress)
     clusters = check_groups(groups, inputs.n_samples)
     subgroups = read_subgroups(by, y_true, inputs)
     result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
     judge_subgroups({result.name: result})
     return result
+
+
+def view_names(labels: Any) -> tuple[str, ...] | None:
+    """The names of the columns as texts."""
+    return None if labels is None else tuple(map(str, as_array(labels, "labels").tolist()))
 
 
 def with_folds(inputs: Inputs, folds: Any) -> Inputs:
@@ -395,6 +419,7 @@ def evaluate_inputs(
         direction=found.direction,
         reliability=found.reliability,
         notes=notes,
+        views=found.views,
         subgroups={},
     )
     looks = models * len(subgroups)

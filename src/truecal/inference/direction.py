@@ -25,9 +25,9 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 
 from ..backends.numpy import dot
+from ..core.cumulative import ON_SCALE
 from ..core.data import row_blocks
 from ..core.errors import CalibrationError
-from ..core.cumulative import ON_SCALE
 from ..core.properties import Property
 from ..core.result import Result
 from ..core.sample import Sample

@@ -13,6 +13,7 @@ from ..backends.arrays import on_cpu
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
 from ..core.frames import column_classes, refuse_reordered
+from ..core.labelwise import Labelwise, is_label_lists, is_outputs
 from ..core.losses import LOSSES, Loss, rps
 from ..core.parameters import described
 from ..core.properties import Binary, Property, TopLabel
@@ -22,11 +23,11 @@ from ..core.types import Array, Groups
 if TYPE_CHECKING:
     from .mean_losses import Losses, Values
 
-Kind = Literal["multiclass", "binary", "top_label", "ordered"]
-KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label", "ordered")
-Task = Literal["auto", "ordered"]
-TASKS: tuple[Task, ...] = ("auto", "ordered")
-"""What the columns are: classes, or classes in their order."""
+Kind = Literal["multiclass", "binary", "top_label", "ordered", "multilabel"]
+KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label", "ordered", "multilabel")
+Task = Literal["auto", "ordered", "multilabel"]
+TASKS: tuple[Task, ...] = ("auto", "ordered", "multilabel")
+"""What the columns are: classes, classes in their order, or labels of which several may apply."""
 Progress = Callable[[float], None]
 """A function of the share done."""
 
@@ -46,8 +47,8 @@ class TopPredictions:
 class Inputs:
     """Validated predictions of one model.
 
-    kind "multiclass" and "ordered": `y` class indices and `reports` (n, k); "binary": `y` bools and `reports` the probability of the
-    positive class; "top_label": `y` whether the top class was right and `reports` its confidence.
+    kind "multiclass" and "ordered": `y` class indices and `reports` (n, k); "multilabel": both (n, k); "binary": `y`
+    bools and `reports` the probability of the positive class; "top_label": `y` whether the top class was right and `reports` its confidence.
     """
 
     kind: Kind
@@ -59,8 +60,8 @@ class Inputs:
 
     @property
     def soft(self) -> bool:
-        """Whether the labels are distributions over classes."""
-        return self.y.ndim == 2
+        """Whether the labels are distributions over classes, or shares of labels that apply in part."""
+        return self.y.ndim == 2 and self.y.dtype != np.bool_
 
     @property
     def n_samples(self) -> int:
@@ -101,8 +102,11 @@ class Inputs:
 
     def loss_values(self) -> Iterator[tuple[str, Losses]]:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
-        from .mean_losses import loss_values, top_label_table
+        from .mean_losses import loss_values, top_label_table, view_losses
 
+        if self.kind == "multilabel":
+            yield "brier", view_losses(self.y, self.reports, None)
+            return
         named: dict[str, Loss] = {"rps": rps, **LOSSES} if self.kind == "ordered" else LOSSES
         tables: dict[str, Any] = {name: name if name in LOSSES else loss.by_label for name, loss in named.items()}
         if self.kind == "top_label":  # the columns are of a wrong and of a right top class
@@ -184,7 +188,8 @@ def read_inputs(
     """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
 
     Two columns are one probability, that of the positive class, unless the labels are distributions or `columns` says
-    to keep them. With task "ordered" the columns are classes in their order.
+    to keep them. With task "ordered" the columns are classes in their order, with "multilabel" labels of which several
+    may apply; a table of 0 and 1 whose rows do not all sum to 1 is always read as labels.
     Arrays in the memory of a GPU are copied to the CPU here, once: what is told of a model is computed there.
     """
     if task not in TASKS:
@@ -192,6 +197,9 @@ def read_inputs(
     sample_weight = on_cpu(sample_weight)
     if task == "ordered" and (y_true is None or isinstance(y_proba, TopPredictions)):
         raise ValueError("task='ordered' needs the probabilities of all classes, not only of the top one")
+    if task == "multilabel" or (task == "auto" and is_multilabel(y_true, y_proba)):
+        table, reports = Labelwise().check(on_cpu(y_true), on_cpu(y_proba), labels)
+        return Inputs("multilabel", table, reports, check_weights(sample_weight, len(reports)))
     if isinstance(y_proba, TopPredictions):
         return _read_top(y_proba, sample_weight)
     if y_true is None:
@@ -212,6 +220,22 @@ def read_inputs(
     if proba.shape[1] == 2 and y.ndim == 1 and not columns:
         return Inputs("binary", *Binary(pos_label).of_two_columns(y, proba, labels), weights)
     return Inputs("multiclass", y, proba, weights)
+
+
+def is_multilabel(y_true: Any, y_proba: Any) -> bool:
+    """Whether labels can only be several per row: a 0/1 table whose rows do not all sum to 1, or lists of labels."""
+    if y_true is None or isinstance(y_proba, TopPredictions):
+        return False
+    if hasattr(y_true, "toarray") or is_outputs(y_proba):
+        return True
+    shape, of = (np.shape(on_cpu(x)) if hasattr(x, "shape") else None for x in (y_true, y_proba))
+    if isinstance(y_true, (list, tuple)) and y_true and isinstance(y_true[0], (list, tuple, set, frozenset)):
+        width = of[1] if of is not None and len(of) == 2 else len(y_proba[0]) if np.ndim(y_proba[0]) == 1 else 0
+        return width > 0 and is_label_lists(y_true, width)
+    if shape is None or len(shape) != 2 or shape != of:
+        return False
+    table = np.asarray(as_array(on_cpu(y_true), "y_true"))
+    return table.dtype.kind in "biuf" and bool(np.isin(table, (0, 1)).all()) and not (table.sum(axis=1) == 1).all()
 
 
 def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:

@@ -40,7 +40,7 @@ class LossSums:
     def of(inputs: Inputs, blocks: int, start: int) -> LossSums | None:
         """The sums of some rows, the first of which is row number `start` of its stream; None where only the top class
         is known, since they need the probabilities of all classes."""
-        if inputs.kind == "top_label":
+        if inputs.kind in ("top_label", "multilabel"):
             return None
         wide = 1 if inputs.reports.ndim == 1 else inputs.reports.shape[1]
         found = LossSums(np.zeros((len(SUMMED) + 1, max(blocks, 1))))

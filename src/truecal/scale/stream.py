@@ -16,12 +16,14 @@ from ..core.data import (
     as_array,
     check_positive_int,
     check_probabilities,
+    check_report_table,
     check_reports,
     check_weights,
     shown,
     working_dtype,
 )
 from ..core.errors import COMPOSED, CalibrationError
+from ..core.labelwise import LabelRate
 from ..core.parameters import described
 from ..core.properties import Binary, Confidence, Property, TopLabel
 from ..core.rules import BinCounts, EqualWidth
@@ -29,7 +31,7 @@ from ..core.table import BinTable
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
 from ..evaluation.model import Evaluation
-from ..inference.inputs import Inputs, Kind, read_inputs
+from ..inference.inputs import TASKS, Inputs, Kind, read_inputs
 from .losses import LossSums
 from .plan import StreamEntry, at_rows, read_plan, refuse_other_edges
 from .sketch import ACCURACY, Kept, Sketch
@@ -50,10 +52,11 @@ BASICS: dict[Kind, tuple[Property, ...]] = {
     "binary": (Binary(), Confidence()),
     "top_label": (TopLabel(),),
     "ordered": (Position(), Confidence()),
+    "multilabel": (LabelRate(),),
 }
 """The properties whose sums give direction (the first) and accuracy; one cell is enough where nobody asked for more."""
-WIDE = ("multiclass", "ordered")
-"""Kinds of predictions with a column per class."""
+WIDE = ("multiclass", "ordered", "multilabel")
+"""Kinds of predictions with a column per class or label."""
 
 
 @described("A Stream.")
@@ -170,13 +173,18 @@ class Stream(Shared):
         if self._kind == "binary" and array.shape[1:] == (2,):
             self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
         else:
-            self.look_at(check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba"))
+            check = {
+                "multiclass": check_probabilities,
+                "ordered": check_probabilities,
+                "multilabel": check_report_table,
+            }
+            self.look_at(check.get(self._kind, check_reports)(array, "y_proba"))
 
     @one_at_a_time
     def look_at(self, reports: Array) -> None:
         """Predictions of a first pass that have been validated."""
         self._check_shape(reports)
-        inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+        inputs = _without_labels(self._kind, reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         for key, entry in self._open().items():
             columns = entry.rule.sketched(inputs.sample(entry.name).reports, top)
@@ -235,7 +243,7 @@ class Stream(Shared):
         made = self.without_rows()
         made._shape = self._shape
         reports = np.concatenate([one.reports for one in self._waiting])[:KEPT_ROWS]
-        inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+        inputs = _without_labels(self._kind, reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         found = {
             key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
@@ -348,7 +356,7 @@ class Stream(Shared):
             inputs = Inputs("top_label", correct, confidence, check_weights(checked, len(confidence)))
         else:
             options: dict[str, Any] = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
-            task = "ordered" if self._kind == "ordered" else "auto"
+            task = self._kind if self._kind in TASKS else "auto"
             inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", task=task, **options)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
@@ -553,6 +561,13 @@ class Stream(Shared):
         return f"<Stream of {bins}: {state}>"
 
 
+def _without_labels(kind: Kind, reports: Array) -> Inputs:
+    """Predictions alone, for what looks at nothing else."""
+    if kind == "multilabel":
+        return Inputs(kind, np.zeros(reports.shape, dtype=bool), reports)
+    return Inputs(kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+
+
 def _counted_by(known: Stream, waiting: Stream) -> Stream:
     """The rows that wait in one stream, counted by the edges of another of the same errors."""
     names, theirs = ([*dict.fromkeys(entry.name for entry in stream.entries)] for stream in (known, waiting))
@@ -583,7 +598,7 @@ def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> No
 def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
     properties = [COMPOSED[entry.name].property for entry in entries]
-    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered")
+    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered", "multilabel")
     for kind in order:
         if all(kind in p.kinds for p in properties):
             return kind
@@ -591,7 +606,7 @@ def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
         return "multiclass"
     raise ValueError(
         f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "
-        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label alone"
+        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label or labelwise alone"
     )
 
 
