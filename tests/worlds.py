@@ -86,7 +86,38 @@ def over_all_outcomes(cases: list) -> pytest.MarkDecorator:
 
 
 def is_multiclass(metric: tc.CalibrationError) -> bool:
-    return isinstance(metric.property, (tc.Classwise, tc.Confidence, tc.Full, tc.Linear))
+    return metric.property.of_distributions
+
+
+LABEL_SETS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+"""The outcomes of a row with two labels, which are four classes."""
+
+
+class OverLabelSets:
+    """An error of several labels as one of classes: every set of labels is a class, however the labels depend."""
+
+    def __init__(self, metric: tc.CalibrationError) -> None:
+        self.metric = metric
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.metric, name)
+
+    def __call__(self, y, p) -> float:
+        return float(self.metric(LABEL_SETS[y], p @ LABEL_SETS))
+
+    def read(self, y, p):
+        return self.metric.read(LABEL_SETS[y], p @ LABEL_SETS)
+
+
+def in_classes(metric: tc.CalibrationError) -> Any:
+    """The error as one of class labels and distributions, where it is one of label tables."""
+    return OverLabelSets(metric) if metric.property.label_by_label else metric
+
+
+def label_table(rng, n: int, k: int, tied: bool) -> tuple:
+    """Labels that apply and their probabilities, (n, k) each; tied: probabilities are multiples of 1/8."""
+    p = rng.integers(0, 9, (n, k)) / 8 if tied else rng.random((n, k))
+    return (rng.random((n, k)) < p).astype(int), p
 
 
 def bounded(metric: tc.CalibrationError) -> tc.CalibrationError:
@@ -122,12 +153,14 @@ def _values(metric, reports: bytes, outcomes: tuple[int, ...]) -> np.ndarray:
 
 
 def classes_of(metric) -> int:
+    if isinstance(metric, OverLabelSets):
+        return len(LABEL_SETS)
     return len(metric.property.phi) if isinstance(metric.property, tc.Linear) else 3
 
 
 def worlds_and_lies(metric):
     """(truth, one lie of each kind) in the metric's form: three rows of classes, or one probability for four rows."""
-    multiclass = is_multiclass(metric)
+    multiclass = is_multiclass(metric) or isinstance(metric, OverLabelSets)
     found = worlds(3, classes_of(metric)) if multiclass else worlds(4, 2)
     form = CallForm(binary="matrix" if multiclass else "column")
     return [

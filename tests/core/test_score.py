@@ -12,7 +12,17 @@ import reference as ref
 import truecal
 from closeness import assert_close
 from truecal.core.rules import auto_bins
-from worlds import bounded, classes_of, expected, over_all_outcomes, variants, worlds_and_lies
+from worlds import (
+    bounded,
+    classes_of,
+    expected,
+    in_classes,
+    is_multiclass,
+    label_table,
+    over_all_outcomes,
+    variants,
+    worlds_and_lies,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -176,7 +186,9 @@ def _sample(metric, rng, n=40):
     k = classes_of(metric)
     proba = rng.dirichlet(np.ones(k), n)
     y = rng.integers(0, k, n)
-    if isinstance(metric.property, (tc.Classwise, tc.Confidence, tc.Full, tc.Linear)):
+    if metric.property.label_by_label:
+        return label_table(rng, n, k, tied=False)
+    if is_multiclass(metric):
         return y, proba
     return (y == 0).astype(int), proba[:, 0]
 

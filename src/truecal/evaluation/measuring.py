@@ -210,11 +210,10 @@ def measure(
         work.views(main)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
-    elif (
-        clusters is None
-        and not COMPOSED[main].property.label_by_label
-        and any(ERRORS[name].truthful for name in settings.names)
-    ):
+    elif COMPOSED[main].property.label_by_label:
+        if folds is not None:
+            found.note("the tests of labels are left out: predictions are cross-validated")
+    elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         sample = inputs.sample(main)
         most = calibration.MOST_ROWS
         draws = settings.plan.test(sample, most)

@@ -70,8 +70,9 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `views` (of several labels or ordered classes: every label, worst first, or threshold), `subgroups` (with by=; each has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its
-    test says beside those of the others.
+    `views` (of several labels or ordered classes: every label, worst first, or threshold), `subgroups` (with by=; each
+    has its own n, so they are never ranked), `notes`. `standing`: of a subgroup, what its test says beside those of the
+    others.
     """
 
     name: str

@@ -169,7 +169,7 @@ class _Facts:
 
     @property
     def loss_name(self) -> str:
-        return ERRORS[self.error].property.loss_name
+        return str(ERRORS[self.error].property.loss_name)
 
     @property
     def loss_words(self) -> str:

@@ -35,9 +35,8 @@ class ViewValue:
 
     def __str__(self) -> str:
         test = "" if self.pvalue is None else f", p = {self.pvalue:.2g}"
-        return (
-            f"{self.name}: gap {gap_text(self.gap)}{test}; predicted {self.mean_report:.1%}, came {self.frequency:.1%}"
-        )
+        rates = f"predicted {self.mean_report:.1%}, observed {self.frequency:.1%}"
+        return f"{self.name}: gap {gap_text(self.gap)}{test}; {rates}"
 
     def to_row(self) -> dict[str, Any]:
         """A row of a table."""

@@ -48,7 +48,8 @@ class Inputs:
     """Validated predictions of one model.
 
     kind "multiclass" and "ordered": `y` class indices and `reports` (n, k); "multilabel": both (n, k); "binary": `y`
-    bools and `reports` the probability of the positive class; "top_label": `y` whether the top class was right and `reports` its confidence.
+    bools and `reports` the probability of the positive class; "top_label": `y` whether the top class was right and
+    `reports` its confidence.
     """
 
     kind: Kind

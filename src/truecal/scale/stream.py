@@ -173,12 +173,13 @@ class Stream(Shared):
         if self._kind == "binary" and array.shape[1:] == (2,):
             self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
         else:
-            check = {
-                "multiclass": check_probabilities,
-                "ordered": check_probabilities,
-                "multilabel": check_report_table,
-            }
-            self.look_at(check.get(self._kind, check_reports)(array, "y_proba"))
+            self.look_at(self._checked(array))
+
+    def _checked(self, array: Array) -> Array:
+        """Predictions of the kind that comes."""
+        if self._kind == "multilabel":
+            return check_report_table(array, "y_proba")
+        return check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba")
 
     @one_at_a_time
     def look_at(self, reports: Array) -> None:
