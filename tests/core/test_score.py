@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
-TRUTHFUL = [(i, bounded(m)) for i, m in variants(classes=3) if m.truthful]
+TRUTHFUL = [(i, in_classes(bounded(m))) for i, m in variants(classes=3) if m.truthful]
 TINY = 1e-12
 
 

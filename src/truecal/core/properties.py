@@ -56,8 +56,8 @@ class Property(ABC):
     """Whether outcomes of one row depend on each other in unknown ways: then each view is tested by itself."""
     per_view = False
     """Whether `evaluate` lists every view with its gap."""
-    loss_name = "linear_loss"
-    """The loss in the score, as results call it."""
+    loss_name = ""
+    """The loss in the score, as results call it, where it has a name there."""
     notion = ""
     """What this calibration is called in a sentence."""
     place = ""

@@ -174,10 +174,12 @@ class _Facts:
     @property
     def loss_words(self) -> str:
         """What people call the loss of the headline error."""
-        return LOSS_TITLES.get(self.loss_name, self.loss_name.replace("_", " "))
+        return LOSS_TITLES.get(self.loss_name, self.loss_name.replace("_", " ")) or "loss"
 
     def loss(self, name: str) -> float:
-        return self.evaluations[name].loss(self.loss_name).value
+        found = self.evaluations[name]
+        named = next((value.value for value in found.losses if value.name == self.loss_name), None)
+        return named if named is not None else found.row(self.error).loss or 0.0
 
     def loss_part(self, a: str, b: str) -> Part | None:
         """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
