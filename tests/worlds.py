@@ -102,8 +102,8 @@ class OverLabelSets:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.metric, name)
 
-    def __call__(self, y, p) -> float:
-        return float(self.metric(LABEL_SETS[y], p @ LABEL_SETS))
+    def __call__(self, y, p, **options) -> float:
+        return float(self.metric(LABEL_SETS[y], p @ LABEL_SETS, **options))
 
     def read(self, y, p):
         return self.metric.read(LABEL_SETS[y], p @ LABEL_SETS)

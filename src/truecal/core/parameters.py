@@ -29,6 +29,8 @@ SHARED = {
     'for a gap "confidence".',
     "task": '"ordered" for classes in their order, "multilabel" for labels of which several may apply. Default: '
     "classes without an order.",
+    "ignore_index": "The label of pixels or tokens that are left out, such as 255 or −100.",
+    "class_axis": "The axis of the classes in predictions of images or sequences, where their shape does not say it.",
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",

@@ -24,6 +24,7 @@ from ..inference.options import check_groups
 from ..inference.paired import spread_part
 from .diagram import MOST_SHOWN, reliability_svg
 from .estimators import check_X, common_classes, predicted
+from .images import dense_rows
 from .measuring import ErrorValue, Measured, copies_text
 from .model import (
     DIAGRAM_BINS,
@@ -309,6 +310,8 @@ def compare(
     labels: Any = None,
     pos_label: Any = 1,
     task: Task = "auto",
+    ignore_index: int | None = None,
+    class_axis: int | None = None,
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
@@ -334,8 +337,12 @@ def compare(
     >>> result.dominance.chain_names
     ('good', 'flat')
     """
-    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     models, labels = _predictions(models, X, labels)
+    images = dense_rows(y_true, models, groups, ignore_index, class_axis)
+    if images is not None:
+        y_true, groups, models = images.y_true, images.groups, images.models
+        by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
+    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task}
     inputs, notes = _read_models(y_true, models, options, sample_weight)
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
@@ -344,7 +351,8 @@ def compare(
         subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, n_resamples, seed, diagram_bins, len(inputs), seconds)
-    settings = replace(settings, view_names=view_names(labels))
+    settings = replace(settings, view_names=view_names(labels), per_view=images is not None)
+    notes += [] if images is None else [images.note]
     check_progress(progress)
     clusters = check_groups(groups, first.n_samples)
     evaluations, measured = {}, {}

@@ -135,6 +135,8 @@ class Settings:
     notes: tuple[str, ...] = ()
     view_names: tuple[str, ...] | None = None
     """The names of the columns, where they have any."""
+    per_view: bool = False
+    """Whether every class is listed with its gap, whatever the property."""
     looks: int = 1
     """Among how many subgroups this is one: a direction pays for all of them."""
 
@@ -206,7 +208,7 @@ def measure(
             if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
                 work.shared.clear()
                 inputs.forget(name)
-    if main in settings.names and COMPOSED[main].property.per_view and folds is None:
+    if main in settings.names and (COMPOSED[main].property.per_view or settings.per_view) and folds is None:
         work.views(main)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
@@ -283,7 +285,7 @@ class _Work:
         each = view_values(sample, property, settings.level, self.clusters, settings.view_names)
         if property.label_by_label and self.clusters is None and not self.inputs.soft:
             found.test, each = tested_views(sample, each, settings.plan, settings.level, settings.seed)
-        found.views = worst_first(each) if property.label_by_label else tuple(each)
+        found.views = tuple(each) if property.place else worst_first(each)
 
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None]:
         """The named error at every bin count that is measured, and the one that summaries speak of."""

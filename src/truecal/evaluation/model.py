@@ -27,6 +27,7 @@ from ..inference.options import check_draws, check_groups, check_level
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
+from .images import dense_rows
 from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
 from .views import ViewValue
@@ -277,6 +278,8 @@ def evaluate(
     labels: Any = None,
     pos_label: Any = 1,
     task: Task = "auto",
+    ignore_index: int | None = None,
+    class_axis: int | None = None,
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
@@ -303,7 +306,9 @@ def evaluate(
     the share done. With task="ordered" the columns are classes in their order, the score is RPS + gap², and predictions
     are too high or too low on that scale. With task="multilabel" several labels may apply to a row: `y_true` is a 0/1
     table or one list of labels per row, and `views` lists the labels, worst first; a 0/1 table whose rows do not all
-    sum to 1 needs no task. A fitted classifier may stand for `y_proba`: `X` are then the rows it predicts.
+    sum to 1 needs no task. Images or sequences, such as probabilities (N, C, H, W) or (N, H, W, C) with labels
+    (N, H, W), are read as one row per pixel whose label is not `ignore_index`, and images are the groups. A fitted
+    classifier may stand for `y_proba`: `X` are then the rows it predicts.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -315,12 +320,17 @@ def evaluate(
     check_X(X, [y_proba])
     y_proba, classes = predicted(y_proba, X, "y_proba")
     labels = classes if labels is None else labels
+    images = dense_rows(y_true, {name: y_proba}, groups, ignore_index, class_axis)
+    if images is not None:
+        y_true, groups, y_proba = images.y_true, images.groups, images.models[name]
+        by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task}
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
     inputs = with_folds(inputs, folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
-    settings = replace(settings, view_names=view_names(labels))
+    settings = replace(settings, view_names=view_names(labels), per_view=images is not None)
+    settings = settings if images is None else replace(settings, notes=(*settings.notes, images.note))
     check_progress(progress)
     clusters = check_groups(groups, inputs.n_samples)
     subgroups = read_subgroups(by, y_true, inputs)

@@ -72,6 +72,12 @@ class LossSums:
         sums = np.roll(self.sums, rows % self.sums.shape[1], axis=1)
         return LossSums(sums, self.infinite, self.bounded)
 
+    def in_block(self, unit: int) -> LossSums:
+        """All rows as one of the blocks."""
+        sums = np.zeros_like(self.sums)
+        sums[:, unit % self.sums.shape[1]] = self.sums.sum(axis=1)
+        return LossSums(sums, self.infinite, self.bounded)
+
     def value(self, name: str, level: float | None) -> LossValue:
         """One of the losses with its interval, none where nothing bounds what a label would have cost."""
         total, weight = self.sums[SUMMED.index(name)], self.sums[-1]

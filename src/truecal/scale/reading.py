@@ -41,6 +41,8 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
     rows, gaps, reliability, notes = [], {}, {}, [ROWS_GONE]
     if stream.kept:
         notes.append(f"quantile edges from the predictions of the first {stream.kept:,} rows, by which all are counted")
+    if stream.units:
+        notes.append(f"intervals and gaps compare {stream.units} images with each other: pixels of one may depend")
     for entry in stream.entries:
         headline = headlines[entry.name] == entry
         table = stream.table_of(entry)
@@ -90,7 +92,7 @@ def _spread(stream: Stream, entry: StreamEntry, table: BinTable, parts: Parts) -
     blocks = stream.tally_of(entry).blocks
     if blocks is None or not np.isfinite(parts.gap_sq) or np.count_nonzero(blocks.of("weight")) < 4:
         return None
-    return block_spread(table, blocks.residual, blocks.of("weight"), parts.gap_sq)
+    return block_spread(table, blocks.residual, blocks.of("weight"), None if stream.units else parts.gap_sq)
 
 
 def _error_value(
@@ -106,7 +108,8 @@ def _error_value(
     }
     if parts is None:
         return ErrorValue(**about, value=error.of_table(table))
-    gap = 100 * signed_root(parts.gap_sq) if np.isfinite(parts.gap_sq) else None
+    gap_sq = parts.gap_sq if spread is None else spread.theta
+    gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
     more: dict[str, Any] = {"value": parts.error, "loss": parts.loss, "U": parts.U, "gap": gap, "score": parts.score}
     return ErrorValue(**about | more | spread_ends(spread, parts.U, level))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import compiled_backend
+from ..backends.arrays import compiled_backend, on_cpu
 from ..backends.numpy import DISPATCH, top_class
 from ..core.cumulative import Position
 from ..core.data import (
@@ -22,6 +23,7 @@ from ..core.data import (
     shown,
     working_dtype,
 )
+from ..core.dense import as_rows, is_dense
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.labelwise import LabelRate
 from ..core.parameters import described
@@ -140,6 +142,8 @@ class Stream(Shared):
         self._losses: LossSums | None = None
         self._waiting: list[Inputs] = []
         """Rows that are kept until the edges are made from them."""
+        self.units = 0
+        """How many images came, where predictions are of images: they are the units of intervals."""
         self.kept = 0
         """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
         self.of_two_classes: Callable[[], tuple[StreamEntry, ...]] | None = None
@@ -244,17 +248,20 @@ class Stream(Shared):
         made = self.without_rows()
         made._shape = self._shape
         reports = np.concatenate([one.reports for one in self._waiting])[:KEPT_ROWS]
-        inputs = _without_labels(self._kind, reports)
-        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
-        found = {
-            key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
-            for key, entry in self._open().items()
-        }
-        made._freeze(self._expected or len(reports), found)
+        made._freeze(self._expected or len(reports), self._kept_distributions(reports))
         made.kept = len(reports)
         for one in self._waiting:
             made.count(one)
         return made
+
+    def _kept_distributions(self, reports: Array) -> dict[Key, Kept]:
+        """The predictions that edges are made from, by property and kind of rule."""
+        inputs = _without_labels(self._kind, reports)
+        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
+        return {
+            key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
+            for key, entry in self._open().items()
+        }
 
     def _settle(self) -> None:
         """Freeze the edges for good and count the rows kept."""
@@ -292,8 +299,27 @@ class Stream(Shared):
         return self._rows + self._waiting_rows
 
     @one_at_a_time
-    def update(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> None:
-        """One batch; a batch that is refused changes nothing."""
+    def update(
+        self,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        sample_weight: Any = None,
+        ignore_index: int | None = None,
+        class_axis: int | None = None,
+    ) -> None:
+        """One batch; a batch that is refused changes nothing.
+
+        Images or sequences, such as probabilities (N, C, H, W) and labels (N, H, W), are counted one after the other,
+        without the pixels whose label is `ignore_index`; intervals then rest on images, not on pixels.
+        """
+        if is_dense(y_proba):
+            self._update_dense(y_true, y_proba, sample_weight, ignore_index, class_axis)
+            return
+        if ignore_index is not None or class_axis is not None:
+            raise ValueError(
+                "ignore_index and class_axis are for images and sequences: predictions of three axes or more"
+            )
         self._meet(as_array(y_proba, "y_proba").shape)
         if not self.frozen and self._observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
@@ -309,10 +335,40 @@ class Stream(Shared):
                 raise
             raise type(error)(f"{error} (in the batch that begins at row {self.rows} of the stream)") from error
 
+    def _update_dense(self, y_true: Any, y_proba: Any, sample_weight: Any, ignore_index: Any, class_axis: Any) -> None:
+        """Images one by one, each as one unit of the intervals."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight cannot apply to images: weight rows, with io.as_rows")
+        if not self.units and self.rows:
+            raise ValueError("images cannot follow rows: they are units of intervals, and rows are others")
+        y, proba = on_cpu(y_true), on_cpu(y_proba)
+        rows = as_rows(y, proba, ignore_index=ignore_index, class_axis=class_axis)
+        self._meet(rows.y_proba.shape)
+        if not self.frozen and self._observed:
+            raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
+        ends = np.searchsorted(rows.groups, np.arange(len(y) + 1))
+        images = [self._read(rows.y_true[a:b], rows.y_proba[a:b], None) for a, b in pairwise(ends.tolist()) if b > a]
+        if not self.frozen:  # quantile edges come from the first images
+            self._shape = None
+            self._check_shape(images[0].reports)
+            self._freeze_at(images)
+        for image in images:
+            self.count(image, unit=self.units)
+            self.units += 1
+
+    def _freeze_at(self, images: Sequence[Inputs]) -> None:
+        """Edges from the predictions of some images, evenly thinned to the rows that are kept elsewhere."""
+        reports = np.concatenate([image.reports for image in images])
+        reports = reports[:: max(1, len(reports) // KEPT_ROWS)]
+        self._freeze(self._expected or len(reports), self._kept_distributions(reports))
+        self.kept = len(reports)
+
     @one_at_a_time
-    def count(self, inputs: Inputs, start: int | None = None, threads: int | None = None) -> None:
+    def count(
+        self, inputs: Inputs, start: int | None = None, threads: int | None = None, unit: int | None = None
+    ) -> None:
         """One batch that has been validated; its first row is number `start` of all, where others are counted
-        elsewhere."""
+        elsewhere. All its rows are unit number `unit` of the intervals, where that is given."""
         self._refuse_torn()
         shape = self._shape
         start = self._rows if start is None else start
@@ -322,6 +378,8 @@ class Stream(Shared):
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
             losses = LossSums.of(inputs, self._blocks, start)
+            if losses is not None and unit is not None and self._blocks:
+                losses = losses.in_block(unit)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = shape
             raise
@@ -331,7 +389,11 @@ class Stream(Shared):
         self._torn = True  # until all is counted
         for key, sample, rule in wanted:
             before = self._tallies.get(key)
-            self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
+            if unit is None or not self._blocks:
+                self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
+                continue
+            image = tally(sample, rule, 1, 0, **options).in_block(unit, self._blocks)
+            self._tallies[key] = image if before is None else before.plus(image)
         self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
         self._torn = False
@@ -389,6 +451,7 @@ class Stream(Shared):
             self = _counted_by(other, self)
         self._refuse_other(other)
         both = self.without_rows().expect(self._expected, min(self.accuracy, other.accuracy))
+        both.units = self.units + other.units
         both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
         both._shape = self._shape or other._shape
         both.kept = self.kept or other.kept
@@ -421,10 +484,13 @@ class Stream(Shared):
             self._losses = other._losses if self._losses is None else self._losses.plus(other._losses)
         self._shape = self._shape or other._shape
         self._rows += other._rows
+        self.units += other.units
 
     def _refuse_other(self, other: Stream) -> None:
         self._refuse_torn()
         other._refuse_torn()
+        if bool(self.units) != bool(other.units) and self.rows and other.rows:
+            raise ValueError("cannot merge a stream of images with one of rows")
         for what, mine, theirs in (
             ("errors", [e.name for e in self._entries], [e.name for e in other._entries]),
             ("bins", [e.n_bins for e in self._entries], [e.n_bins for e in other._entries]),
@@ -489,7 +555,7 @@ class Stream(Shared):
     def settings(self) -> dict[str, Any]:
         """All that is neither an error, a sketch nor a sum."""
         labels = _listed(self._labels)
-        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape}
+        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape, "units": self.units}
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @staticmethod
@@ -500,6 +566,7 @@ class Stream(Shared):
             entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
         )
         stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
+        stream.units = int(settings.get("units", 0))
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
         stream._losses = losses
         return stream
