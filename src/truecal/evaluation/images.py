@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends.arrays import on_cpu
 from ..core.data import as_array
-from ..core.dense import as_rows, is_dense
+from ..core.dense import ONLY_DENSE, as_rows, is_dense
 from ..core.types import Array
 
 FEWEST = 3
@@ -48,9 +48,7 @@ def dense_rows(
     given = models if isinstance(models, Mapping) else {}
     if not any(is_dense(proba) for proba in given.values()):
         if ignore_index is not None or class_axis is not None:
-            raise ValueError(
-                "ignore_index and class_axis are for images and sequences: predictions of three axes or more"
-            )
+            raise ValueError(ONLY_DENSE)
         return None
     read = {name: as_rows(y_true, p, ignore_index=ignore_index, class_axis=class_axis) for name, p in given.items()}
     first = next(iter(read.values()))

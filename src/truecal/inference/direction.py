@@ -235,6 +235,16 @@ def mean_gap_of_table(table: BinTable, property: Property) -> MeanGap:
     return replace(found, spread_pvalue=pvalue, extreme=extreme)
 
 
+def between_units(found: MeanGap, residual: Array, weight: Array) -> MeanGap:
+    """The same gap with the standard error between units, of residual sums and weights per unit."""
+    used = weight > 0
+    units, score = int(np.count_nonzero(used)), (residual - weight * found.gap)[used]
+    se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / weight.sum()) if units > 1 else np.nan
+    few = units < 2 or effective_number(weight[used]) < FEW_CLUSTERS
+    pvalue = np.nan if few else _t_pvalue(found.gap, se, units)
+    return replace(found, se=se, pvalue=pvalue, spread_pvalue=np.nan, extreme=np.nan)
+
+
 def _t_pvalue(gap: float, se: float, units: int) -> float:
     return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else np.nan
 

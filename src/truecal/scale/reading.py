@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..evaluation.comparison import Comparison, assemble
 from ..evaluation.measuring import ErrorValue, LossValue, Measured, Reliability, infinite_text, notions, spread_ends
 from ..evaluation.model import Evaluation
 from ..inference.blocks import block_spread
-from ..inference.direction import MeanGap, mean_gap_of_table
+from ..inference.direction import MeanGap, between_units, mean_gap_of_table
 from ..inference.gaps import Gap, gap_from
 from ..inference.options import check_level
 from ..inference.spread import Spread
@@ -129,8 +130,13 @@ def _direction(stream: Stream) -> MeanGap:
     from .stream import BASICS
 
     property = BASICS[stream.kind][0]
-    table = next(tally for key, tally in stream.tallies.items() if key[0] == property.kind).whole()
-    return mean_gap_of_table(table, property)
+    tally = next(tally for key, tally in stream.tallies.items() if key[0] == property.kind)
+    found = mean_gap_of_table(tally.whole(), property)
+    if not stream.units:
+        return found
+    if tally.blocks is None:
+        return replace(found, pvalue=np.nan, spread_pvalue=np.nan)
+    return between_units(found, tally.blocks.residual.sum(axis=(1, 2)), tally.blocks.of("weight"))
 
 
 def _top(stream: Stream) -> Tally | None:

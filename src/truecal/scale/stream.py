@@ -23,7 +23,7 @@ from ..core.data import (
     shown,
     working_dtype,
 )
-from ..core.dense import as_rows, is_dense
+from ..core.dense import ONLY_DENSE, as_rows, is_dense
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.labelwise import LabelRate
 from ..core.parameters import described
@@ -317,9 +317,7 @@ class Stream(Shared):
             self._update_dense(y_true, y_proba, sample_weight, ignore_index, class_axis)
             return
         if ignore_index is not None or class_axis is not None:
-            raise ValueError(
-                "ignore_index and class_axis are for images and sequences: predictions of three axes or more"
-            )
+            raise ValueError(ONLY_DENSE)
         self._meet(as_array(y_proba, "y_proba").shape)
         if not self.frozen and self._observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
