@@ -57,14 +57,17 @@ def kind(metric: tc.CalibrationError) -> tuple:
 def variants(classes: int = 4) -> list:
     """(id, metric) for every kind of composed error, and for Linear(phi), under every rule that applies to it.
 
-    ``classes`` is how many values phi has, the one thing here that fixes a number of classes.
+    ``classes`` is how many values phi has, and one more than thresholds of numbers, which fix a number of classes.
     """
     out = {}
     for metric in COMPOSED.values():
         for rule_name, rule in rules_for(metric).items():
             corrected = metric.corrected if isinstance(metric.property, (tc.Confidence, tc.TopLabel)) else "auto"
             name = f"{metric.symbol}[{kind(metric)[0]}]-{rule_name}"
-            out[name] = tc.CalibrationError(metric.property, rule, metric.norm, corrected)
+            property = metric.property
+            if property.kind == "distribution":
+                property = tc.properties.Distribution(range(classes - 1))
+            out[name] = tc.CalibrationError(property, rule, metric.norm, corrected)
     for rule_name, rule in SCALAR_RULES.items():
         for norm in ("l2", "l1"):
             if rule_name != "edges" and (norm == "l2" or rule_name not in AVERAGED):
@@ -109,8 +112,25 @@ class OverLabelSets:
         return self.metric.read(LABEL_SETS[y], p @ LABEL_SETS)
 
 
+class OverThresholds(OverLabelSets):
+    """An error of distributions of a number as one of classes: outcome j exceeds j of the thresholds 0, 1, ..."""
+
+    def __call__(self, y, p, **options) -> float:
+        return float(self.metric(y, cumulated(p), **options))
+
+    def read(self, y, p):
+        return self.metric.read(y, cumulated(p))
+
+
+def cumulated(p) -> np.ndarray:
+    """F at the thresholds from the chances of the intervals between them."""
+    return p.cumsum(axis=1)[:, :-1].clip(0.0, 1.0)
+
+
 def in_classes(metric: tc.CalibrationError) -> Any:
-    """The error as one of class labels and distributions, where it is one of label tables."""
+    """The error as one of class labels and distributions, where it is one of label tables or of numbers."""
+    if metric.property.kind == "distribution":
+        return OverThresholds(metric)
     return OverLabelSets(metric) if metric.property.label_by_label else metric
 
 
@@ -153,6 +173,8 @@ def _values(metric, reports: bytes, outcomes: tuple[int, ...]) -> np.ndarray:
 
 
 def classes_of(metric) -> int:
+    if isinstance(metric, OverThresholds):
+        return len(metric.property.thresholds) + 1
     if isinstance(metric, OverLabelSets):
         return len(LABEL_SETS)
     return len(metric.property.phi) if isinstance(metric.property, tc.Linear) else 3

@@ -1,5 +1,6 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
 from . import analysis as analysis
+from . import forecasts as forecasts
 from . import io as io
 from . import losses as losses
 from . import plots as plots
@@ -30,6 +31,7 @@ from .core.functions import (
     binary_error,
     classwise_error,
     confidence_error,
+    distribution_error,
     full_error,
     labelwise_error,
     linear_error,
@@ -157,6 +159,7 @@ __all__ = [
     "consistency_bands",
     "cross_entropy",
     "decompose",
+    "distribution_error",
     "ece",
     "evaluate",
     "full_error",

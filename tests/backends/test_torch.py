@@ -37,6 +37,9 @@ def predictions(metric, n: int, *, ties: bool, seed: int = 0) -> tuple[Any, Any]
         if ties:
             p = rng.multinomial(4, p) / 4
         return (p.cumsum(1) < rng.random((n, 1))).sum(1).clip(0, 3), p
+    if metric.property.kind == "distribution":
+        u = rng.integers(0, 5, (n, 3)) / 4 if ties else rng.random((n, 3))
+        return rng.integers(0, 4, n), np.sort(u, axis=1)
     u = rng.integers(0, 5, n) / 4 if ties else rng.random(n)
     y = (rng.random(n) < u).astype(float if metric.property.kind == "linear" else int)
     return y, u

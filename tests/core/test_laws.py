@@ -16,7 +16,7 @@ import truecal
 from closeness import assert_close
 from truecal.core.data import check_probabilities
 from truecal.core.errors import COMPOSED
-from worlds import AVERAGED, bounded, is_multiclass, kind, label_table, variants
+from worlds import AVERAGED, bounded, cumulated, is_multiclass, kind, label_table, variants
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
@@ -33,6 +33,8 @@ def sample_for(metric, rng, n=30, k=4, tied=True):
         return label_table(rng, n, k, tied)
     proba = rng.multinomial(8, np.full(k, 1 / k), size=n) / 8 if tied else rng.dirichlet(np.ones(k), n)
     y = rng.integers(0, k, n)
+    if metric.property.kind == "distribution":
+        return y, cumulated(proba)
     if is_multiclass(metric):
         return y, proba
     return (y == 0).astype(int), proba[:, 0]
@@ -336,6 +338,9 @@ def test_rows_without_residual_only_enter_through_n(metric, rng):
         y, p = np.array([[0, 1], [0, 1]]), np.array([[0.5, 0.3], [0.5, 0.3]])
         more = np.array([[0, 1], [1, 1]])
         sure = more.astype(float)
+    elif metric.property.kind == "distribution":
+        y, p = np.array([0, 0]), np.array([[0.5, 0.7, 0.9], [0.5, 0.7, 0.9]])
+        more, sure = np.arange(3), (np.arange(3)[:, None] <= np.arange(3)).astype(float)
     elif is_multiclass(metric):
         y, p = np.array([0, 0]), np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
         more, sure = np.arange(3), np.eye(3)

@@ -15,6 +15,7 @@ from truecal.core.rules import auto_bins
 from worlds import (
     bounded,
     classes_of,
+    cumulated,
     expected,
     in_classes,
     is_multiclass,
@@ -188,6 +189,8 @@ def _sample(metric, rng, n=40):
     y = rng.integers(0, k, n)
     if metric.property.label_by_label:
         return label_table(rng, n, k, tied=False)
+    if metric.property.kind == "distribution":
+        return y, cumulated(proba)
     if is_multiclass(metric):
         return y, proba
     return (y == 0).astype(int), proba[:, 0]

@@ -99,6 +99,13 @@ class Position(OfScale):
     def directed(self) -> Property:
         return self
 
+    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
+        if kind != "distribution":
+            return y, reports
+        from .distributions import intervals
+
+        return y, intervals(reports)
+
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         u = below(reports)
         steps = doubled(namespace(u).arange(u.shape[1], device=u.device))

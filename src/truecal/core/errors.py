@@ -16,6 +16,7 @@ from .averages import TwoBin
 from .cells import Piece
 from .cumulative import Cumulative
 from .data import as_array, shown
+from .distributions import Distribution
 from .labelwise import Labelwise
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
@@ -400,6 +401,7 @@ COMPOSED: dict[str, CalibrationError] = {
     "ordinal_l1": _named(EqualWidth(), Cumulative(), "l1"),
     "labelwise": _named(Quantile(), Labelwise(), "l2"),
     "labelwise_l1": _named(EqualWidth(), Labelwise(), "l1"),
+    "distribution": _named(Quantile(), Distribution(), "l2"),
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(DEFAULT_BINS), Outcomes(), "l1"),
 }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..backends.arrays import on_device
 from .cumulative import Cumulative
 from .data import as_array
+from .distributions import Distribution
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
 from .labelwise import Labelwise
 from .parameters import described
@@ -60,6 +61,10 @@ class _FullOptions(_Options, total=False):
 class _BinaryOptions(_Options, total=False):
     strategy: Strategy
     pos_label: Any
+
+
+class _ForecastOptions(_Options, total=False):
+    strategy: Strategy
 
 
 class _LinearOptions(_Options, total=False):
@@ -317,6 +322,44 @@ def labelwise_error(
     """
     metric = CalibrationError(Labelwise(), _usual_rule(strategy, n_bins, ties, norm), norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+
+
+@overload
+def distribution_error(
+    y_true: Any, forecast: Any, *, thresholds: Any, n_bins: OneCount = None, **options: Unpack[_ForecastOptions]
+) -> float: ...
+@overload
+def distribution_error(
+    y_true: Any, forecast: Any, *, thresholds: Any, n_bins: Counts, **options: Unpack[_ForecastOptions]
+) -> Array: ...
+@described(
+    "The error: a float, or an array for several bin counts.",
+    y_true="Outcomes, one number per row.",
+)
+def distribution_error(
+    y_true: Any,
+    forecast: Any,
+    *,
+    thresholds: Any,
+    n_bins: BinCounts | None = None,
+    strategy: Strategy = "auto",
+    norm: Norm = "l2",
+    scale: Scale = "raw",
+    ties: Ties = "auto",
+    sample_weight: Any = None,
+) -> Any:
+    """The error of distributions of a number: the mean over thresholds t of n⁻² Σ_B (Σ_{i∈B} (F_i(t) − 1[y_i ≤ t]))².
+
+    scale="score" is CRPS + gap² for thresholds in equal steps (Matheson and Winkler 1976); the CRPS is that over the
+    range of the thresholds. With unequal steps it is the mean Brier score over thresholds + gap².
+
+    >>> import truecal as tc
+    >>> forecast = tc.forecasts.normal([0., 1., 2.], [1., 1., 1.])
+    >>> round(tc.distribution_error([.3, .8, 2.5], forecast, thresholds=[0., 1., 2.], n_bins=1), 6)
+    0.005287
+    """
+    metric = CalibrationError(Distribution(thresholds), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, forecast, sample_weight=sample_weight, scale=scale)
 
 
 @overload

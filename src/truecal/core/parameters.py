@@ -31,6 +31,10 @@ SHARED = {
     "classes without an order.",
     "ignore_index": "The label of pixels or tokens that are left out, such as 255 or −100.",
     "class_axis": "The axis of the classes in predictions of images or sequences, where their shape does not say it.",
+    "forecast": "Forecasts of a number: those of `tc.forecasts`, frozen distributions of scipy, or (n, thresholds) "
+    "chances of at most each threshold.",
+    "thresholds": "Increasing numbers, fixed before forecasts and outcomes are seen, or from training outcomes by "
+    "`tc.forecasts.thresholds(y_train)`.",
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",

@@ -310,6 +310,7 @@ def compare(
     labels: Any = None,
     pos_label: Any = 1,
     task: Task = "auto",
+    thresholds: Any = None,
     ignore_index: int | None = None,
     class_axis: int | None = None,
     by: Any = None,
@@ -343,7 +344,7 @@ def compare(
         y_true, groups, models = images.y_true, images.groups, images.models
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
-    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task}
+    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     inputs, notes = _read_models(y_true, models, options, sample_weight)
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
     first = next(iter(inputs.values()))
@@ -351,7 +352,7 @@ def compare(
         subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, n_resamples, seed, diagram_bins, len(inputs), seconds)
-    settings = replace(settings, view_names=view_names(labels), per_view=images is not None)
+    settings = replace(settings, view_names=view_names(labels, first), per_view=images is not None)
     notes += [] if images is None else [images.note]
     check_progress(progress)
     clusters = check_groups(groups, first.n_samples)

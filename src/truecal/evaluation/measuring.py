@@ -289,7 +289,7 @@ class _Work:
 
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None]:
         """The named error at every bin count that is measured, and the one that summaries speak of."""
-        metric, asked = COMPOSED[name], self.settings.n_bins
+        metric, asked = self.inputs.error(name), self.settings.n_bins
         if not metric.binning.has_counts:
             return metric, None
         automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)

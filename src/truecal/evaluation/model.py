@@ -218,6 +218,8 @@ class Evaluation(Measurement):
         if self.kind == "ordered":
             steps = (self.n_classes or 2) - 1
             return f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, right {self.accuracy:.1%}"
+        if self.kind == "distribution":
+            return f"{told:.1%} of the way up the thresholds, observed {seen:.1%}"
         if self.kind == "multilabel":
             return f"{told:.1%} per label, observed {seen:.1%}"
         if self.kind == "binary":
@@ -239,11 +241,14 @@ class Evaluation(Measurement):
         return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
     def __repr__(self) -> str:
-        columns = "labels" if self.kind == "multilabel" else "classes"
+        columns = {"multilabel": "labels", "distribution": "thresholds"}.get(self.kind, "classes")
         classes = "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
         lines = [f"{self.name}: {self.n_samples} samples, {classes}"]
         lines += [f"  {name:<12}{value}" for name, value in self.summary]
-        lines += [f"  {view}" for view in self.views[:MOST_VIEWS_SHOWN]]
+        views = self.views
+        if self.kind == "distribution":  # of many thresholds those that are surely off
+            views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
+        lines += [f"  {view}" for view in views[:MOST_VIEWS_SHOWN]]
         if len(self.views) > MOST_VIEWS_SHOWN:
             lines.append(f"  and {len(self.views) - MOST_VIEWS_SHOWN} more in .views")
         lines += [f"  note: {note}" for note in self.notes]
@@ -278,6 +283,7 @@ def evaluate(
     labels: Any = None,
     pos_label: Any = 1,
     task: Task = "auto",
+    thresholds: Any = None,
     ignore_index: int | None = None,
     class_axis: int | None = None,
     by: Any = None,
@@ -306,7 +312,8 @@ def evaluate(
     the share done. With task="ordered" the columns are classes in their order, the score is RPS + gap², and predictions
     are too high or too low on that scale. With task="multilabel" several labels may apply to a row: `y_true` is a 0/1
     table or one list of labels per row, and `views` lists the labels, worst first; a 0/1 table whose rows do not all
-    sum to 1 needs no task. Images or sequences, such as probabilities (N, C, H, W) or (N, H, W, C) with labels
+    sum to 1 needs no task. With `thresholds` the forecasts are distributions of a number, `y_true` holds numbers, and
+    the score is CRPS + gap². Images or sequences, such as probabilities (N, C, H, W) or (N, H, W, C) with labels
     (N, H, W), are read as one row per pixel whose label is not `ignore_index`, and images are the groups. A fitted
     classifier may stand for `y_proba`: `X` are then the rows it predicts.
 
@@ -325,11 +332,11 @@ def evaluate(
         y_true, groups, y_proba = images.y_true, images.groups, images.models[name]
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
-    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task}
+    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
     inputs = with_folds(inputs, folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
-    settings = replace(settings, view_names=view_names(labels), per_view=images is not None)
+    settings = replace(settings, view_names=view_names(labels, inputs), per_view=images is not None)
     settings = settings if images is None else replace(settings, notes=(*settings.notes, images.note))
     check_progress(progress)
     clusters = check_groups(groups, inputs.n_samples)
@@ -339,8 +346,10 @@ def evaluate(
     return result
 
 
-def view_names(labels: Any) -> tuple[str, ...] | None:
-    """The names of the columns as texts."""
+def view_names(labels: Any, inputs: Inputs) -> tuple[str, ...] | None:
+    """The names of the columns, or the thresholds, as texts."""
+    if inputs.thresholds:
+        return tuple(f"{t:.4g}" for t in inputs.thresholds)
     return None if labels is None else tuple(map(str, as_array(labels, "labels").tolist()))
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from ..backends.arrays import on_cpu
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown
+from ..core.distributions import Distribution, Forecast, intervals
+from ..core.errors import COMPOSED, CalibrationError
 from ..core.frames import column_classes, refuse_reordered
 from ..core.labelwise import Labelwise, is_label_lists, is_outputs
 from ..core.losses import LOSSES, Loss, rps
@@ -23,8 +25,8 @@ from ..core.types import Array, Groups
 if TYPE_CHECKING:
     from .mean_losses import Losses, Values
 
-Kind = Literal["multiclass", "binary", "top_label", "ordered", "multilabel"]
-KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label", "ordered", "multilabel")
+Kind = Literal["multiclass", "binary", "top_label", "ordered", "multilabel", "distribution"]
+KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label", "ordered", "multilabel", "distribution")
 Task = Literal["auto", "ordered", "multilabel"]
 TASKS: tuple[Task, ...] = ("auto", "ordered", "multilabel")
 """What the columns are: classes, classes in their order, or labels of which several may apply."""
@@ -58,6 +60,8 @@ class Inputs:
     weights: Array | None = None
     folds: Groups | None = None
     """Where predictions are cross-validated: the fold of each row, and how many there are."""
+    thresholds: tuple[float, ...] = ()
+    """Of distributions of a number: `y` is how many each outcome exceeds, and `reports` F at each of them."""
 
     @property
     def soft(self) -> bool:
@@ -70,7 +74,7 @@ class Inputs:
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes, None where only the top class is known."""
+        """The number of classes, labels or thresholds, None where only the top class is known."""
         if self.kind == "top_label":
             return None
         return 2 if self.kind == "binary" else int(self.reports.shape[1])
@@ -93,6 +97,11 @@ class Inputs:
             self._samples[property.kind] = property.sample(y, reports, self.weights)
         return self._samples[property.kind]
 
+    def error(self, name: str) -> CalibrationError:
+        """The composed error of a name, in the units of these outcomes."""
+        metric = COMPOSED[name]
+        return replace(metric, property=Distribution(self.thresholds)) if self.thresholds else metric
+
     def forget(self, error: str) -> None:
         """Let go of the sample of an error; it is made again if it is asked for."""
         self._samples.pop(ERRORS[error].property.kind, None)
@@ -105,6 +114,14 @@ class Inputs:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
         from .mean_losses import loss_values, top_label_table, view_losses
 
+        if self.kind == "distribution":
+            property = Distribution(self.thresholds)
+            unit = property.score_unit(self.reports.shape[1])
+            yield (
+                "crps",
+                loss_values(self.y, intervals(self.reports), None, lambda p: unit * property.losses_by_label(p, False)),
+            )
+            return
         if self.kind == "multilabel":
             yield "brier", view_losses(self.y, self.reports, None)
             return
@@ -185,6 +202,7 @@ def read_inputs(
     sample_weight: Any = None,
     columns: bool = False,
     task: str = "auto",
+    thresholds: Any = None,
 ) -> Inputs:
     """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
 
@@ -198,6 +216,11 @@ def read_inputs(
     sample_weight = on_cpu(sample_weight)
     if task == "ordered" and (y_true is None or isinstance(y_proba, TopPredictions)):
         raise ValueError("task='ordered' needs the probabilities of all classes, not only of the top one")
+    if thresholds is not None or is_forecast(y_proba):
+        property = Distribution(() if thresholds is None else thresholds)
+        number, reports = property.check(on_cpu(y_true), on_cpu(y_proba), labels)
+        weights = check_weights(sample_weight, len(reports))
+        return Inputs("distribution", number, reports, weights, thresholds=property.thresholds)
     if task == "multilabel" or (task == "auto" and is_multilabel(y_true, y_proba)):
         table, reports = Labelwise().check(on_cpu(y_true), on_cpu(y_proba), labels)
         return Inputs("multilabel", table, reports, check_weights(sample_weight, len(reports)))
@@ -221,6 +244,11 @@ def read_inputs(
     if proba.shape[1] == 2 and y.ndim == 1 and not columns:
         return Inputs("binary", *Binary(pos_label).of_two_columns(y, proba, labels), weights)
     return Inputs("multiclass", y, proba, weights)
+
+
+def is_forecast(y_proba: Any) -> bool:
+    """Whether predictions are distributions of a number, of this package or of scipy."""
+    return isinstance(y_proba, Forecast) or callable(getattr(y_proba, "cdf", None))
 
 
 def is_multilabel(y_true: Any, y_proba: Any) -> bool:
