@@ -30,7 +30,8 @@ from . import render, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
-from .options import Measuring, Outputs, Printing, Reading, fraction, whole_numbers, with_options
+from .multilabel import load_tables
+from .options import Measuring, Outputs, Printing, Reading, fraction, split, whole_numbers, with_options
 from .streaming import measure_tables, refuse_test, streamed
 
 REJECTED = 3
@@ -186,6 +187,10 @@ def evaluate(
     - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
 
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
+
+    - `truecal evaluate grades.csv --task ordered` (classes in their order: score = RPS + gap²)
+
+    - `truecal evaluate tags.npz --task multilabel --logits` (several labels per row, as two tables)
     """
     _measure([file], reading, measuring, outputs, printing, details, plot)
 
@@ -244,7 +249,15 @@ def _measure(
         need_extra("--html", "report")
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
     result: Any
-    if (datasets := streamed(files, reading, measuring)) is not None:
+    if measuring.task == "multilabel":
+        y_true, models, classes = load_tables([split_kind(file)[0] for file in files], reading)
+        with _waiting(doing) as progress:
+            arguments = settings | {"errors": split(measuring.errors), "labels": classes, "progress": progress}
+            if one:
+                result = tc.evaluate(y_true, next(iter(models.values())), name=next(iter(models)), **arguments)
+            else:
+                result = tc.compare(y_true, models, **arguments)
+    elif (datasets := streamed(files, reading, measuring)) is not None:
         with _waiting(doing, len(files) * datasets[0].n_rows) as progress:
             result = measure_tables(datasets, measuring, progress)
     else:
@@ -294,7 +307,8 @@ def run_calibration_test(
     from truecal.core.errors import COMPOSED
 
     alpha = fraction(alpha, "--alpha")
-    offered = [name for name in COMPOSED if not name.startswith("linear")]  # outcomes of files are classes
+    of_files = {"multiclass", "binary", "top_label", "ordered"}  # outcomes of files are classes
+    offered = [name for name, of in COMPOSED.items() if of_files & {*of.property.kinds}]
     if error is not None and error not in offered:
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:

@@ -76,6 +76,10 @@ class Reading:
 class Measuring:
     """How `evaluate` and `compare` measure."""
 
+    task: Annotated[
+        Literal["auto", "ordered", "multilabel"],
+        Option("--task", help="ordered: classes in their order. multilabel: several labels per row."),
+    ] = "auto"
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
     by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
     groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
@@ -107,7 +111,8 @@ class Measuring:
     def settings(self) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
         level = fraction(self.level, "--level")
-        return {"n_bins": self.counts or "auto", "n_resamples": self.n_resamples, "seed": self.seed, "level": level}
+        about = {"n_bins": self.counts or "auto", "n_resamples": self.n_resamples, "seed": self.seed, "level": level}
+        return about | {"task": self.task}
 
     @property
     def files(self) -> tuple[Path | None, ...]:

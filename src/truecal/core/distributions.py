@@ -97,7 +97,7 @@ class Distribution(OfScale):
         if y.ndim != 1 or y.dtype.kind not in "biuf" or not np.isfinite(y).all():
             raise ValueError(f"y_true must be finite numbers, one per row, got shape {y.shape} of {y.dtype}")
         points = np.asarray(self.thresholds)
-        if len(points) > 2 and np.array_equal(points, np.unique(y)):
+        if (points % 1 != 0).any() and len(points) > 2 and np.array_equal(points, np.unique(y)):
             raise ValueError(f"thresholds are the outcomes themselves; {NO_THRESHOLDS}")
         reports = _cdf_values(y_proba, points)
         check_same_length(y_true=y, y_proba=reports)
