@@ -47,11 +47,9 @@ def _table(file: Path, columns: str | None, kinds: str, option: str) -> Any:
     if file.suffix == ".npy":
         return loaded
     with loaded:
-        names = (
-            [columns] if columns else [k for k in loaded.files if loaded[k].ndim == 2 and loaded[k].dtype.kind in kinds]
-        )
-        if len(names) != 1 or names[0] not in loaded.files:
-            raise failure(
-                file, f"expected one table to take; name its key with {option}, one of {', '.join(loaded.files)}"
-            )
-        return loaded[names[0]]
+        tables = {key: loaded[key] for key in loaded.files}
+    fit = [key for key, array in tables.items() if array.ndim == 2 and array.dtype.kind in kinds]
+    names = [columns] if columns else fit
+    if len(names) != 1 or names[0] not in tables:
+        raise failure(file, f"expected one table to take: name its key with {option}, one of {', '.join(tables)}")
+    return tables[names[0]]

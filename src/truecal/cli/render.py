@@ -141,7 +141,7 @@ def _cross_entropy(found: Evaluation) -> str:
 def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
     """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
     console = _console()
-    classes = "top class only" if result.n_classes is None else f"{result.n_classes} classes"
+    classes = result.width_text
     parts = [result, *result.subgroups.values()]
     columns = _models([(part.name, part, part.verdict.standings[part.name]) for part in parts])
     if result.subgroups:
@@ -149,6 +149,8 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
     columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
     _table(console, f"{result.n_samples} samples, {classes}\n", columns)
     _say(console, "", *result.verdict.sentences)
+    if result.views:
+        _say(console, "", *result.view_lines)
     if details:
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}

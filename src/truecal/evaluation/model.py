@@ -240,17 +240,25 @@ class Evaluation(Measurement):
         name = LOSS_TITLES.get(self._score_loss.name, "loss")
         return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
-    def __repr__(self) -> str:
+    @property
+    def width_text(self) -> str:
+        """How many classes, labels or thresholds there are, in words."""
         columns = {"multilabel": "labels", "distribution": "thresholds"}.get(self.kind, "classes")
-        classes = "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
-        lines = [f"{self.name}: {self.n_samples} samples, {classes}"]
-        lines += [f"  {name:<12}{value}" for name, value in self.summary]
+        return "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
+
+    @property
+    def view_lines(self) -> list[str]:
+        """The labels, classes or thresholds that are farthest off, one line each."""
         views = self.views
         if self.kind == "distribution":  # of many thresholds those that are surely off
             views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
-        lines += [f"  {view}" for view in views[:MOST_VIEWS_SHOWN]]
-        if len(self.views) > MOST_VIEWS_SHOWN:
-            lines.append(f"  and {len(self.views) - MOST_VIEWS_SHOWN} more in .views")
+        rest = len(views) - MOST_VIEWS_SHOWN
+        return [*map(str, views[:MOST_VIEWS_SHOWN]), *([f"and {rest} more in .views"] if rest > 0 else [])]
+
+    def __repr__(self) -> str:
+        lines = [f"{self.name}: {self.n_samples} samples, {self.width_text}"]
+        lines += [f"  {name:<12}{value}" for name, value in self.summary]
+        lines += [f"  {line}" for line in self.view_lines]
         lines += [f"  note: {note}" for note in self.notes]
         for name, part in self.subgroups.items():
             facts = ", ".join(f"{key} {value}" for key, value in part.summary)

@@ -16,7 +16,7 @@ from ..inference.calibration import MOST_ROWS, CalibrationTest
 from ..inference.gaps import Gap, gaps_of
 from ..inference.labels import label_test, one_view
 from .budget import Plan, fewest_draws
-from .words import gap_text
+from .words import gap_interval, gap_text, points_text
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,16 @@ class ViewValue:
         test = "" if self.pvalue is None else f", p = {self.pvalue:.2g}"
         rates = f"predicted {self.mean_report:.1%}, observed {self.frequency:.1%}"
         return f"{self.name}: gap {gap_text(self.gap)}{test}; {rates}"
+
+    @property
+    def points_text(self) -> str:
+        """The gap as people read it."""
+        return points_text(self.gap.points)
+
+    @property
+    def interval_text(self) -> str:
+        """The interval of the gap, where it can be trusted."""
+        return gap_interval(self.gap) or "unreliable"
 
     def to_row(self) -> dict[str, Any]:
         """A row of a table."""

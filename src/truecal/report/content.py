@@ -23,6 +23,8 @@ from truecal.report.measures import measure
 from truecal.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
 
 MOST_FLIPS = 300
+MOST_VIEWS = 200
+"""Labels or thresholds listed per model."""
 MOST_POINTS = 40_000
 """Points of all reliability diagrams together: 20 models, 100 classes and 15 bins make 30,000."""
 SCALE = 100_000
@@ -100,7 +102,7 @@ def facts(found: Evaluation, standing: Standing) -> dict[str, Any]:
         "bar": 0.0 if gap is None else max(0.0, gap.points),
         "interval": "" if gap is None else gap_interval(gap),
         "direction": "" if word == "no clear direction" else word,
-        "brier": next((loss.value for loss in found.losses if loss.name == "brier"), None),
+        "brier": None if found.main_loss is None else found.main_loss.value,
     }
 
 
@@ -155,6 +157,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "widest": max([1.0, *(line["bar"] for line in source.board)]),
         "slots": min(3, len(source.models)) if first.reliability else 0,
         "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
+        "views": [(line["model"], line["found"].views[:MOST_VIEWS]) for line in source.board if line["found"].views],
         "parts": _parts(source),
         "unit": f"{title} " if (title := LOSS_TITLES.get(ERRORS[source.headline].property.loss_name)) else "",
         "flips": None if comparison is None else _flips(source, comparison),
@@ -167,7 +170,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
 
 def _size(source: PageSource) -> str:
     first = source.first
-    classes = "top class only" if first.n_classes is None else f"{first.n_classes} classes"
+    classes = first.width_text
     models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
     return f"{models} · {first.n_samples:,} samples · {classes}".replace(",", "\u202f")
 
