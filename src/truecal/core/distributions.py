@@ -143,9 +143,7 @@ def _cdf_values(forecast: Any, points: Array) -> Array:
     falls = np.diff(table.astype(np.float64), axis=1) < -1e-6
     if falls.any():
         row, column = np.argwhere(falls)[0]
-        raise ValueError(
-            f"y_proba decreases from threshold {column} to {column + 1} in row {row}: no distribution does"
-        )
+        raise ValueError(f"y_proba row {row} decreases from threshold {column} to {column + 1}: no distribution does")
     return table
 
 

@@ -131,6 +131,10 @@ def from_label_lists(y_true: Any, k: int, names: Sequence[str] | None) -> Array:
             if str(label) not in place:
                 known = f"names in labels, such as {next(iter(place))!r}" if names else f"column indices 0..{k - 1}"
                 raise ValueError(f"y_true row {i} has the label {shown(label)}; expected {known}")
+            if table[i, place[str(label)]]:
+                raise ValueError(
+                    f"y_true row {i} has the label {shown(label)} twice: labels or a table of {k} columns?"
+                )
             table[i, place[str(label)]] = True
     return table
 
