@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
@@ -446,7 +446,13 @@ def audit(
         str, typer.Argument(help="A member of tc.ERRORS or tc.LOSSES, or module:callable.", show_default=False)
     ],
     option: Annotated[list[str] | None, typer.Option("-k", help="An option of the metric, name=value.")] = None,
-    classes: Annotated[str, typer.Option("--classes", help="Numbers of classes, comma-separated.")] = "2,3",
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="Numbers of classes, comma-separated; 2,3 unless told.")
+    ] = None,
+    outcomes: Annotated[
+        Literal["classes", "ordered", "labels", "numbers"],
+        typer.Option("--outcomes", help="What the metric takes: classes, tables of labels, or numbers by thresholds."),
+    ] = "classes",
     convention: Annotated[str, typer.Option("--convention", help="y_true_first or preds_first.")] = "y_true_first",
     higher_is_better: Annotated[
         bool, typer.Option("--higher-is-better", help="As for accuracy: the metric is to be large.")
@@ -482,7 +488,8 @@ def audit(
     with _waiting("looking for a lie that pays") as progress:
         result = tc.audit(
             call,
-            classes=whole_numbers(classes, "--classes"),
+            classes=None if classes is None else whole_numbers(classes, "--classes"),
+            outcomes=outcomes,
             convention=cast(Any, convention),
             higher_is_better=higher_is_better,
             metric_options=options,
