@@ -93,7 +93,8 @@ def test_the_script_of_a_proof_about_labels_runs():
     assert report.verdict == "gamed"
     script = report.snippet()
     assert "p @ labels" in script
-    exec(script.replace("print(", "found = ("), scope := {})
+    scope: dict[str, Any] = {}
+    exec(script.replace("print(", "found = ("), scope)
     assert scope["found"][1] - scope["found"][3] == pytest.approx(report.proof.gain, abs=1e-9)
 
 
