@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy.special import ndtr
 
 from ..backends.arrays import doubled, is_tensor, namespace
 from .cumulative import OfScale, Position, threshold_losses
@@ -56,6 +55,7 @@ class Distribution(OfScale):
     residual_text = "F(t) − 1[y ≤ t]"
     mean_text = "the mean over thresholds t of "
     loss_text = "CRPS over the range of the thresholds"
+    streams = "intervals between thresholds are classes in their order: stream 'ordinal'"
 
     def __init__(self, thresholds: Any = ()) -> None:
         values = np.atleast_1d(np.asarray(as_array(thresholds, "thresholds"))) if np.size(thresholds) else np.empty(0)
@@ -230,6 +230,8 @@ class Normal(Forecast):
         return len(self.mean)
 
     def at(self, points: Array) -> Array:
+        from scipy.special import ndtr
+
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (points - self.mean[:, None]) / self.sd[:, None]
         certain = (points >= self.mean[:, None]).astype(np.float64)

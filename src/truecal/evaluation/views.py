@@ -1,4 +1,4 @@
-"""One line per label, class or threshold: how often it came, how far its probabilities are off, and is that noise?"""
+"""One line per label, class or threshold: how often it came, how far its probabilities are off, and its test."""
 
 from __future__ import annotations
 

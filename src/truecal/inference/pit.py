@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import as_array, check_positive_int, check_same_length
-from ..core.distributions import Forecast, Frozen
+from ..core.distributions import Forecast, Frozen, Quantiles
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.types import Array
@@ -66,5 +66,8 @@ def pit(y_true: Any, forecast: Any, *, n_bins: int = 10) -> Pit:
     bins = check_positive_int(n_bins, "n_bins")
     shares = np.bincount(np.minimum((value * bins).astype(int), bins - 1), minlength=bins) / len(y)
     tails = {level: ((1 - level) / 2, (1 + level) / 2) for level in LEVELS}
-    coverage = {level: float(((value >= a) & (value <= b)).mean()) for level, (a, b) in tails.items()}
+    if isinstance(made, Quantiles):  # beyond the outer quantiles nothing is said
+        least, most = made.levels[0] - 1e-9, made.levels[-1] + 1e-9
+        tails = {level: (a, b) for level, (a, b) in tails.items() if a >= least and b <= most}
+    coverage = {level: float(((value >= a - 1e-9) & (value <= b + 1e-9)).mean()) for level, (a, b) in tails.items()}
     return Pit(shares, coverage, len(y))
