@@ -129,7 +129,8 @@ def _leaves_input(s: _Sample) -> tuple[bool, str]:
     watched = Metric(call, form, s.metric.meter)
     watched.attempt(s.y, s.given)
     y, given = kept if form.convention == "y_true_first" else kept[::-1]
-    changed = [n for n, a, b in (("labels", y, s.y), ("predictions", given, s.given)) if not np.array_equal(a, b)]
+    pairs = (("labels", y, form.labels(s.y, s.given)), ("predictions", given, s.given))
+    changed = [name for name, a, b in pairs if not np.array_equal(a, b)]
     return not changed, f"changes the {' and '.join(changed)} it is given" if changed else "arrays stay as they were"
 
 
