@@ -316,9 +316,9 @@ def labelwise_error(
 
     >>> import truecal as tc
     >>> round(tc.labelwise_error([[1, 0], [1, 1], [0, 0]], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
-    0.00277778
+    0.005
     >>> round(tc.labelwise_error([{0}, {0, 1}, set()], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
-    0.00277778
+    0.005
     """
     metric = CalibrationError(Labelwise(), _usual_rule(strategy, n_bins, ties, norm), norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
@@ -356,7 +356,7 @@ def distribution_error(
     >>> import truecal as tc
     >>> forecast = tc.forecasts.normal([0., 1., 2.], [1., 1., 1.])
     >>> round(tc.distribution_error([.3, .8, 2.5], forecast, thresholds=[0., 1., 2.], n_bins=1), 6)
-    0.005287
+    0.030215
     """
     metric = CalibrationError(Distribution(thresholds), _usual_rule(strategy, n_bins, ties, norm), norm)
     return metric(y_true, forecast, sample_weight=sample_weight, scale=scale)

@@ -54,8 +54,9 @@ def pit(y_true: Any, forecast: Any, *, n_bins: int = 10) -> Pit:
 
     >>> import numpy as np, truecal as tc
     >>> y = np.random.default_rng(0).standard_normal(1000)
-    >>> tc.forecasts.pit(y, tc.forecasts.normal(np.zeros(1000), np.ones(1000)), n_bins=4).shares.round(1).tolist()
-    [0.2, 0.2, 0.3, 0.3]
+    >>> found = tc.forecasts.pit(y, tc.forecasts.normal(np.zeros(1000), np.ones(1000)))
+    >>> {level: round(share, 1) for level, share in found.coverage.items()}
+    {0.5: 0.5, 0.8: 0.8, 0.9: 0.9}
     """
     made = forecast if isinstance(forecast, Forecast) else Frozen(forecast)
     y = np.asarray(as_array(y_true, "y_true"), dtype=np.float64)
