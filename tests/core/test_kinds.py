@@ -228,3 +228,24 @@ def test_coverage_and_pit_are_gamed_and_the_score_is_not(rng):
     at = np.linspace(-4, 4, 33)
     scores = [tc.distribution_error(y, each, thresholds=at, scale="score") for each in (honest, cheat)]
     assert scores[0] < scores[1] / 2
+
+
+# -- peers -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_usual_error_of_labels_agrees_with_torchmetrics(rng):
+    torchmetrics = pytest.importorskip("torchmetrics.functional.classification")
+    torch = pytest.importorskip("torch")
+    y, p = label_table(rng, 200, 3, tied=False)
+    theirs = [
+        float(torchmetrics.binary_calibration_error(torch.tensor(p[:, r]), torch.tensor(y[:, r]), n_bins=15))
+        for r in range(3)
+    ]
+    assert tc.labelwise_error(y, p, norm="l1") == pytest.approx(np.mean(theirs), abs=1e-6)
+
+
+def test_the_loss_of_labels_agrees_with_scikit_learn(rng):
+    metrics = pytest.importorskip("sklearn.metrics")
+    y, p = label_table(rng, 200, 3, tied=False)
+    theirs = np.mean([metrics.brier_score_loss(y[:, r], p[:, r]) for r in range(3)])
+    assert tc.decompose(y, p, error="labelwise").loss == pytest.approx(theirs)

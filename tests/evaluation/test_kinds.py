@@ -139,6 +139,12 @@ def test_a_stream_of_labels_gives_the_same_numbers(tags):
     uniform = tc.CalibrationError(tc.properties.Labelwise(), tc.EqualWidth(10))
     assert_close(found.score, uniform(y, off, scale="score"))
     assert_close(found.loss("brier").value, np.mean((off - y) ** 2))
+    for view in found.views:
+        j = int(view.name.removeprefix("label "))
+        one = tc.CalibrationError(tc.Binary(), tc.EqualWidth(10)).decompose(y[:, j], off[:, j])
+        assert view.gap.points == pytest.approx(one.gap) and view.gap.low <= view.gap.points <= view.gap.high
+        assert view.frequency == pytest.approx(y[:, j].mean()) and view.mean_report == pytest.approx(off[:, j].mean())
+    assert found.views[0].name == "label 2" and found.views[0].gap.direction == "too high"
     quantiles = tc.stream("labelwise")
     quantiles.update(y, off)
     assert quantiles.result().gap.low > 1
@@ -221,6 +227,7 @@ def test_a_stream_of_images_compares_images_with_each_other(images):
     assert_close(found.score, uniform(y.reshape(-1)[kept], rows, scale="score"))
     whole = tc.gap(y.reshape(-1)[kept], rows, error=uniform, groups=groups)
     assert found.gaps["classwise"].points == pytest.approx(whole.points, rel=0.05)
+    assert {view.name for view in found.views} == {"class 0", "class 1", "class 2"}
     assert stream.units == 6 and any("compare 6 images" in note for note in found.notes)
     together = tc.stream("classwise", n_bins=4, edges="uniform")
     together.update(y, p, ignore_index=255)

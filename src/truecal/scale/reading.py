@@ -15,6 +15,7 @@ from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
 from ..evaluation.measuring import ErrorValue, LossValue, Measured, Reliability, infinite_text, notions, spread_ends
 from ..evaluation.model import Evaluation
+from ..evaluation.views import ViewValue, worst_first
 from ..inference.blocks import block_spread
 from ..inference.direction import MeanGap, between_units, mean_gap_of_table
 from ..inference.gaps import Gap, gap_from
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
+MOST_VIEWS = 2000
 FEW_ROWS = "left out: too few rows, or none that share a bin"
 
 
@@ -57,6 +59,7 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
                 notes.append(f"the interval of the {entry.name} gap is {gaps[entry.name].note}")
+    views = _views(stream, headlines, level)
     if blocks and _is_scarce(stream):
         notes.append(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
@@ -74,7 +77,33 @@ def evaluation_of(stream: Stream, level: float, name: str) -> Evaluation:
         direction=direction,
         reliability=reliability,
         notes=tuple(notes),
+        views=views,
     )
+
+
+def _views(stream: Stream, headlines: Mapping[str, StreamEntry], level: float) -> tuple[ViewValue, ...]:
+    """Every label, threshold or class of images with its gap, read off the table and its blocks."""
+    entry = next((headlines[name] for name in notions() if name in headlines), None)
+    if entry is None or not (entry.error.property.per_view or stream.units) or entry.rule.averages:
+        return ()
+    table, blocks, property = stream.table_of(entry), stream.tally_of(entry).blocks, entry.error.property
+    if blocks is None or not 1 < table.views <= MOST_VIEWS or np.count_nonzero(blocks.of("weight")) < 4:
+        return ()
+    found = []
+    names = None if stream.settings["labels"] is None else [str(name) for name in stream.settings["labels"]]
+    for j in range(table.views):
+        own, residual, weight = table.view(j), blocks.residual[:, j : j + 1], blocks.of("weight")
+        moments = own.moments()
+        if not moments.pair_weight > 0:
+            return ()
+        spread = block_spread(own, residual, weight, None if stream.units else float(moments.gap_sq))
+        total = own.count.sum()
+        came, told = float(own.outcome.sum() / total), float((own.outcome + own.residual).sum() / total)
+        level_gap = MeanGap(told - came, np.nan, told, came, False, stream.rows, np.nan)
+        word = between_units(level_gap, residual.sum(axis=(1, 2)), weight).word
+        gap = gap_from(spread, word, level, entry.n_bins, stream.rows, entry.error.symbol)
+        found.append(ViewValue(property.view_name(j, names), came, told, gap))
+    return tuple(found) if property.place else worst_first(found)
 
 
 def _headlines(stream: Stream) -> dict[str, StreamEntry]:
