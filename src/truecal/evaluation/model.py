@@ -335,9 +335,9 @@ def evaluate(
     check_X(X, [y_proba])
     y_proba, classes = predicted(y_proba, X, "y_proba")
     labels = classes if labels is None else labels
-    images = dense_rows(y_true, {name: y_proba}, groups, ignore_index, class_axis)
+    images = dense_rows(y_true, {"": y_proba}, groups, ignore_index, class_axis)
     if images is not None:
-        y_true, groups, y_proba = images.y_true, images.groups, images.models[name]
+        y_true, groups, y_proba = images.y_true, images.groups, images.models[""]
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
