@@ -53,3 +53,22 @@ def test_tables_that_are_not_there_are_named(tmp_path):
     np.savez(tmp_path / "tags.npz", p=np.full((3, 2), 0.5))
     found = run("evaluate", tmp_path / "tags.npz", "--task", "multilabel")
     assert found.exit_code != 0 and "--label-column" in str(found.exception or "") + found.output
+
+
+def test_quantiles_and_members_of_a_number(tmp_path, rng):
+    mean = rng.standard_normal(120)
+    y, levels = mean + rng.standard_normal(120), np.array([0.25, 0.5, 0.75])
+    quantiles = mean[:, None] + np.array([-0.6745, 0.0, 0.6745])
+    np.savez(tmp_path / "rain.npz", y=y, quantiles=quantiles)
+    out, at = tmp_path / "out.json", np.linspace(-3, 3, 13)
+    common = ("--task", "distribution", "--thresholds=-3:3:13", "--json", out)
+    found = run("evaluate", tmp_path / "rain.npz", *common, "--levels", "0.25,0.5,0.75")
+    assert found.exit_code == 0 and "CRPS" in found.stdout, found.output
+    forecast = tc.forecasts.quantiles(quantiles, levels)
+    score = tc.distribution_error(y, forecast, thresholds=at, scale="score")
+    assert json.loads(out.read_text())["score"] == pytest.approx(score)
+    assert run("evaluate", tmp_path / "rain.npz", *common).exit_code == 0  # members of an ensemble
+    members = tc.distribution_error(y, tc.forecasts.ensemble(quantiles), thresholds=at, scale="score")
+    assert json.loads(out.read_text())["score"] == pytest.approx(members)
+    refused = run("evaluate", tmp_path / "rain.npz", "--task", "distribution")
+    assert refused.exit_code != 0 and "--thresholds" in refused.output

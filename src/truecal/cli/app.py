@@ -30,9 +30,9 @@ from . import render, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, expand, load, split_kind
-from .multilabel import load_tables
 from .options import Measuring, Outputs, Printing, Reading, fraction, split, whole_numbers, with_options
 from .streaming import measure_tables, refuse_test, streamed
+from .tables import load_forecasts, load_tables, numbers
 
 REJECTED = 3
 NO_VERDICT = 4
@@ -191,6 +191,8 @@ def evaluate(
     - `truecal evaluate grades.csv --task ordered` (classes in their order: score = RPS + gap²)
 
     - `truecal evaluate tags.npz --task multilabel --logits` (several labels per row, as two tables)
+
+    - `truecal evaluate rain.npz --task distribution --thresholds 0:50:26 --levels .1,.5,.9` (quantiles of a number)
     """
     _measure([file], reading, measuring, outputs, printing, details, plot)
 
@@ -249,10 +251,19 @@ def _measure(
         need_extra("--html", "report")
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
     result: Any
-    if measuring.task == "multilabel":
-        y_true, models, classes = load_tables([split_kind(file)[0] for file in files], reading)
+    if measuring.task in ("multilabel", "distribution"):
+        places = [split_kind(file)[0] for file in files]
+        about: dict[str, Any] = {"errors": split(measuring.errors)}
+        if measuring.task == "multilabel":
+            y_true, models, classes = load_tables(places, reading)
+            about["labels"] = classes
+        else:
+            if measuring.thresholds is None:
+                raise typer.BadParameter("is needed: thresholds fixed before the outcomes", param_hint="--thresholds")
+            y_true, models = load_forecasts(places, reading, measuring.levels)
+            about |= {"task": "auto", "thresholds": numbers(measuring.thresholds, "--thresholds")}
         with _waiting(doing) as progress:
-            arguments = settings | {"errors": split(measuring.errors), "labels": classes, "progress": progress}
+            arguments = settings | about | {"progress": progress}
             if one:
                 result = tc.evaluate(y_true, next(iter(models.values())), name=next(iter(models)), **arguments)
             else:

@@ -77,9 +77,16 @@ class Measuring:
     """How `evaluate` and `compare` measure."""
 
     task: Annotated[
-        Literal["auto", "ordered", "multilabel"],
-        Option("--task", help="ordered: classes in their order. multilabel: several labels per row."),
+        Literal["auto", "ordered", "multilabel", "distribution"],
+        Option(
+            "--task",
+            help="ordered: classes in their order. multilabel: several labels per row. distribution: of a number.",
+        ),
     ] = "auto"
+    thresholds: Annotated[
+        str | None, Option("--thresholds", help="Of a number: 1,2,5 or LOW:HIGH:COUNT, never from these outcomes.")
+    ] = None
+    levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
     by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
     groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None

@@ -1,4 +1,4 @@
-"""Files of several labels per row: two tables, which labels apply and their probabilities."""
+"""Files of two tables: which of several labels apply and their probabilities, or numbers and forecasts of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from scipy.special import expit
 
 from truecal.io import read_column
@@ -15,6 +16,34 @@ from truecal.io.failures import failure
 from .options import Reading, split
 
 Tables = tuple[Any, dict[str, Any], tuple[str, ...] | None]
+
+
+def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) -> tuple[Any, dict[str, Any]]:
+    """Outcomes, and the forecasts of each model: quantiles at the given levels, or else ensemble members."""
+    from truecal import forecasts
+
+    models: dict[str, Any] = {}
+    for file in files:
+        name = file.stem if file.stem not in models else str(file)
+        table = _table(file, reading.columns, "f", "--columns")
+        if levels is None:
+            models[name] = forecasts.ensemble(table)
+        else:
+            models[name] = forecasts.quantiles(table, numbers(levels, "--levels"))
+    y = _table(reading.labels or files[0], reading.label_column or "y", "fiu", "--label-column")
+    return np.asarray(y).reshape(len(y)), models
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """Comma-separated numbers, or LOW:HIGH:COUNT for so many in equal steps."""
+    try:
+        if text.count(":") == 2:
+            low, high, count = text.split(":")
+            return [float(t) for t in np.linspace(float(low), float(high), int(count))]
+        return [float(part) for part in text.split(",")]
+    except ValueError as problem:
+        message = f"expected numbers such as 1,2,5 or LOW:HIGH:COUNT, got {text!r}"
+        raise typer.BadParameter(message, param_hint=option) from problem
 
 
 def load_tables(files: Sequence[Path], reading: Reading) -> Tables:
