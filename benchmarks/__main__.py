@@ -5,8 +5,8 @@ from __future__ import annotations
 import runpy
 import sys
 
-COSTS = ("peers", "core", "inference", "recalibration", "scale", "cluster", "sql")
-RATES = ("calibration", "monitor")
+COSTS = ("peers", "core", "inference", "recalibration", "scale", "cluster", "sql", "segmentation")
+RATES = ("calibration", "monitor", "kinds")
 """Simulations, here with few samples: their pages name the commands that make their tables, which take longer."""
 
 if __name__ == "__main__":

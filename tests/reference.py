@@ -257,3 +257,45 @@ def spherical(y, proba) -> list[float]:
 
 def cross_entropy(y, proba) -> list[float]:
     return [math.inf if p[label] == 0 else -math.log(float(p[label])) for label, p in zip(y, proba, strict=True)]
+
+
+# -- ordered classes, several labels, distributions of a number --------------------------------------------------------
+
+
+def cumulative_residuals(y, proba, j: int) -> list[list[Fraction]]:
+    """P(class j or below) − 1[y ≤ j]; sums of floats as the package makes them, one after the other."""
+    out = []
+    for label, row in zip(y, proba, strict=True):
+        total = 0.0
+        for p in row[: j + 1]:
+            total += float(p)
+        out.append([F(min(total, 1.0)) - (1 if label <= j else 0)])
+    return out
+
+
+def label_residuals(table, proba, r: int) -> list[list[Fraction]]:
+    return [[F(float(p[r])) - int(applies[r])] for applies, p in zip(table, proba, strict=True)]
+
+
+def rps(y, proba) -> list[float]:
+    """Σ_j (P(class j or below) − 1[y ≤ j])² of each row."""
+    k = len(proba[0])
+    each = [cumulative_residuals(y, proba, j) for j in range(k - 1)]
+    return [float(sum(view[i][0] ** 2 for view in each)) for i in range(len(y))]
+
+
+def crps_of_members(y: float, members) -> float:
+    """E|X − y| − E|X − X'|/2 over the members of an ensemble."""
+    m = len(members)
+    first = sum(abs(x - y) for x in members) / m
+    return first - sum(abs(a - b) for a in members for b in members) / (2 * m * m)
+
+
+def quantile_cdf(t: float, values, levels) -> float:
+    """Linear between quantiles, 0 below the first and 1 from the last on; of equal quantiles the upper level."""
+    if t < values[0]:
+        return 0.0
+    if t >= values[-1]:
+        return 1.0
+    j = max(i for i, q in enumerate(values) if q <= t)
+    return levels[j] + (t - values[j]) / (values[j + 1] - values[j]) * (levels[j + 1] - levels[j])

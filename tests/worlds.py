@@ -57,14 +57,17 @@ def kind(metric: tc.CalibrationError) -> tuple:
 def variants(classes: int = 4) -> list:
     """(id, metric) for every kind of composed error, and for Linear(phi), under every rule that applies to it.
 
-    ``classes`` is how many values phi has, the one thing here that fixes a number of classes.
+    ``classes`` is how many values phi has, and one more than thresholds of numbers, which fix a number of classes.
     """
     out = {}
     for metric in COMPOSED.values():
         for rule_name, rule in rules_for(metric).items():
             corrected = metric.corrected if isinstance(metric.property, (tc.Confidence, tc.TopLabel)) else "auto"
             name = f"{metric.symbol}[{kind(metric)[0]}]-{rule_name}"
-            out[name] = tc.CalibrationError(metric.property, rule, metric.norm, corrected)
+            property = metric.property
+            if property.kind == "distribution":
+                property = tc.properties.Distribution(range(classes - 1))
+            out[name] = tc.CalibrationError(property, rule, metric.norm, corrected)
     for rule_name, rule in SCALAR_RULES.items():
         for norm in ("l2", "l1"):
             if rule_name != "edges" and (norm == "l2" or rule_name not in AVERAGED):
@@ -86,7 +89,55 @@ def over_all_outcomes(cases: list) -> pytest.MarkDecorator:
 
 
 def is_multiclass(metric: tc.CalibrationError) -> bool:
-    return isinstance(metric.property, (tc.Classwise, tc.Confidence, tc.Full, tc.Linear))
+    return metric.property.of_distributions
+
+
+LABEL_SETS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+"""The outcomes of a row with two labels, which are four classes."""
+
+
+class OverLabelSets:
+    """An error of several labels as one of classes: every set of labels is a class, however the labels depend."""
+
+    def __init__(self, metric: tc.CalibrationError) -> None:
+        self.metric = metric
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.metric, name)
+
+    def __call__(self, y, p, **options) -> float:
+        return float(self.metric(LABEL_SETS[y], p @ LABEL_SETS, **options))
+
+    def read(self, y, p):
+        return self.metric.read(LABEL_SETS[y], p @ LABEL_SETS)
+
+
+class OverThresholds(OverLabelSets):
+    """An error of distributions of a number as one of classes: outcome j exceeds j of the thresholds 0, 1, ..."""
+
+    def __call__(self, y, p, **options) -> float:
+        return float(self.metric(y, cumulated(p), **options))
+
+    def read(self, y, p):
+        return self.metric.read(y, cumulated(p))
+
+
+def cumulated(p) -> np.ndarray:
+    """F at the thresholds from the chances of the intervals between them."""
+    return p.cumsum(axis=1)[:, :-1].clip(0.0, 1.0)
+
+
+def in_classes(metric: tc.CalibrationError) -> Any:
+    """The error as one of class labels and distributions, where it is one of label tables or of numbers."""
+    if metric.property.kind == "distribution":
+        return OverThresholds(metric)
+    return OverLabelSets(metric) if metric.property.label_by_label else metric
+
+
+def label_table(rng, n: int, k: int, tied: bool) -> tuple:
+    """Labels that apply and their probabilities, (n, k) each; tied: probabilities are multiples of 1/8."""
+    p = rng.integers(0, 9, (n, k)) / 8 if tied else rng.random((n, k))
+    return (rng.random((n, k)) < p).astype(int), p
 
 
 def bounded(metric: tc.CalibrationError) -> tc.CalibrationError:
@@ -122,12 +173,16 @@ def _values(metric, reports: bytes, outcomes: tuple[int, ...]) -> np.ndarray:
 
 
 def classes_of(metric) -> int:
+    if isinstance(metric, OverThresholds):
+        return len(metric.property.thresholds) + 1
+    if isinstance(metric, OverLabelSets):
+        return len(LABEL_SETS)
     return len(metric.property.phi) if isinstance(metric.property, tc.Linear) else 3
 
 
 def worlds_and_lies(metric):
     """(truth, one lie of each kind) in the metric's form: three rows of classes, or one probability for four rows."""
-    multiclass = is_multiclass(metric)
+    multiclass = is_multiclass(metric) or isinstance(metric, OverLabelSets)
     found = worlds(3, classes_of(metric)) if multiclass else worlds(4, 2)
     form = CallForm(binary="matrix" if multiclass else "column")
     return [

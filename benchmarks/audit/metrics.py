@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 BinaryForm = Literal["auto", "matrix", "column"]
+OutcomeKind = Literal["classes", "ordered", "labels", "numbers"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Audited:
     classes: tuple[int, ...] = (2, 3)
     binary: BinaryForm = "column"
     """How two classes come: one probability a row, unless the documentation wants a matrix."""
+    outcomes: OutcomeKind = "classes"
+    """What the classes of a world are to the metric: classes, ordered ones, sets of labels, or numbers."""
     one_bin: Literal["", "positive", "top"] = ""
     """Of what the value with a single bin should be |mean prediction − frequency|: the positive or the top class."""
     bug: str = ""
@@ -472,6 +475,9 @@ PEERS = (
 )
 
 
+_OUTCOMES: dict[str, OutcomeKind] = {"cumulative": "ordered", "labelwise": "labels", "distribution": "numbers"}
+
+
 def ours() -> tuple[Audited, ...]:
     """Every member of ERRORS, and the score."""
     from truecal import ERRORS
@@ -481,6 +487,12 @@ def ours() -> tuple[Audited, ...]:
         "from truecal import CalibrationError, ERRORS\n\nerror = ERRORS[{name!r}]\n"
         "metric = CalibrationError(type(error.property)((0.0, 1.0)), error.binning, error.norm)"
     )
+    at_thresholds = (
+        "from truecal import CalibrationError, ERRORS\n\nerror = ERRORS[{name!r}]\n\n\n"
+        "def metric(y, p):\n    of = type(error.property)(range(p.shape[1]))\n"
+        "    return CalibrationError(of, error.binning, error.norm)(y, p)"
+    )
+    forms = {"linear": bounded, "distribution": at_thresholds}
     score = "from truecal import score\n\n\ndef metric(y, p):\n    return score(y, p)"
     return (
         *(
@@ -488,8 +500,10 @@ def ours() -> tuple[Audited, ...]:
                 "truecal",
                 name,
                 error.symbol,
-                (bounded if name.startswith("linear") else lines).format(name=name),
-                binary="auto",
+                forms.get(error.property.kind, lines).format(name=name),
+                (2, 4) if error.property.label_by_label else (2, 3),
+                "auto",
+                _OUTCOMES.get(error.property.kind, "classes"),
             )
             for name, error in ERRORS.items()
         ),

@@ -87,7 +87,8 @@ def _audit(row: Audited) -> tuple[tc.results.AuditReport, int]:
     budget = 0
     for budget in BUDGETS:
         with redirect_stdout(io.StringIO()):
-            report = tc.audit(metric, classes=row.classes, binary=row.binary, budget=budget, seconds=SECONDS)
+            options: dict[str, Any] = {"classes": row.classes, "binary": row.binary, "outcomes": row.outcomes}
+            report = tc.audit(metric, **options, budget=budget, seconds=SECONDS)
         if report.verdict == "gamed":
             break
     checks = [*report.checks, *([_one_bin(row, metric)] if row.one_bin else [])]

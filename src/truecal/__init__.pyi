@@ -1,5 +1,6 @@
 # The public names and their modules: type checkers read this, and `truecal` loads a name from here on first use.
 from . import analysis as analysis
+from . import forecasts as forecasts
 from . import io as io
 from . import losses as losses
 from . import plots as plots
@@ -31,8 +32,11 @@ from .core.functions import (
     binary_error,
     classwise_error,
     confidence_error,
+    distribution_error,
     full_error,
+    labelwise_error,
     linear_error,
+    ordinal_error,
     score,
     top_label_error,
 )
@@ -159,14 +163,17 @@ __all__ = [
     "confidence_interval",
     "cross_entropy",
     "decompose",
+    "distribution_error",
     "ece",
     "estimate",
     "evaluate",
     "full_error",
     "gap",
+    "labelwise_error",
     "linear_error",
     "load_map",
     "monitor",
+    "ordinal_error",
     "paired_difference",
     "rows_needed",
     "score",

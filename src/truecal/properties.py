@@ -1,5 +1,8 @@
 """Every property that predictions can be checked for."""
 
+from .core.cumulative import Cumulative as Cumulative
+from .core.distributions import Distribution as Distribution
+from .core.labelwise import Labelwise as Labelwise
 from .core.properties import Binary as Binary
 from .core.properties import Classwise as Classwise
 from .core.properties import Confidence as Confidence

@@ -20,7 +20,7 @@ from truecal.core.averages import OnGrid
 from truecal.core.vectors import ArgmaxEdges
 from truecal.inference.device import drawer
 from truecal.inference.forms import ClassForms, ScalarForms
-from worlds import bounded, is_multiclass, variants
+from worlds import bounded, is_multiclass, label_table, variants
 
 tc: Any = truecal
 torch_tables = importlib.import_module("truecal.backends.torch.tables")  # a function has its name in the package
@@ -30,11 +30,16 @@ VARIANTS = [(name, bounded(metric)) for name, metric in variants()]
 def predictions(metric, n: int, *, ties: bool, seed: int = 0) -> tuple[Any, Any]:
     """Labels and predictions for a metric, with many equal predictions or none; k = 4."""
     rng = np.random.default_rng(seed)
+    if metric.property.label_by_label:
+        return label_table(rng, n, 4, ties)
     if is_multiclass(metric):
         p = rng.dirichlet([0.6] * 4, n)
         if ties:
             p = rng.multinomial(4, p) / 4
         return (p.cumsum(1) < rng.random((n, 1))).sum(1).clip(0, 3), p
+    if metric.property.kind == "distribution":
+        u = rng.integers(0, 5, (n, 3)) / 4 if ties else rng.random((n, 3))
+        return rng.integers(0, 4, n), np.sort(u, axis=1)
     u = rng.integers(0, 5, n) / 4 if ties else rng.random(n)
     y = (rng.random(n) < u).astype(float if metric.property.kind == "linear" else int)
     return y, u

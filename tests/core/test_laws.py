@@ -16,12 +16,11 @@ import truecal
 from closeness import assert_close
 from truecal.core.data import check_probabilities
 from truecal.core.errors import COMPOSED
-from worlds import AVERAGED, bounded, kind, variants
+from worlds import AVERAGED, bounded, cumulated, is_multiclass, kind, label_table, variants
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 CASES = [(name, bounded(metric)) for name, metric in variants()]
-MULTICLASS = (tc.Classwise, tc.Confidence, tc.Full, tc.Linear)
 
 
 def by_id(cases):
@@ -30,9 +29,13 @@ def by_id(cases):
 
 def sample_for(metric, rng, n=30, k=4, tied=True):
     """Labels and reports in the metric's own form; tied: reports are multiples of 1/8."""
+    if metric.property.label_by_label:
+        return label_table(rng, n, k, tied)
     proba = rng.multinomial(8, np.full(k, 1 / k), size=n) / 8 if tied else rng.dirichlet(np.ones(k), n)
     y = rng.integers(0, k, n)
-    if isinstance(metric.property, MULTICLASS):
+    if metric.property.kind == "distribution":
+        return y, cumulated(proba)
+    if is_multiclass(metric):
         return y, proba
     return (y == 0).astype(int), proba[:, 0]
 
@@ -80,8 +83,9 @@ def test_breaking_ties_by_row_depends_on_the_order_of_rows(metric, rng):
 RENAMABLE = [
     (i, m)
     for i, m in CASES
-    # seeded by column; phi belongs to columns
-    if isinstance(m.property, MULTICLASS) and i.split("-")[-1] not in ("halfspaces", "kmeans") and "Linear" not in i
+    # seeded by column; phi and an order belong to columns
+    if is_multiclass(m) and i.split("-")[-1] not in ("halfspaces", "kmeans") and m.property.kind != "cumulative"
+    if "Linear" not in i
 ]
 
 
@@ -283,6 +287,8 @@ def test_n_times_the_error_is_loss_plus_U(metric, rng):
         ("confidence", tc.losses.confidence_loss),
         ("full", tc.brier),
         ("full_halfspace", tc.brier),
+        ("ordinal", lambda y, p: tc.losses.rps(y, p) / (p.shape[1] - 1)),
+        ("labelwise", lambda y, p: tc.losses.linear_loss(y, p) / p.shape[1]),
         ("binary", tc.losses.linear_loss),
         ("linear", tc.losses.linear_loss),
     ],
@@ -328,7 +334,14 @@ def test_rows_without_residual_only_enter_through_n(metric, rng):
     y: Any
     p: Any
     sure: Any
-    if isinstance(metric.property, MULTICLASS):
+    if metric.property.label_by_label:
+        y, p = np.array([[0, 1], [0, 1]]), np.array([[0.5, 0.3], [0.5, 0.3]])
+        more = np.array([[0, 1], [1, 1]])
+        sure = more.astype(float)
+    elif metric.property.kind == "distribution":
+        y, p = np.array([0, 0]), np.array([[0.5, 0.7, 0.9], [0.5, 0.7, 0.9]])
+        more, sure = np.arange(3), (np.arange(3)[:, None] <= np.arange(3)).astype(float)
+    elif is_multiclass(metric):
         y, p = np.array([0, 0]), np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
         more, sure = np.arange(3), np.eye(3)
     else:

@@ -1,4 +1,4 @@
-"""A property written in this file alone, ordered classes, works everywhere: no code asks which property it is."""
+"""A property written in this file alone, neighbouring classes, works everywhere: no code asks which property it is."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from truecal.core.sample import Sample, unit_weights
 
 @final
 @dataclass(frozen=True)
-class Ordered(OfDistributions):
-    """k − 1 views of ordered classes: the probability of class j or below, against whether one of them came."""
+class Neighbours(OfDistributions):
+    """k − 1 views of k classes: the probability of class j or j + 1, against whether one of the two came."""
 
-    kind = "ordered"
+    kind = "neighbours"
     kinds = ("multiclass",)
 
     def views(self, classes: int) -> int:
@@ -31,20 +31,21 @@ class Ordered(OfDistributions):
         return float(views)
 
     def sample(self, y: Any, reports: Any, weights: Any = None) -> Sample:
-        below = np.cumsum(reports, axis=1)[:, :-1].clip(0.0, 1.0)
-        came = np.asarray(self.drawn(y, reports.shape[1])) if y.ndim == 1 else np.cumsum(y, axis=1)[:, :-1]
+        either = (reports[:, :-1] + reports[:, 1:]).clip(0.0, 1.0)
+        came = np.asarray(self.drawn(y, reports.shape[1])) if y.ndim == 1 else y[:, :-1] + y[:, 1:]
         about: dict[str, Any] = {"distributions": reports, "labels": y} | unit_weights(weights)
-        return Sample(self.kind, below, values=came.astype(np.float64), **about)
+        return Sample(self.kind, either, values=came.astype(np.float64), **about)
 
     def drawn(self, labels: Any, classes: int) -> Any:
-        return labels[..., None] <= np.arange(classes - 1)
+        above = labels[..., None] - np.arange(classes - 1)
+        return (above == 0) | (above == 1)
 
 
 @pytest.fixture(autouse=True)
-def ordered(monkeypatch):
-    error = tc.CalibrationError(Ordered(), tc.Quantile())
+def error(monkeypatch):
+    error = tc.CalibrationError(Neighbours(), tc.Quantile())
     for names in (COMPOSED, ERRORS):
-        monkeypatch.setitem(names, "ordered", error)
+        monkeypatch.setitem(names, "neighbours", error)
     return error
 
 
@@ -60,54 +61,54 @@ def by_hand(y, p, bins):
     """The mean over views of the squared error of quantile bins, by loops over one view at a time."""
     found = []
     for j in range(p.shape[1] - 1):
-        error = tc.CalibrationError(tc.Binary(), tc.Quantile(bins))
-        found.append(error((y <= j).astype(int), p[:, : j + 1].sum(axis=1).clip(0, 1)))
+        one = tc.CalibrationError(tc.Binary(), tc.Quantile(bins))
+        found.append(one(((y == j) | (y == j + 1)).astype(int), (p[:, j] + p[:, j + 1]).clip(0, 1)))
     return np.mean(found)
 
 
-def test_its_error_is_the_mean_over_its_views(world, ordered):
+def test_its_error_is_the_mean_over_its_views(world, error):
     y, p, _ = world
-    assert_close(ordered.with_bins(12)(y, p), by_hand(y, p, 12))
+    assert_close(error.with_bins(12)(y, p), by_hand(y, p, 12))
     weights = np.linspace(0.5, 2, len(y))
-    assert ordered(y, p, sample_weight=weights) > 0 and ordered.truthful
+    assert error(y, p, sample_weight=weights) > 0 and error.truthful
 
 
-def test_the_score_is_the_ranked_probability_score_plus_the_squared_gap(world):
+def test_the_score_is_the_squared_loss_plus_the_squared_gap(world):
     y, p, _ = world
-    below = np.cumsum(p, axis=1)[:, :-1]
-    rps = np.square(below - (y[:, None] <= np.arange(3))).sum(axis=1).mean()
-    parts: Any = tc.decompose(y, p, error="ordered")
-    assert_close(parts.score, rps + 3 * np.sign(parts.gap) * (parts.gap / 100) ** 2)
-    assert_close(tc.score(y, p, error="ordered"), parts.score)
+    came = (y[:, None] == np.arange(3)) | (y[:, None] == np.arange(3) + 1)
+    loss = np.square(p[:, :-1] + p[:, 1:] - came).sum(axis=1).mean()
+    parts: Any = tc.decompose(y, p, error="neighbours")
+    assert_close(parts.score, loss + 3 * np.sign(parts.gap) * (parts.gap / 100) ** 2)
+    assert_close(tc.score(y, p, error="neighbours"), parts.score)
 
 
 def test_gap_interval_and_test_tell_the_calibrated_from_the_sharp(world):
     y, p, sharp = world
-    gap = tc.gap(y, sharp, error="ordered")
+    gap = tc.gap(y, sharp, error="neighbours")
     assert gap.low > 1 and gap.low < gap.points < gap.high
-    assert tc.gap(y, p, error="ordered").low < 1
-    assert tc.calibration_test(y, sharp, error="ordered", n_resamples=99).pvalue == pytest.approx(0.01)
-    assert tc.calibration_test(y, p, error="ordered", n_resamples=99).pvalue > 0.02
-    assert tc.paired_difference(y, p, sharp, error="ordered").loss.high < 0
+    assert tc.gap(y, p, error="neighbours").low < 1
+    assert tc.calibration_test(y, sharp, error="neighbours", n_resamples=99).pvalue == pytest.approx(0.01)
+    assert tc.calibration_test(y, p, error="neighbours", n_resamples=99).pvalue > 0.02
+    assert tc.paired_difference(y, p, sharp, error="neighbours").loss.high < 0
 
 
 def test_evaluate_measures_it_beside_the_others(world):
     y, p, sharp = world
-    found = tc.evaluate(y, sharp, errors=["classwise", "ordered"], n_resamples=99)
-    assert_close(found.gaps["ordered"].points, tc.gap(y, sharp, error="ordered").points)
-    row = next(row for row in found.rows("ordered") if row.headline)
-    assert_close(row.score, tc.score(y, sharp, error="ordered"))
-    assert found.reliability["ordered"].table.views == 3
-    both: Any = tc.compare(y, {"p": p, "sharp": sharp}, errors=["ordered"], n_resamples=99)
-    assert both.evaluations["p"].rows("ordered")[0].score < both.evaluations["sharp"].rows("ordered")[0].score
+    found = tc.evaluate(y, sharp, errors=["classwise", "neighbours"], n_resamples=99)
+    assert_close(found.gaps["neighbours"].points, tc.gap(y, sharp, error="neighbours").points)
+    row = next(row for row in found.rows("neighbours") if row.headline)
+    assert_close(row.score, tc.score(y, sharp, error="neighbours"))
+    assert found.reliability["neighbours"].table.views == 3
+    both: Any = tc.compare(y, {"p": p, "sharp": sharp}, errors=["neighbours"], n_resamples=99)
+    assert both.evaluations["p"].rows("neighbours")[0].score < both.evaluations["sharp"].rows("neighbours")[0].score
 
 
 def test_a_stream_gives_the_same_numbers(world):
     y, p, _ = world
-    stream = tc.stream("ordered", n_bins=10, edges="uniform")
+    stream = tc.stream("neighbours", n_bins=10, edges="uniform")
     for rows in np.split(np.arange(len(y)), 4):
         stream.update(y[rows], p[rows])
-    uniform = tc.CalibrationError(Ordered(), tc.EqualWidth(10))
-    row = stream.result().rows("ordered")[0]
+    uniform = tc.CalibrationError(Neighbours(), tc.EqualWidth(10))
+    row = stream.result().rows("neighbours")[0]
     assert_close(row.value, uniform(y, p))
     assert_close(row.score, uniform(y, p, scale="score"))

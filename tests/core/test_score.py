@@ -12,13 +12,24 @@ import reference as ref
 import truecal
 from closeness import assert_close
 from truecal.core.rules import auto_bins
-from worlds import bounded, classes_of, expected, over_all_outcomes, variants, worlds_and_lies
+from worlds import (
+    bounded,
+    classes_of,
+    cumulated,
+    expected,
+    in_classes,
+    is_multiclass,
+    label_table,
+    over_all_outcomes,
+    variants,
+    worlds_and_lies,
+)
 
 pytestmark = pytest.mark.slow
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
-TRUTHFUL = [(i, bounded(m)) for i, m in variants(classes=3) if m.truthful]
+TRUTHFUL = [(i, in_classes(bounded(m))) for i, m in variants(classes=3) if m.truthful]
 TINY = 1e-12
 
 
@@ -177,7 +188,11 @@ def _sample(metric, rng, n=40):
     k = classes_of(metric)
     proba = rng.dirichlet(np.ones(k), n)
     y = rng.integers(0, k, n)
-    if isinstance(metric.property, (tc.Classwise, tc.Confidence, tc.Full, tc.Linear)):
+    if metric.property.label_by_label:
+        return label_table(rng, n, k, tied=False)
+    if metric.property.kind == "distribution":
+        return y, cumulated(proba)
+    if is_multiclass(metric):
         return y, proba
     return (y == 0).astype(int), proba[:, 0]
 

@@ -10,13 +10,22 @@ import pytest
 
 import truecal
 from truecal.baselines import BASELINES
-from worlds import SCALAR_RULES, bounded, expected, is_multiclass, over_all_outcomes, variants, worlds_and_lies
+from worlds import (
+    SCALAR_RULES,
+    bounded,
+    expected,
+    in_classes,
+    is_multiclass,
+    over_all_outcomes,
+    variants,
+    worlds_and_lies,
+)
 
 pytestmark = pytest.mark.slow
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 
-TRUTHFUL = [(name, bounded(metric)) for name, metric in variants(classes=3) if metric.truthful]
+TRUTHFUL = [(name, in_classes(bounded(metric))) for name, metric in variants(classes=3) if metric.truthful]
 TRUTHFUL_BASELINES = [
     *((name, metric) for name, metric in BASELINES.items() if metric.truthful),
     ("skce-fixed", BASELINES["skce"].with_options(bandwidth=0.3)),
@@ -41,7 +50,7 @@ def test_no_misreport_beats_the_truth(metric):
 
 @pytest.mark.parametrize("name", UNTRUTHFUL)
 def test_some_misreport_beats_the_truth_where_an_error_is_marked_untruthful(name):
-    metric = bounded(tc.ERRORS[name])
+    metric = in_classes(bounded(tc.ERRORS[name]))
     assert any(
         expected(metric, truth, truth) - expected(metric, truth, lie) > 1e-3
         for truth, lies in worlds_and_lies(metric)
@@ -56,6 +65,18 @@ def test_pooling_fools_the_usual_error_by_the_stated_amount():
     assert round(expected(metric, truth, np.full(4, 0.5)), 4) == 0.0819
 
 
+SEVERAL_VIEWS = (tc.Classwise, tc.properties.Cumulative, tc.properties.Labelwise, tc.properties.Distribution)
+
+
+def views_of(metric, truth, reports) -> tuple:
+    """(n, views): the reports, and the means of outcomes and of their squares under the truth."""
+    n, k = truth.shape
+    samples = [metric.read(np.full(n, r), reports) for r in range(k)]
+    values = np.stack([sample.outcome(slice(0, sample.views)).T for sample in samples])
+    chances = truth.T[:, :, None]
+    return samples[0].reports, (chances * values).sum(axis=0), (chances * values**2).sum(axis=0)
+
+
 def mean_part(metric, truth, reports) -> float:
     """The error when every outcome is replaced by its expectation: the bias term n⁻² Σ G <b_i, b_j>."""
     outcomes = type(tc.ERRORS["linear"].property)
@@ -68,9 +89,10 @@ def mean_part(metric, truth, reports) -> float:
         phi = metric.property.phi
         own = metric.read(np.zeros(len(truth), dtype=int), reports).reports
         return tc.CalibrationError(outcomes((0.0, 1.0)), metric.binning)(truth @ phi, own)
-    if isinstance(metric.property, tc.Classwise):
+    if isinstance(metric.property, SEVERAL_VIEWS):
         scalar = tc.CalibrationError(outcomes((0.0, 1.0)), metric.binning)
-        return float(np.mean([scalar(truth[:, r], reports[:, r]) for r in range(truth.shape[1])]))
+        own, mean, _ = views_of(metric, truth, reports)
+        return float(np.mean([scalar(mean[:, r], own[:, r]) for r in range(own.shape[1])]))
     return tc.CalibrationError(outcomes((0.0, 1.0)), metric.binning)(truth, reports)
 
 
@@ -85,8 +107,10 @@ def variance_part(metric, truth, reports) -> float:
     if isinstance(metric.property, tc.Linear):
         phi = metric.property.phi.reshape(truth.shape[1], -1)
         return float((truth @ phi**2 - (truth @ phi) ** 2).sum() / n**2)
-    total = (truth * (1 - truth)).sum() / n**2
-    return float(total / truth.shape[1] if isinstance(metric.property, tc.Classwise) else total)
+    if isinstance(metric.property, SEVERAL_VIEWS):
+        _, mean, second = views_of(metric, truth, reports)
+        return float((second - mean**2).mean(axis=1).sum() / n**2)
+    return float((truth * (1 - truth)).sum() / n**2)
 
 
 IDENTITY = [(i, m) for i, m in TRUTHFUL if "halfspaces" not in i and "argmax" not in i]
@@ -239,6 +263,7 @@ LOSS_OF = {
     tc.Classwise: lambda y, p: tc.brier(y, p) / np.shape(p)[1],
     tc.Full: tc.brier,
     tc.Confidence: tc.losses.confidence_loss,
+    tc.properties.Cumulative: lambda y, p: tc.losses.rps(y, p) / (np.shape(p)[1] - 1),
 }
 
 

@@ -23,6 +23,8 @@ Convention = Literal["y_true_first", "preds_first"]
 ArrayKind = Literal["auto", "numpy", "torch"]
 BinaryForm = Literal["auto", "matrix", "column"]
 InputKind = Literal["probabilities", "logits"]
+OutcomeKind = Literal["classes", "ordered", "labels", "numbers"]
+"""What the classes of a world are: classes, classes in their order, sets of labels, or numbers by thresholds 0, 1, …"""
 Labels = NDArray[np.int64]
 _TIMED = 200  # calls whose median time sets the pace
 
@@ -42,10 +44,16 @@ class CallForm:
     input: InputKind = "probabilities"
     higher_is_better: bool = False
     exact: bool = False
+    outcomes: OutcomeKind = "classes"
 
     def predictions(self, rows: Matrix) -> Any:
         """A matrix of Fractions, or of floats, in the metric's form."""
         values = rows if self.exact else as_floats(rows)
+        if self.outcomes == "labels":
+            values = values @ label_sets(rows.shape[1])
+            return np.ascontiguousarray(np.log(values / (1 - values)) if self.input == "logits" else values)
+        if self.outcomes == "numbers":
+            return np.ascontiguousarray(np.cumsum(values, axis=1)[:, :-1])
         if self.input == "logits":
             with np.errstate(divide="ignore"):
                 values = np.log(values)
@@ -54,13 +62,25 @@ class CallForm:
             column = values[:, 1]
         return np.ascontiguousarray(column if self.binary == "column" and rows.shape[1] == 2 else values)
 
+    def labels(self, y: Labels, given: Any) -> Any:
+        """Outcomes as the metric takes them: labels, tables of labels, or numbers."""
+        if self.outcomes == "labels":
+            return label_sets(2 ** given.shape[-1])[y]
+        return y.astype(np.float64) if self.outcomes == "numbers" else y.copy()
+
     def arguments(self, y: Labels, given: Any) -> tuple[Any, Any]:
         """Labels and predictions as the metric's first two arguments, as fresh copies."""
-        pair = (y.copy(), given.copy())
+        pair = (self.labels(y, given), given.copy())
         if self.array == "torch":
             torch = require("torch", "torch")
             pair = (torch.from_numpy(pair[0]), torch.from_numpy(pair[1]))
         return pair if self.convention == "y_true_first" else (pair[1], pair[0])
+
+
+def label_sets(classes: int) -> NDArray[np.int64]:
+    """(2^L, L): which of L labels are in each set of them."""
+    labels = max(1, classes.bit_length() - 1)
+    return np.asarray((np.arange(2**labels)[:, None] >> np.arange(labels)[::-1]) & 1, dtype=np.int64)
 
 
 class OutOfTimeError(Exception):
@@ -248,6 +268,8 @@ def _binary_forms(
     call: Callable[[Any, Any], Any], k: int, wanted: CallForm, array: ArrayKind, meter: Meter
 ) -> tuple[BinaryForm, ...]:
     """Two classes as a matrix, unless that is refused or the metric refuses three columns as well."""
+    if wanted.outcomes in ("labels", "numbers"):
+        return ("matrix",)
     if k != 2 or wanted.binary != "auto":
         return (wanted.binary if k == 2 else "matrix",)
     three = replace(wanted, array=array, binary="matrix")

@@ -13,7 +13,7 @@ from truecal.core.result import Result
 from .contracts import Check
 from .findings import Finding
 from .lasting import ROWS, Lasting
-from .metric import CallForm, members
+from .metric import CallForm, label_sets, members
 from .proof import Proof, Reproduction
 from .search import Certificate, Searched
 
@@ -109,7 +109,7 @@ class AuditReport(Result):
         proof = self._proof
         form = self.forms[proof.classes]
         world, lie = (form.predictions(rows) for rows in (proof.world, proof.lie))
-        return Reproduction(world, lie, proof.outcomes, proof.chances)
+        return Reproduction(world, lie, form.labels(proof.outcomes, world), proof.chances)
 
     def snippet(self, *, lasting: bool = False) -> str:
         """A script that checks the proof with numpy and the metric alone; or the numbers at 300 rows.
@@ -264,6 +264,7 @@ def snippet(report: AuditReport) -> str:
     lines = ["import itertools", "import numpy as np"]
     lines += ["import torch"] if form.array == "torch" else []
     lines.append(_import(report.metric))
+    lines += _sets(form, proof.classes)
     lines += [f"{name} = np.array({rows.tolist()!r})" for name, rows in (("world", proof.world), ("lie", proof.lie))]
     lines.append((_LISTED if proof.exact else _DRAWN).format(call=_call(form, report.options)))
     lines.append('print("truth", expected(world), "lie", expected(lie))')
@@ -285,6 +286,7 @@ def lasting_snippet(report: AuditReport) -> str:
         raise ValueError(f"there are no numbers at {ROWS} rows to reproduce: {report.summary}")
     form = report.forms[lasting.classes]
     lines = ["import numpy as np", *(["import torch"] if form.array == "torch" else []), _import(report.metric)]
+    lines += _sets(form, lasting.classes)
     lines += [lasting.code, _AT_SCALE.format(draws=lasting.draws, call=_call(form, report.options))]
     lines.append('print("truth", expected(world), "lie", expected(lie))')
     return "\n".join(lines)
@@ -300,12 +302,22 @@ def _import(name: str) -> str:
     return f"metric = ...  # {' '.join(name.split())}"
 
 
+def _sets(form: CallForm, classes: int) -> list[str]:
+    """The labels in each class of the world, where classes are sets of labels."""
+    return [f"labels = np.array({label_sets(classes).tolist()})"] if form.outcomes == "labels" else []
+
+
 def _call(form: CallForm, options: dict[str, Any]) -> str:
     column = form.binary == "column"
     predictions = "p[:, 1]" if column else "p"
     if form.input == "logits":
         predictions = "np.log(p[:, 1] / p[:, 0])" if column else "np.log(p)"
     y = "np.array(y)"
+    if form.outcomes == "labels":
+        y = "labels[np.array(y)]"
+        predictions = "np.log(p @ labels / (1 - p @ labels))" if form.input == "logits" else "p @ labels"
+    if form.outcomes == "numbers":
+        y, predictions = "np.array(y, dtype=float)", "p.cumsum(axis=1)[:, :-1]"
     if form.array == "torch":
         y, predictions = f"torch.tensor({y})", f"torch.tensor({predictions})"
     pair = [y, predictions] if form.convention == "y_true_first" else [predictions, y]

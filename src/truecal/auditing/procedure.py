@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, final
 
@@ -15,7 +15,7 @@ from truecal.core.data import check_positive_int, check_seed, shown
 from truecal.core.parameters import described
 from truecal.evaluation.model import check_progress
 
-from .contracts import CHECKS, NO_GAIN, Check, check_contracts
+from .contracts import CHECKS, NO_GAIN, Check, applicable, check_contracts
 from .findings import drawn_finding, findings
 from .lasting import ROWS, Lasting, at_300_rows
 from .metric import (
@@ -26,6 +26,7 @@ from .metric import (
     InputKind,
     Meter,
     Metric,
+    OutcomeKind,
     OutOfTimeError,
     find_form,
     name_of,
@@ -39,17 +40,24 @@ Budget = Literal["quick", "default", "thorough"] | int
 BUDGETS = {"quick": 8_000, "default": 60_000, "thorough": 600_000}
 """Calls of the metric."""
 MOST_CLASSES = 20
+DEFAULT_CLASSES: dict[OutcomeKind, tuple[int, ...]] = {
+    "classes": (2, 3),
+    "ordered": (2, 3),
+    "labels": (2, 4),
+    "numbers": (2, 3),
+}
 EXPLAINED = 1500
 """Calls after a conviction that look for other ways of lying, so that findings can name them."""
 _NOTHING = "no lie that was tried gains"
 _SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
 
 
-@described("An AuditReport.")
+@described("An AuditReport.", outcomes='What classes are to the metric: "classes", "ordered", "labels" or "numbers".')
 def audit(
     metric: Callable[..., Any],
     *,
-    classes: Iterable[int] = (2, 3),
+    classes: Iterable[int] | None = None,
+    outcomes: OutcomeKind = "classes",
     convention: Convention = "y_true_first",
     higher_is_better: bool = False,
     metric_options: Mapping[str, Any] | None = None,
@@ -73,10 +81,12 @@ def audit(
     metric(y_true, y_proba) gives one number; with convention="preds_first" it takes predictions first. Options go in
     `metric_options`. Two classes come as an (n, 2) matrix or as the second column (`binary`), arrays of numpy or torch
     (`array`); by default each is found by trying. input="logits" passes log-probabilities. exact=True passes Fractions,
-    expects one back, and decides without rounding. `budget` counts calls of the metric beside the checks;
-    after `seconds` it is not called any more, whatever is left to do, so that only budgets that end in time give the
-    same search on every machine (None: no limit). `expected` names checks that may fail, with the reason. A metric that
-    is not deterministic gets no verdict.
+    expects one back, and decides without rounding. `outcomes` is what the classes of a world are to the metric: with
+    "labels" it gets 0/1 tables and the probability of each label (4 classes are the sets of 2 labels), with "numbers"
+    the numbers 0, 1, ... and their chances of at most each threshold 0, 1, ..., with "ordered" classes. `budget` counts
+    calls of the metric beside the checks; after `seconds` it is not called any more, whatever is left to do, so that
+    only budgets that end in time give the same search on every machine (None: no limit). `expected` names checks that
+    may fail, with the reason. A metric that is not deterministic gets no verdict.
 
     >>> import truecal as tc
     >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=1000)
@@ -88,12 +98,16 @@ def audit(
     if not callable(metric):
         raise TypeError(f"metric must be a callable such as metric(y_true, y_proba), got {shown(metric)}")
     check_progress(progress)
-    wanted = _form(convention, array, binary, input, higher_is_better, exact)
+    wanted = replace(_form(convention, array, binary, input, higher_is_better, exact), outcomes=_outcomes(outcomes))
+    classes = DEFAULT_CLASSES[outcomes] if classes is None else classes
     reasons = _expected(expected)
     meter = Meter(_calls(budget), _seconds(seconds), progress)
     call = partial(metric, **_options(metric_options)) if metric_options else metric
     with _quiet():
-        auditor = _Auditor(call, _metrics(call, _classes(classes), wanted, meter), meter, check_seed(seed))
+        numbers = _classes(classes)
+        if outcomes == "labels" and any(k & (k - 1) for k in numbers):
+            raise ValueError(f"classes must be 2, 4, 8 ... for outcomes='labels', all sets of labels, got {numbers}")
+        auditor = _Auditor(call, _metrics(call, numbers, wanted, meter), meter, check_seed(seed))
         return auditor.run(name_of(metric), dict(metric_options or {}), reasons)
 
 
@@ -113,6 +127,11 @@ def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better
     return CallForm(
         convention, "numpy" if exact and array == "auto" else array, binary, input, bool(higher_is_better), exact
     )
+
+
+def _outcomes(outcomes: Any) -> OutcomeKind:
+    _one_of(outcomes, "outcomes", tuple(DEFAULT_CLASSES))
+    return outcomes  # type: ignore[no-any-return]  # one of them
 
 
 def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> None:
@@ -205,7 +224,7 @@ class _Auditor:
 
     def run(self, name: str, options: dict[str, Any], expected: Mapping[str, str]) -> AuditReport:
         checks = check_contracts(self.metrics, expected, self.seed)
-        unchecked = tuple(each for each in CHECKS if each not in {check.name for check in checks})
+        unchecked = tuple(each for each in applicable(self.metrics) if each not in {check.name for check in checks})
         self.meter.begin()
         found = Found()
         reason = next(

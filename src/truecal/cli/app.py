@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
@@ -31,8 +31,9 @@ from . import render, warehouse, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, estimated, expand, load, split_kind
-from .options import Measuring, Outputs, Printing, Reading, fraction, numbers, whole_numbers, with_options
+from .options import Measuring, Outputs, Printing, Reading, fraction, numbers, split, whole_numbers, with_options
 from .streaming import measure_tables, refuse_test, streamed
+from .tables import load_forecasts, load_tables
 
 REJECTED = 3
 NO_VERDICT = 4
@@ -204,6 +205,12 @@ def evaluate(
     - `truecal evaluate preds.csv --segments region,age,device --advise` (for whom is it off, and what to do)
 
     - `truecal evaluate --sums sums.csv` (predictions that stayed in a database, see `truecal sql`)
+
+    - `truecal evaluate grades.csv --task ordered` (classes in their order: score = RPS + gap²)
+
+    - `truecal evaluate tags.npz --task multilabel --logits` (several labels per row, as two tables)
+
+    - `truecal evaluate rain.npz --task distribution --thresholds 0:50:26 --levels .1,.5,.9` (quantiles of a number)
     """
     if sums:
         if segments is not None or advise:
@@ -292,10 +299,29 @@ def _measure(
         need_extra("--html", "report")
     doing, classes = "measuring" if one else f"comparing {len(files)} models", None
     result: Any
-    if (datasets := streamed(files, reading, measuring)) is not None:
-        if segments is not None or advise:
-            option = "--advise" if segments is None else "--segments"
-            raise FileError(f"{path_text(files[0])}: {option} needs all rows in memory, and this table is larger")
+    rows_only = None if segments is None and not advise else "--advise" if segments is None else "--segments"
+    if measuring.task in ("multilabel", "distribution"):
+        if rows_only is not None:
+            raise typer.BadParameter(f"cannot apply to --task {measuring.task}", param_hint=rows_only)
+        places = [split_kind(file)[0] for file in files]
+        about: dict[str, Any] = {"errors": split(measuring.errors)}
+        if measuring.task == "multilabel":
+            y_true, models, classes = load_tables(places, reading)
+            about["labels"] = classes
+        else:
+            if measuring.thresholds is None:
+                raise typer.BadParameter("is needed: thresholds fixed before the outcomes", param_hint="--thresholds")
+            y_true, models = load_forecasts(places, reading, measuring.levels)
+            about |= {"task": "auto", "thresholds": numbers(measuring.thresholds, "--thresholds")}
+        with _waiting(doing) as progress:
+            arguments = settings | about | {"progress": progress}
+            if one:
+                result = tc.evaluate(y_true, next(iter(models.values())), name=next(iter(models)), **arguments)
+            else:
+                result = tc.compare(y_true, models, **arguments)
+    elif (datasets := streamed(files, reading, measuring)) is not None:
+        if rows_only is not None:
+            raise FileError(f"{path_text(files[0])}: {rows_only} needs all rows in memory, and this table is larger")
         with _waiting(doing, len(files) * datasets[0].n_rows) as progress:
             result = measure_tables(datasets, measuring, progress)
     else:
@@ -363,7 +389,8 @@ def run_calibration_test(
     from truecal.core.errors import COMPOSED
 
     alpha = fraction(alpha, "--alpha")
-    offered = [name for name in COMPOSED if not name.startswith("linear")]  # outcomes of files are classes
+    of_files = {"multiclass", "binary", "top_label", "ordered"}  # outcomes of files are classes
+    offered = [name for name, of in COMPOSED.items() if of_files & {*of.property.kinds}]
     if error is not None and error not in offered:
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:
@@ -602,7 +629,13 @@ def audit(
         str, typer.Argument(help="A member of tc.ERRORS or tc.LOSSES, or module:callable.", show_default=False)
     ],
     option: Annotated[list[str] | None, typer.Option("-k", help="An option of the metric, name=value.")] = None,
-    classes: Annotated[str, typer.Option("--classes", help="Numbers of classes, comma-separated.")] = "2,3",
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="Numbers of classes, comma-separated; 2,3 unless told.")
+    ] = None,
+    outcomes: Annotated[
+        Literal["classes", "ordered", "labels", "numbers"],
+        typer.Option("--outcomes", help="What the metric takes: classes, tables of labels, or numbers by thresholds."),
+    ] = "classes",
     convention: Annotated[str, typer.Option("--convention", help="y_true_first or preds_first.")] = "y_true_first",
     higher_is_better: Annotated[
         bool, typer.Option("--higher-is-better", help="Larger values are better, as for accuracy.")
@@ -638,7 +671,8 @@ def audit(
     with _waiting("searching for a misreport that scores better") as progress:
         result = tc.audit(
             call,
-            classes=whole_numbers(classes, "--classes"),
+            classes=None if classes is None else whole_numbers(classes, "--classes"),
+            outcomes=outcomes,
             convention=cast(Any, convention),
             higher_is_better=higher_is_better,
             metric_options=options,

@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
+import numpy as np
 import typer
 from typer import Option
 
@@ -76,6 +77,17 @@ class Reading:
 class Measuring:
     """How `evaluate` and `compare` measure."""
 
+    task: Annotated[
+        Literal["auto", "ordered", "multilabel", "distribution"],
+        Option(
+            "--task",
+            help="ordered: classes in their order. multilabel: several labels per row. distribution: of a number.",
+        ),
+    ] = "auto"
+    thresholds: Annotated[
+        str | None, Option("--thresholds", help="Of a number: 1,2,5 or LOW:HIGH:COUNT, never from these outcomes.")
+    ] = None
+    levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
     by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
     groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
@@ -105,7 +117,8 @@ class Measuring:
     def settings(self) -> dict[str, Any]:
         """The arguments of `tc.evaluate` and `tc.compare` that no file is needed for."""
         level = fraction(self.level, "--level")
-        return {"n_bins": self.counts or "auto", "n_resamples": self.n_resamples, "seed": self.seed, "level": level}
+        about = {"n_bins": self.counts or "auto", "n_resamples": self.n_resamples, "seed": self.seed, "level": level}
+        return about | {"task": self.task}
 
     @property
     def files(self) -> tuple[Path | None, ...]:
@@ -149,9 +162,12 @@ def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ..
     return counts
 
 
-def numbers(text: str, option: str, example: str) -> tuple[float, ...]:
-    """Comma-separated numbers, or a usage error."""
+def numbers(text: str, option: str, example: str = "1,2,5 or LOW:HIGH:COUNT") -> tuple[float, ...]:
+    """Comma-separated numbers, or LOW:HIGH:COUNT for so many in equal steps; else a usage error."""
     try:
+        if text.count(":") == 2:
+            low, high, count = text.split(":")
+            return tuple(np.linspace(float(low), float(high), int(count)).tolist())
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise typer.BadParameter(f"expected numbers such as {example}, got {text!r}", param_hint=option) from None

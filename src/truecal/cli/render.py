@@ -16,7 +16,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from truecal.evaluation.words import gap_interval, merged_notes, points_text
+from truecal.core.cumulative import ON_SCALE
+from truecal.evaluation.words import LOSS_TITLES, gap_interval, merged_notes, points_text, right_text
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
@@ -111,19 +112,22 @@ def _number(value: float | None, sign: str = "") -> str:
 def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[str]]:
     """What people look at first, one line a model."""
     found = [e for _, e, _ in rows]
-    briers = [next((loss.value for loss in e.losses if loss.name == "brier"), None) for e in found]
+    main = found[0].main_loss
+    briers = [None if e.main_loss is None else e.main_loss.value for e in found]
     digits = 4 if any(value is not None and value < 0.1 for value in briers) else 3
     scores = [e.score for e in found]
     shown = {} if None in scores else {"score>": [f"{value:.{digits}f}" for value in scores]}
     return {
         "model": [name for name, _, _ in rows],
         **shown,
-        "right>": [f"{e.accuracy:.1%}" for e in found],
-        "Brier>": ["" if value is None else f"{value:.{digits}f}" for value in briers],
+        "right>": [right_text(e.accuracy) for e in found],
+        f"{'Brier' if main is None else LOSS_TITLES[main.name]}>": [
+            "" if value is None else f"{value:.{digits}f}" for value in briers
+        ],
         CROSS_ENTROPY: [_cross_entropy(e) for e in found],
         "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
         f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
-        "": [_DIRECTIONS.get(e.direction.word, "") for e in found],
+        "": [_DIRECTIONS.get(e.direction.word.removesuffix(ON_SCALE), "") for e in found],
         "calibrated?": [standing.said for _, _, standing in rows],
         "p": [standing.p.removeprefix("= ").replace("0.", ".", 1).replace(" ", "") for _, _, standing in rows],
     }
@@ -140,7 +144,7 @@ def _cross_entropy(found: Evaluation) -> str:
 def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
     """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
     console = _console()
-    classes = "top class only" if result.n_classes is None else f"{result.n_classes} classes"
+    classes = result.width_text
     parts = [result, *result.subgroups.values()]
     columns = _models([(part.name, part, part.verdict.standings[part.name]) for part in parts])
     if result.subgroups:
@@ -148,6 +152,8 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
     columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
     _table(console, f"{result.n_samples} samples, {classes}\n", columns)
     _say(console, "", *result.verdict.sentences)
+    if result.views:
+        _say(console, "", *result.view_lines)
     if result.segments is not None:
         _say(console, "", result.segments.headline, *result.segments.lines())
     if result.advice:

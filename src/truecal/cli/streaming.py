@@ -77,6 +77,7 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Se
         "--labels": reading.labels,
         "--id": reading.id,
         "--temperature": reading.temperature or None,
+        "--task": None if measuring.task == "auto" else measuring.task,
         "--by": measuring.by,
         "--groups": measuring.groups,
         "--weights FILE": measuring.weights if measuring.weights and file_of(measuring.weights) else None,

@@ -290,6 +290,16 @@ def check_reports(reports: Any, name: str) -> Array:
     return array
 
 
+def check_report_table(reports: Any, name: str) -> Array:
+    """A table of probabilities, each in [0, 1] whatever their sums, in its own floating dtype."""
+    array = _floating(np.asarray(as_array(reports, name)), name)
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"{name} must have shape (n_samples, n_labels), got shape {array.shape}")
+    _refuse_non_finite(array, name)
+    _refuse_outside(array, name, 0.0, 1.0)
+    return array
+
+
 def _refuse_outside(array: Array, name: str, low: float, high: float) -> None:
     slack = rounding_slack(array) * max(abs(low), abs(high))
     if array.min() < low - slack or array.max() > high + slack:

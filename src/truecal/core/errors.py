@@ -14,8 +14,11 @@ import numpy as np
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
 from .cells import Piece
+from .cumulative import Cumulative
 from .data import as_array, shown
+from .distributions import Distribution
 from .eager import eager
+from .labelwise import Labelwise
 from .moments import measured, moments
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
@@ -367,6 +370,11 @@ COMPOSED: dict[str, CalibrationError] = {
     "binary": _named(Quantile(), Binary(), "l2"),
     "binary_l1": _named(EqualWidth(), Binary(), "l1"),
     "binary_two_bin": _named(TwoBin(), Binary(), "l2"),
+    "ordinal": _named(Quantile(), Cumulative(), "l2"),
+    "ordinal_l1": _named(EqualWidth(), Cumulative(), "l1"),
+    "labelwise": _named(Quantile(), Labelwise(), "l2"),
+    "labelwise_l1": _named(EqualWidth(), Labelwise(), "l1"),
+    "distribution": _named(Quantile(), Distribution(), "l2"),
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(DEFAULT_BINS), Outcomes(), "l1"),
 }

@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.arrays import on_device
+from .cumulative import Cumulative
 from .data import as_array
+from .distributions import Distribution
 from .errors import CalibrationError, Corrected, Norm, Scale, default_error, get_error
+from .labelwise import Labelwise
 from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, Ties, VectorRule
@@ -58,6 +61,10 @@ class _FullOptions(_Options, total=False):
 class _BinaryOptions(_Options, total=False):
     strategy: Strategy
     pos_label: Any
+
+
+class _ForecastOptions(_Options, total=False):
+    strategy: Strategy
 
 
 class _LinearOptions(_Options, total=False):
@@ -248,6 +255,111 @@ def binary_error(
     """
     metric = CalibrationError(Binary(pos_label), _usual_rule(strategy, n_bins, ties, norm), norm)
     return metric(y_true, y_proba, sample_weight=sample_weight, scale=scale)
+
+
+@overload
+def ordinal_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]) -> float: ...
+@overload
+def ordinal_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
+@described("The error: a float, or an array for several bin counts.")
+def ordinal_error(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: BinCounts | None = None,
+    strategy: Strategy = "auto",
+    norm: Norm = "l2",
+    scale: Scale = "raw",
+    ties: Ties = "auto",
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Any:
+    """The error of classes in their order: the mean over j of n⁻² Σ_B (Σ_{i∈B} (P_i(class j or below) − 1[y_i ≤ j]))².
+
+    scale="score" is the ranked probability score (Epstein 1969) + gap².
+
+    >>> import truecal as tc
+    >>> round(tc.ordinal_error([0, 1, 2], [[.7, .2, .1], [.2, .5, .3], [.1, .2, .7]], n_bins=1), 8)
+    0.00055556
+    """
+    metric = CalibrationError(Cumulative(), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+
+
+@overload
+def labelwise_error(
+    y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]
+) -> float: ...
+@overload
+def labelwise_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
+@described(
+    "The error: a float, or an array for several bin counts.",
+    y_true="Which labels apply: a 0/1 table (n, k), a sparse one, or one list of labels per row.",
+    y_proba="The probability of each label, (n, k), or a list of (n, 2) arrays, one per label.",
+    labels="The name of each column, for lists of names.",
+)
+def labelwise_error(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: BinCounts | None = None,
+    strategy: Strategy = "auto",
+    norm: Norm = "l2",
+    scale: Scale = "raw",
+    ties: Ties = "auto",
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Any:
+    """The error of several labels per row: the mean over labels r of n⁻² Σ_B (Σ_{i∈B} (p_i^(r) − y_i^(r)))².
+
+    Probabilities of a row need not sum to 1. scale="score" is the mean squared error over labels + gap².
+
+    >>> import truecal as tc
+    >>> round(tc.labelwise_error([[1, 0], [1, 1], [0, 0]], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
+    0.005
+    >>> round(tc.labelwise_error([{0}, {0, 1}, set()], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
+    0.005
+    """
+    metric = CalibrationError(Labelwise(), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+
+
+@overload
+def distribution_error(
+    y_true: Any, forecast: Any, *, thresholds: Any, n_bins: OneCount = None, **options: Unpack[_ForecastOptions]
+) -> float: ...
+@overload
+def distribution_error(
+    y_true: Any, forecast: Any, *, thresholds: Any, n_bins: Counts, **options: Unpack[_ForecastOptions]
+) -> Array: ...
+@described(
+    "The error: a float, or an array for several bin counts.",
+    y_true="Outcomes, one number per row.",
+)
+def distribution_error(
+    y_true: Any,
+    forecast: Any,
+    *,
+    thresholds: Any,
+    n_bins: BinCounts | None = None,
+    strategy: Strategy = "auto",
+    norm: Norm = "l2",
+    scale: Scale = "raw",
+    ties: Ties = "auto",
+    sample_weight: Any = None,
+) -> Any:
+    """The error of distributions of a number: the mean over thresholds t of n⁻² Σ_B (Σ_{i∈B} (F_i(t) − 1[y_i ≤ t]))².
+
+    scale="score" is CRPS + gap² for thresholds in equal steps (Matheson and Winkler 1976); the CRPS is that over the
+    range of the thresholds. With unequal steps it is the mean Brier score over thresholds + gap².
+
+    >>> import truecal as tc
+    >>> forecast = tc.forecasts.normal([0., 1., 2.], [1., 1., 1.])
+    >>> round(tc.distribution_error([.3, .8, 2.5], forecast, thresholds=[0., 1., 2.], n_bins=1), 6)
+    0.030215
+    """
+    metric = CalibrationError(Distribution(thresholds), _usual_rule(strategy, n_bins, ties, norm), norm)
+    return metric(y_true, forecast, sample_weight=sample_weight, scale=scale)
 
 
 @overload

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
 from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
+from .cumulative import Cumulative
 from .data import check_multiclass, check_pair, check_weights, wide_blocks
 from .eager import eager
 from .frames import refuse_reordered
@@ -187,6 +188,17 @@ def confidence_loss(y: Array, proba: Array) -> Array:
     """
     confidence, correct = _top(y, proba)
     return (1.0 - correct) + (confidence - correct) ** 2
+
+
+@_loss(lambda p: Cumulative().losses_by_label(p, False) * (p.shape[1] - 1))
+def rps(y: Array, proba: Array) -> Array:
+    """Σ_j (P(class j or below) − 1[y ≤ j])², the ranked probability score of ordered classes.
+
+    >>> import truecal as tc
+    >>> round(tc.losses.rps([0], [[.8, .1, .1]]), 6), round(tc.losses.rps([0], [[.8, 0, .2]]), 6)
+    (0.05, 0.08)
+    """
+    return Cumulative().sample(y, proba).residual_sq
 
 
 @overload

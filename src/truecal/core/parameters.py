@@ -29,6 +29,14 @@ SHARED = {
     "corrected": "Whether the correction of the confidence error is added. Default: for l2.",
     "error": 'A name in `tc.ERRORS` or a CalibrationError. Default: "binary" for two classes, "classwise" for more; '
     'for a gap "confidence".',
+    "task": '"ordered" for classes in their order, "multilabel" for labels of which several may apply. Default: '
+    "classes without an order.",
+    "ignore_index": "The label of pixels or tokens that are left out, such as 255 or −100.",
+    "class_axis": "The axis of the classes in predictions of images or sequences, where their shape does not say it.",
+    "forecast": "Forecasts of a number: those of `tc.forecasts`, frozen distributions of scipy, or (n, thresholds) "
+    "chances of at most each threshold.",
+    "thresholds": "Increasing numbers, fixed before forecasts and outcomes are seen, or from training outcomes by "
+    "`tc.forecasts.thresholds(y_train)`.",
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -51,6 +52,18 @@ class Property(ABC):
     """Whether a GPU has a short way from class indices and distributions to its errors."""
     picks_outcome = False
     """Whether the report chooses its outcome, as the top class does: then the squared error needs its correction."""
+    label_by_label = False
+    """Whether outcomes of one row depend on each other in unknown ways: then each view is tested by itself."""
+    streams = ""
+    """Why a stream does not take it, and what to do; empty where it does."""
+    per_view = False
+    """Whether `evaluate` lists every view with its gap."""
+    loss_name = ""
+    """The loss in the score, as results call it, where it has a name there."""
+    notion = ""
+    """What this calibration is called in a sentence."""
+    place = ""
+    """What follows "too high" and "too low"."""
     asks = "any expectation"
     """What is checked, in words."""
     residual_text = "u − φ(y)"
@@ -73,6 +86,10 @@ class Property(ABC):
     def directed(self) -> Property:
         """The property whose mean gap names the direction: that of the top class, unless it has one number itself."""
         return Confidence()
+
+    def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
+        """What view j is called, with the names of the columns if they have any."""
+        return f"class {j}" if names is None else str(names[j])
 
     def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
         """Validated predictions of a kind as the property takes them."""
@@ -123,7 +140,8 @@ class _OfEveryClass(OfDistributions):
     """A property with a view for each class; one probability per row stands for both classes."""
 
     kinds = ("multiclass",)
-    kinds_if_named = ("binary",)
+    kinds_if_named = ("binary", "ordered")
+    loss_name = "brier"
 
     def views(self, classes: int) -> int:
         return classes
@@ -137,6 +155,8 @@ class _OfTopClass(Property):
 
     kind = "confidence"
     picks_outcome = True
+    loss_name = "confidence_loss"
+    notion = "top-class"
     residual_text = "c − z"
     loss_text = "(c − z)²"
 
@@ -170,6 +190,8 @@ class Binary(Property):
     kind = "binary"
     kinds = ("binary",)
     event = True
+    loss_name = "brier"
+    notion = "positive-class"
     asks = "one probability"
     residual_text = "u − y"
     loss_text = "(u − y)²"
@@ -219,6 +241,7 @@ class Classwise(_OfEveryClass):
     """k scalar properties φ_r(y) = 1[y = r] of the reports p^(r), each with its own bins, averaged over r."""
 
     kind = "classwise"
+    notion = "per-class"
     asks = "each class"
     residual_text = "p^(r) − 1[y = r]"
     mean_text = "the mean over classes r of "
@@ -269,7 +292,7 @@ class Confidence(_OfTopClass, OfDistributions):
     """The probability of the top class (lowest index on ties) against whether it is right: the outcome depends on the
     report, which is why the squared error needs its correction Σ(1 − z)/n²."""
 
-    kinds = ("multiclass", "binary")
+    kinds = ("multiclass", "binary", "ordered")
     device_shortcut = True
     asks = "top class"
 

@@ -60,6 +60,8 @@ class Sample:
     event: bool = False
     """Whether reports are probabilities of one event, the same for every model."""
     bounds: Bounds | None = (0.0, 1.0)
+    variance: Array | None = None
+    """Of positions on a scale: the variance of each row's outcome under calibration."""
     wrong: Array | None = None
     """For confidence: which top classes were wrong (with soft labels, how much), the source of its correction."""
     distributions: Array | None = None
@@ -187,7 +189,7 @@ class Sample:
         return light._each(lambda part: part.cpu().numpy())
 
     def _each(self, change: Callable[[Any], Array]) -> Sample:
-        names = ("reports", "marks", "values", "weights", "wrong", "distributions", "labels")
+        names = ("reports", "marks", "values", "weights", "wrong", "variance", "distributions", "labels")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         same = {id(part): None if part is None else change(part) for part in parts.values()}  # what is shared stays so
         changed: dict[str, Any] = {name: same[id(part)] for name, part in parts.items()}

@@ -120,6 +120,14 @@ class BinTable:
         where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
         return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)
 
+    def view(self, j: int) -> BinTable:
+        """One view by itself, as a table of one probability per row."""
+        one = slice(j, j + 1)
+        names = ("count", "outcome", "residual", "tie_variance", "residual_sq", "weight_sq", "weight_variance")
+        parts: dict[str, Any] = {name: None if (x := getattr(self, name)) is None else x[one] for name in names}
+        edges = self.edges if self.edges is None or self.edges.ndim == 1 else self.edges[one]
+        return replace(self, **parts, edges=edges)
+
     @staticmethod
     def from_sums(
         property: Property, binning: FixedRule, count: Any, outcome: Any, residual: Any, residual_sq: Any

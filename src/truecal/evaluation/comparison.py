@@ -19,12 +19,13 @@ from ..core.parameters import described
 from ..core.result import html_text, plain, table_html
 from ..core.rules import BinCounts
 from ..core.types import Array, Groups
-from ..inference.inputs import Inputs, Progress, read_inputs
+from ..inference.inputs import Inputs, Progress, Task, read_inputs
 from ..inference.mean_losses import Part
 from ..inference.options import check_groups
 from ..inference.paired import spread_part
 from .diagram import MOST_SHOWN, reliability_svg
 from .estimators import check_X, common_classes, predicted
+from .images import dense_rows
 from .measuring import ErrorValue, Measured, copies_text
 from .model import (
     DIAGRAM_BINS,
@@ -35,11 +36,12 @@ from .model import (
     judge_subgroups,
     read_settings,
     read_subgroups,
+    view_names,
     with_folds,
 )
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
-from .words import gap_text
+from .words import LOSS_TITLES, gap_text, right_text
 
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
@@ -256,7 +258,9 @@ class Comparison(Measurement):
         return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        titles = ("rank", "model", "score", "right", "Brier", "gap in points", "calibrated?", "rank by ECE")
+        first = self.evaluations[self.names[0]].main_loss
+        loss = "Brier" if first is None else LOSS_TITLES[first.name]
+        titles = ("rank", "model", "score", "right", loss, "gap in points", "calibrated?", "rank by ECE")
         body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
         words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
         shown = [row["model"] for row in self.leaderboard()[:MOST_SHOWN]]
@@ -265,11 +269,14 @@ class Comparison(Measurement):
 
 
 def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
-    brier = "" if row["brier"] is None else f", Brier {row['brier']:.4g}"
+    loss = found.main_loss
+    told = "" if loss is None else f", {LOSS_TITLES[loss.name]} {loss.value:.4g}"
+    right = right_text(row["accuracy"])
     gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
     ece = "" if row["ece_rank"] is None else f", rank {row['ece_rank']:g} by ECE"
-    score = "" if row["score"] is None else f"score {row['score']:.4f}, "
-    return f"{score}right {row['accuracy']:.1%}{brier}{gap}; calibrated? {row['calibrated']}{ece}"
+    score = "" if row["score"] is None else f"score {row['score']:.4f}"
+    facts = ", ".join(filter(None, (score, right and f"right {right}"))) + told + gap
+    return f"{facts.removeprefix(', ')}; calibrated? {row['calibrated']}{ece}"
 
 
 def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
@@ -278,8 +285,8 @@ def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
         f"{row['rank']:g}",
         row["model"],
         "" if row["score"] is None else f"{row['score']:.4f}",
-        f"{row['accuracy']:.1%}",
-        "" if row["brier"] is None else f"{row['brier']:.4g}",
+        right_text(row["accuracy"]),
+        "" if found.main_loss is None else f"{found.main_loss.value:.4g}",
         "" if found.gap is None else gap_text(found.gap),
         row["calibrated"],
         "" if row["ece_rank"] is None else f"{row['ece_rank']:g}",
@@ -303,6 +310,10 @@ def compare(
     errors: Sequence[str] | None = None,
     labels: Any = None,
     pos_label: Any = 1,
+    task: Task = "auto",
+    thresholds: Any = None,
+    ignore_index: int | None = None,
+    class_axis: int | None = None,
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
@@ -328,9 +339,14 @@ def compare(
     >>> result.dominance.chain_names
     ('good', 'flat')
     """
-    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     models, labels = _predictions(models, X, labels)
-    inputs, notes = _read_models(y_true, models, labels, pos_label, sample_weight)
+    images = dense_rows(y_true, models, groups, ignore_index, class_axis)
+    if images is not None:
+        y_true, groups, models = images.y_true, images.groups, images.models
+        by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
+    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
+    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
+    inputs, notes = _read_models(y_true, models, options, sample_weight)
     if groups is not None or not all(is_tensor(model.reports) for model in inputs.values()):
         inputs = {name: model.on_host() for name, model in inputs.items()}
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
@@ -339,6 +355,8 @@ def compare(
         subgroups = read_subgroups(by, y_true, model)
     seconds = max(_LEAST_SECONDS, _SECONDS / len(inputs))
     settings = read_settings(first, n_bins, errors, level, n_resamples, seed, diagram_bins, len(inputs), seconds)
+    settings = replace(settings, view_names=view_names(labels, first), per_view=images is not None)
+    notes += [] if images is None else [images.note]
     check_progress(progress)
     clusters = check_groups(groups, first.n_samples)
     evaluations, measured = {}, {}
@@ -367,7 +385,7 @@ def _predictions(models: Any, X: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def _read_models(
-    y_true: Any, models: Any, labels: Any, pos_label: Any, sample_weight: Any
+    y_true: Any, models: Any, options: dict[str, Any], sample_weight: Any
 ) -> tuple[dict[str, Inputs], list[str]]:
     """Validate every model, name the one that is wrong, and bring all to one kind."""
     if not isinstance(models, Mapping):
@@ -381,9 +399,7 @@ def _read_models(
         if name in found:
             raise ValueError(f"two models are called {name!r}")
         try:
-            found[name] = read_inputs(
-                y_true, predictions, labels=labels, pos_label=pos_label, sample_weight=sample_weight
-            )
+            found[name] = read_inputs(y_true, predictions, sample_weight=sample_weight, **options)
         except (ValueError, TypeError) as error:
             raise type(error)(f"model {name!r}: {error}") from error
     notes = []

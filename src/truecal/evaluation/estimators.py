@@ -22,7 +22,8 @@ def predicted(model: Any, X: Any, name: str) -> tuple[Any, Any]:
     if X is None:
         kind = type(model).__name__
         raise TypeError(f"{name} is a {kind}: pass X=, the rows to predict, or its model.predict_proba(X)")
-    return model.predict_proba(X), getattr(model, "classes_", None)
+    classes = getattr(model, "classes_", None)
+    return model.predict_proba(X), None if isinstance(classes, list) else classes  # a list: one entry per label
 
 
 def check_X(X: Any, models: Any) -> None:

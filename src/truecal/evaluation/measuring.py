@@ -31,6 +31,7 @@ from ..inference.paired import block_loss_part, loss_part
 from ..inference.spread import Spread, spreads
 from .budget import Plan
 from .ranking import ECE_NAMES
+from .views import ViewValue, tested_views, view_values, worst_first
 
 FEWEST_IN_FOLD = 20
 """With fewer rows per fold the tests of single folds say next to nothing."""
@@ -133,6 +134,10 @@ class Settings:
     plan: Plan
     diagram_bins: int
     notes: tuple[str, ...] = ()
+    view_names: tuple[str, ...] | None = None
+    """The names of the columns, where they have any."""
+    per_view: bool = False
+    """Whether every class is listed with its gap, whatever the property."""
     looks: int = 1
     """Among how many subgroups this is one: a direction pays for all of them."""
 
@@ -152,6 +157,8 @@ class Measured:
     """Rows that repeat others in predictions and label."""
     frozen: dict[str, Frozen] = field(default_factory=dict)
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
+    views: tuple[ViewValue, ...] = ()
+    """Every label or threshold of the main error."""
     block_losses: dict[str, tuple[Array, Array, str]] = field(default_factory=dict)
     """Where the rows are gone: Σ w·loss and Σ w of each block of rows, by error, and why not to trust them."""
 
@@ -189,7 +196,7 @@ def measure(
         found.note(DECISIONS)
     folds, possible = work.folds, inputs.error_names()
     main = next((name for name in work.notions if name in possible), possible[0])
-    seen = inputs.sample("confidence" if inputs.kind == "multiclass" else main)
+    seen = inputs.sample(COMPOSED[main].property.directed())
     found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
     for i, name in enumerate(settings.names):
         if progress is not None:
@@ -202,8 +209,13 @@ def measure(
             if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
                 work.shared.clear()
                 inputs.forget(name)
+    if main in settings.names and (COMPOSED[main].property.per_view or settings.per_view) and folds is None:
+        work.views(main)
     if inputs.soft:
         found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
+    elif COMPOSED[main].property.label_by_label:
+        if folds is not None:
+            found.note("the tests of labels are left out: predictions are cross-validated")
     elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
         sample = inputs.sample(main)
         most = calibration.MOST_ROWS
@@ -265,9 +277,20 @@ class _Work:
             if headline in by_count:
                 found.gaps[name] = self._gap(name, by_count[headline], headline)
 
+    def views(self, name: str) -> None:
+        """One line per label or threshold; labels are tested one by one."""
+        found, settings, sample = self.found, self.settings, self.inputs.sample(name)
+        property = COMPOSED[name].property
+        if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS or not found.gaps:
+            return
+        each = view_values(sample, property, settings.level, self.clusters, settings.view_names)
+        if property.label_by_label and self.clusters is None and not self.inputs.soft:
+            found.test, each = tested_views(sample, each, settings.plan, settings.level, settings.seed)
+        found.views = tuple(each) if property.place else worst_first(each)
+
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None]:
         """The named error at every bin count that is measured, and the one that summaries speak of."""
-        metric, asked = COMPOSED[name], self.settings.n_bins
+        metric, asked = self.inputs.error(name), self.settings.n_bins
         if not metric.binning.has_counts:
             return metric, None
         automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
@@ -371,7 +394,7 @@ class _Work:
 
     def _dependent(self, frozen: Frozen) -> bool:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""
-        return self.clusters is not None or frozen.sample.marks is None or self.folds is not None
+        return self.clusters is not None or self.inputs.soft or self.folds is not None
 
     @property
     def folds(self) -> Groups | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from ..backends.arrays import on_cpu
+from ..baselines import ERRORS
 from ..core.data import as_array, check_positive_int, shown
+from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.frames import refuse_reordered
 from ..core.parameters import described
@@ -20,16 +22,18 @@ from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
-from ..inference.inputs import Inputs, Progress, check_by, check_errors, group_numbers, one_to_one, read_inputs
+from ..inference.inputs import Inputs, Progress, Task, check_by, check_errors, group_numbers, one_to_one, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
 from ..inference.segments import Segments, segments_of
 from ..inference.thresholds import Discrimination, discrimination
 from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
+from .images import dense_rows
 from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
 from .ranking import ECE_NAMES
-from .words import gap_text, sum_text
+from .views import ViewValue
+from .words import LOSS_TITLES, gap_text, sum_text
 
 if TYPE_CHECKING:
     from .verdict import Standing, Verdict
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 DIAGRAM_BINS = 15
 MOST_ORDERED = 1 << 20
 """Of more rows the confidences are not put in order: discrimination is left out."""
+MOST_VIEWS_SHOWN = 5
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
 HEAVY = {"full_halfspace": 0, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
@@ -70,9 +75,10 @@ class Evaluation(Measurement):
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
     positive one), `test` (is it calibrated?), `direction` (mean confidence minus accuracy), `reliability` (by error),
-    `subgroups` (with by=; each has its own n, so they are never ranked), `segments` (with features=), `discrimination`
-    (whether the confidence orders right before wrong predictions, which is not calibration), `advice` (with
-    advise=True), `notes`. `standing`: for a subgroup, the result of its test, corrected for the number of subgroups.
+    `views` (of several labels or ordered classes: every label, worst first, or threshold), `subgroups` (with by=; each
+    has its own n, so they are never ranked), `segments` (with features=), `discrimination` (whether the confidence
+    orders right before wrong predictions, which is not calibration), `advice` (with advise=True), `notes`. `standing`:
+    for a subgroup, the result of its test, corrected for the number of subgroups.
     """
 
     name: str
@@ -87,6 +93,7 @@ class Evaluation(Measurement):
     direction: MeanGap
     reliability: dict[str, Reliability]
     notes: tuple[str, ...] = ()
+    views: tuple[ViewValue, ...] = ()
     subgroups: dict[str, Evaluation] = field(default_factory=dict)
     standing: Standing | None = None
     segments: Segments | None = None
@@ -107,8 +114,9 @@ class Evaluation(Measurement):
 
     @property
     def accuracy(self) -> float:
-        """How often the top class was right."""
-        return 1 - self.loss("classification_error").value
+        """How often the top class was right; NaN where there is none."""
+        found = next((value for value in self.losses if value.name == "classification_error"), None)
+        return float("nan") if found is None else 1 - found.value
 
     @property
     def score(self) -> float | None:
@@ -124,14 +132,22 @@ class Evaluation(Measurement):
     @property
     def _score_loss(self) -> LossValue | None:
         """The loss in the score: the Brier score, or for the confidence alone its own loss."""
-        name = "brier" if self.headline in ("classwise", "binary", "full") else "confidence_loss"
+        name = ERRORS[self.headline].property.loss_name
+        return next((value for value in self.losses if value.name == name), None)
+
+    @property
+    def main_loss(self) -> LossValue | None:
+        """The loss that people know by name: that of the score, or else the Brier score."""
+        own = ERRORS[self.headline].property.loss_name
+        name = own if own in LOSS_TITLES else "brier"
         return next((value for value in self.losses if value.name == name), None)
 
     @property
     def gap(self) -> Gap | None:
         """The gap of the confidence, in points, or of the one probability there is."""
-        names = ("binary", "confidence", "top_label", "classwise")
-        return next((self.gaps[name] for name in names if name in self.gaps), None)
+        wanted = ERRORS[self.headline].property.directed().kind
+        shown = next((name for name in self.gaps if COMPOSED[name].property.kind == wanted), self.headline)
+        return self.gaps.get(shown) or next(iter(self.gaps.values()), None)
 
     @property
     def ece(self) -> float | None:
@@ -175,9 +191,16 @@ class Evaluation(Measurement):
         words = plain(self.direction.direction) | {"word": self.direction.word}
         return whole | {"direction": plain(self.direction) | words}
 
-    def to_pandas(self) -> Any:
-        """One row per error and bin count; with subgroups, theirs too, told apart by the column `subgroup`."""
+    def to_pandas(self, what: Literal["errors", "views"] = "errors") -> Any:
+        """One row per error and bin count; with subgroups, theirs too, told apart by the column `subgroup`.
+
+        "views": one row per label or threshold.
+        """
         pd = require("pandas", "pandas")
+        if what == "views":
+            return pd.DataFrame([view.to_row() for view in self.views])
+        if what != "errors":
+            raise ValueError(f"what must be errors or views, got {shown(what)}")
         rows = [{"subgroup": None, "n_samples": self.n_samples} | asdict(row) for row in self.errors]
         for name, part in self.subgroups.items():
             rows += [{"subgroup": name, "n_samples": part.n_samples} | asdict(row) for row in part.errors]
@@ -188,8 +211,8 @@ class Evaluation(Measurement):
     def summary(self) -> tuple[tuple[str, str], ...]:
         """The facts of the short text: name and value."""
         facts = [("says", self._says)]
-        if any(value.name == "brier" for value in self.losses):
-            facts.append(("Brier", f"{self.loss('brier').value:.4g}"))
+        if self.main_loss is not None:
+            facts.append((LOSS_TITLES[self.main_loss.name], f"{self.main_loss.value:.4g}"))
         if self.gap is not None:
             facts.append(("gap", gap_text(self.gap)))
         if self.score is not None:
@@ -203,6 +226,13 @@ class Evaluation(Measurement):
     def _says(self) -> str:
         """Mean confidence and accuracy; of two classes the mean prediction, the observed frequency and accuracy."""
         told, seen = self.direction.mean_report, self.direction.mean_outcome
+        if self.kind == "ordered":
+            steps = (self.n_classes or 2) - 1
+            return f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, right {self.accuracy:.1%}"
+        if self.kind == "distribution":
+            return f"{told:.1%} of the way up the thresholds, observed {seen:.1%}"
+        if self.kind == "multilabel":
+            return f"{told:.1%} per label, observed {seen:.1%}"
         if self.kind == "binary":
             return f"{told:.1%}, observed {seen:.1%}, right {self.accuracy:.1%}"
         return f"{told:.1%}, right {seen:.1%}"
@@ -218,13 +248,28 @@ class Evaluation(Measurement):
         """The score as a sum, "0.4456 = Brier 0.4321 + 0.0135"."""
         if self.score is None or self._score_loss is None:
             return "" if self.score is None else f"{self.score:.4g}"
-        name = "Brier" if self._score_loss.name == "brier" else "loss"
+        name = LOSS_TITLES.get(self._score_loss.name, "loss")
         return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
+    @property
+    def width_text(self) -> str:
+        """How many classes, labels or thresholds there are, in words."""
+        columns = {"multilabel": "labels", "distribution": "thresholds"}.get(self.kind, "classes")
+        return "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
+
+    @property
+    def view_lines(self) -> list[str]:
+        """The labels, classes or thresholds that are farthest off, one line each."""
+        views = self.views
+        if self.kind == "distribution":  # of many thresholds those that are surely off
+            views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
+        rest = len(views) - MOST_VIEWS_SHOWN
+        return [*map(str, views[:MOST_VIEWS_SHOWN]), *([f"and {rest} more in .views"] if rest > 0 else [])]
+
     def __repr__(self) -> str:
-        classes = "top class only" if self.n_classes is None else f"{self.n_classes} classes"
-        lines = [f"{self.name}: {self.n_samples} samples, {classes}"]
+        lines = [f"{self.name}: {self.n_samples} samples, {self.width_text}"]
         lines += [f"  {name:<12}{value}" for name, value in self.summary]
+        lines += [f"  {line}" for line in self.view_lines]
         lines += [f"  note: {note}" for note in self.notes]
         for name, part in self.subgroups.items():
             facts = ", ".join(f"{key} {value}" for key, value in part.summary)
@@ -263,6 +308,10 @@ def evaluate(
     errors: Sequence[str] | None = None,
     labels: Any = None,
     pos_label: Any = 1,
+    task: Task = "auto",
+    thresholds: Any = None,
+    ignore_index: int | None = None,
+    class_axis: int | None = None,
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
@@ -288,9 +337,15 @@ def evaluate(
     corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5, 20
     and 2000 bins are added. `errors` defaults to every composed member of ERRORS that applies, less the costliest ones
     for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
-    `y_proba` may be a fitted classifier; `X` then holds the rows to predict. With `features` every segment of them is
-    tested as well, as by `tc.segments`. `advise` adds at most three lines on what to do: recalibrate, look at a
-    segment, accept above a threshold, or collect more rows.
+    `y_proba` may be a fitted classifier; `X` then holds the rows to predict. With task="ordered" the columns are
+    classes in their order, the score is RPS + gap², and predictions are too high or too low on that scale. With
+    task="multilabel" several labels may apply to a row: `y_true` is a 0/1 table or one list of labels per row, and
+    `views` lists the labels, worst first; a 0/1 table whose rows do not all sum to 1 needs no task. With `thresholds`
+    the forecasts are distributions of a number, `y_true` holds numbers, and the score is CRPS + gap². Images or
+    sequences, such as probabilities (N, C, H, W) or (N, H, W, C) with labels (N, H, W), are read as one row per pixel
+    whose label is not `ignore_index`, and images are the groups. With `features` every segment of them is tested as
+    well, as by `tc.segments`. `advise` adds at most three lines on what to do: recalibrate, look at a segment, accept
+    above a threshold, or collect more rows.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -302,10 +357,17 @@ def evaluate(
     check_X(X, [y_proba])
     y_proba, classes = predicted(y_proba, X, "y_proba")
     labels = classes if labels is None else labels
+    images = dense_rows(y_true, {"": y_proba}, groups, ignore_index, class_axis)
+    if images is not None:
+        y_true, groups, y_proba = images.y_true, images.groups, images.models[""]
+        by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
-    inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label, sample_weight=sample_weight)
+    options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
+    inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
     inputs = with_folds(inputs if groups is None else inputs.on_host(), folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
+    settings = replace(settings, view_names=view_names(labels, inputs), per_view=images is not None)
+    settings = settings if images is None else replace(settings, notes=(*settings.notes, images.note))
     check_progress(progress)
     clusters = check_groups(groups, inputs.n_samples)
     subgroups = read_subgroups(by, y_true, inputs)
@@ -321,6 +383,13 @@ def evaluate(
 
         result = replace(result, advice=advice(result, inputs, clusters))
     return result
+
+
+def view_names(labels: Any, inputs: Inputs) -> tuple[str, ...] | None:
+    """The names of the columns, or the thresholds, as texts."""
+    if inputs.thresholds:
+        return tuple(f"{t:.4g}" for t in inputs.thresholds)
+    return None if labels is None else tuple(map(str, as_array(labels, "labels").tolist()))
 
 
 def with_folds(inputs: Inputs, folds: Any) -> Inputs:
@@ -416,6 +485,7 @@ def evaluate_inputs(
         direction=found.direction,
         reliability=found.reliability,
         notes=notes,
+        views=found.views,
         subgroups={},
         discrimination=_discrimination(inputs, settings, clusters),
     )

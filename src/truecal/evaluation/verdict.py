@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from ..baselines import ERRORS
+from ..core.errors import COMPOSED
 from ..core.rules import bins_text
 from ..core.types import Groups
 from ..inference.mean_losses import Part
 from ..inference.paired import spread_part
 from .measuring import Measured
 from .ranking import ECE_NAMES
-from .words import SHOWN, gap_interval, points_text, some_of
+from .words import LOSS_TITLES, SHOWN, gap_interval, points_text, some_of
 
 if TYPE_CHECKING:
     from ..inference.gaps import Gap
@@ -21,14 +23,6 @@ if TYPE_CHECKING:
     from .model import Evaluation
 
 Name = TypeVar("Name")
-
-NOTION_WORDS = {
-    "confidence": "top-class",
-    "top_label": "top-class",
-    "classwise": "per-class",
-    "binary": "positive-class",
-}
-"""What each kind of calibration is called in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -174,13 +168,18 @@ class _Facts:
         return len(self.names) * (len(self.names) - 1) // 2
 
     @property
-    def brier(self) -> bool:
-        """Whether the headline loss is the Brier score in another unit, which people know by that name."""
-        return self.error in ("classwise", "binary", "full")
+    def loss_name(self) -> str:
+        return str(ERRORS[self.error].property.loss_name)
+
+    @property
+    def loss_words(self) -> str:
+        """What people call the loss of the headline error."""
+        return LOSS_TITLES.get(self.loss_name, self.loss_name.replace("_", " ")) or "loss"
 
     def loss(self, name: str) -> float:
         found = self.evaluations[name]
-        return found.loss("brier" if self.brier else "confidence_loss").value
+        named = next((value.value for value in found.losses if value.name == self.loss_name), None)
+        return named if named is not None else found.row(self.error).loss or 0.0
 
     def loss_part(self, a: str, b: str) -> Part | None:
         """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
@@ -208,7 +207,7 @@ class _Facts:
 
 
 def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]]:
-    loss = "Brier" if facts.brier else "confidence loss"
+    loss = facts.loss_words
     order = sorted(facts.names, key=facts.loss)
     best = order[0]
     if len(order) == 1:
@@ -241,7 +240,7 @@ def _score_opinion(facts: _Facts, best: str) -> str:
     first = min(known, key=known.__getitem__, default=best)
     if best not in known or known[first] >= known[best]:
         return ""
-    loss = "Brier score" if facts.brier else "confidence loss"
+    loss = "Brier score" if facts.loss_name == "brier" else facts.loss_words
     return f" {first} has the best score ({known[first]:.4f}): its smaller gap outweighs its higher {loss}."
 
 
@@ -274,7 +273,8 @@ def _other_opinion(facts: _Facts, best: str) -> str:
 def _claims(facts: _Facts) -> list[CalibrationClaim]:
     """Pairs whose gaps differ beyond noise, in each notion."""
     first = next(iter(facts.evaluations.values()))
-    notions = [name for name in NOTION_WORDS if name in first.error_names]
+    names = [name for name in first.error_names if name in COMPOSED and COMPOSED[name].has_gap]
+    notions = sorted(names, key=lambda name: not COMPOSED[name].property.picks_outcome)
     looks = max(1, facts.pairs * len(notions))
     found = []
     for notion in notions:
@@ -395,7 +395,7 @@ def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
     """Who is closer to calibrated, by notion; where two notions disagree about a pair, both are named."""
     pairs: dict[str, set[tuple[str, str]]] = {}
     for claim in claims:
-        pairs.setdefault(NOTION_WORDS[claim.notion], set()).add((claim.better, claim.worse))
+        pairs.setdefault(COMPOSED[claim.notion].property.notion, set()).add((claim.better, claim.worse))
     words = list(pairs)
     for one, two in combinations(words, 2):
         against = sorted((a, b) for a, b in pairs[one] if (b, a) in pairs[two])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..inference.gaps import Gap
 
+LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS"}
+"""Losses in a score that people know by a name."""
 SHOWN = 4
 """Models named in a list; the rest are counted."""
 
@@ -41,6 +43,11 @@ def sum_text(score: float, name: str, loss: float) -> str:
 def digits_of(loss: float) -> int:
     """Decimal places at which a loss has three digits or more, at least four."""
     return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 0 else 4
+
+
+def right_text(accuracy: float) -> str:
+    """ "91.2%", or nothing where predictions have no top class."""
+    return f"{accuracy:.1%}" if accuracy == accuracy else ""
 
 
 def gap_interval(gap: Gap) -> str:

@@ -24,8 +24,11 @@ from .spread import MORE, Spread, Units, even_parts, over
 _FAR = 64  # powers of two: in units farther from the weights than this, their eighth powers might be no numbers
 
 
-def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) -> Spread:
-    """The spread of gap² = theta of a table, from residual sums (blocks, views, cells) and weights of its blocks."""
+def block_spread(table: BinTable, residual: Array, weight: Array, theta: float | None) -> Spread:
+    """The spread of gap² = theta of a table, from residual sums (blocks, views, cells) and weights of its blocks.
+
+    theta None is the gap² of pairs from different blocks alone, for rows that depend on each other within blocks.
+    """
     exponent = math.frexp(table.totals.largest)[1]
     if abs(exponent) > _FAR:
         table, residual, weight = scaled(table, -exponent), np.ldexp(residual, -exponent), np.ldexp(weight, -exponent)
@@ -36,6 +39,8 @@ def block_spread(table: BinTable, residual: Array, weight: Array, theta: float) 
     blocks = len(H)
     grow = blocks / (blocks - 1) if blocks > 1 else 1.0  # pairs inside blocks are missing
     each = H.sum(axis=1) * grow
+    if theta is None:
+        theta = float(each.sum())
     each += (theta - each.sum()) / max(blocks, 1)
     return Spread(
         theta=theta,

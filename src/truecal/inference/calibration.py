@@ -94,6 +94,8 @@ class CalibrationTest(Result):
     name: str
     settled: bool = False
     """Whether draws stopped early, because the p-value is far from rejecting."""
+    looks: int = 1
+    """Of how many tests, one per label, the p-value is the smallest, corrected."""
     folds: int = 0
     """Of cross-validated predictions, how many folds were tested: then `pvalue` is min(1, 2·mean of theirs)."""
     max_gap: float | None = None
@@ -106,7 +108,7 @@ class CalibrationTest(Result):
     @property
     def floor(self) -> float:
         """The smallest p-value that so many draws can give."""
-        return (2 if self.folds else 1) / (1 + self.n_resamples)
+        return (2 if self.folds else self.looks) / (1 + self.n_resamples)
 
     @property
     def at_floor(self) -> bool:
@@ -174,7 +176,8 @@ def calibration_test(
     probability per row; at the automatic count by default), p = (1 + #{U* ≥ U})/(1 + n_resamples). Several bin counts
     are tested together through the largest U over its null rms. Labels drawn from the whole of p_i are calibrated in
     full; the result states its null. Rows must be independent. Bare (outcomes, reports) need `sampler`, a function of a
-    numpy Generator that returns outcomes.
+    numpy Generator that returns outcomes. With error="labelwise" each label is tested by itself, and the p-value is the
+    smallest, corrected by Holm's method: labels of a row may depend on each other in any way.
 
     With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: the result is
     `passed` unless the lower end of the 95% interval of the gap (of the confidence, or of the one probability there is;
@@ -195,7 +198,15 @@ def calibration_test(
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
     metric = read_error(error, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    if error is None and n_bins is None and sampler is None:
+    if metric.property.label_by_label:
+        from .labels import label_test
+
+        if n_bins is not None or sampler is not None:
+            raise ValueError("n_bins and sampler cannot apply: labels are tested one by one, each by several forms")
+        sample = sample.on_host()
+        names = [metric.property.view_name(j) for j in range(sample.views)]
+        found, _ = label_test(sample, lambda _: draws, seed, names)
+    elif error is None and n_bins is None and sampler is None:
         draws = planned_draws(sample) if n_resamples is None else draws
         found = omnibus_test(sample, draws, seed)
         if tolerated is not None:
@@ -343,7 +354,7 @@ def omnibus_test(
     sample: Sample, draws: int, seed: int, progress: Callable[[float], None] | None = None
 ) -> CalibrationTest:
     """The test of all forms together, of class labels or of one probability per row; progress gets the share done."""
-    if sample.marks is None:
+    if sample.marks is None and (sample.labels is None or sample.labels.ndim == 2):
         raise ValueError("calibration_test needs one label per row; these are distributions over labels")
     rng = np.random.default_rng(seed)
     rows = sample.rows
@@ -423,11 +434,11 @@ class _Made:
             classes = ClassForms.of(proba, sample.weights)
             draw = _device().drawer(proba, rng) if there else partial(draw_labels, rng, proba)
             return _Made(classes, sample.labels, n, draw, partial(classes.drawn, seed))
-        assert sample.marks is not None
         if proba is not None:
             assert sample.labels is not None
             u, outcome = proba if proba.ndim == 1 else proba[:, 1], sample.labels == 1
         else:
+            assert sample.marks is not None
             u, outcome = sample.reports, sample.marks
         scalar = ScalarForms.of(u, sample.weights, "confidence: " if sample.wrong is not None and proba is None else "")
         chances, first = doubled(u[scalar.order]), doubled(outcome[scalar.order])

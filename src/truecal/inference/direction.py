@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 
 from ..backends.arrays import dot
+from ..core.cumulative import ON_SCALE
 from ..core.data import row_blocks
 from ..core.errors import CalibrationError
 from ..core.properties import Property
@@ -95,6 +96,8 @@ class MeanGap(Result):
     spread_pvalue: float = np.nan
     extreme: float = np.nan
     clear: float = CLEAR
+    place: str = ""
+    """What follows "too high" and "too low", such as "on the scale" of ordered classes."""
 
     @property
     def direction(self) -> Direction:
@@ -107,7 +110,7 @@ class MeanGap(Result):
         if self.confidence:
             return Direction("", ("over-confident" if points > 0 else "under-confident") if level else "", points)
         return Direction(
-            ("too high" if points > 0 else "too low") if level else "",
+            f"{'too high' if points > 0 else 'too low'}{self.place}" if level else "",
             ("over-confident" if self.extreme > 0 else "under-confident") if spread else "",
             points,
         )
@@ -183,6 +186,10 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     seen = _t_pvalue(gap, se, units)
     if few:
         pvalue = np.nan
+    elif sample.variance is not None:  # as for 0/1 outcomes, the larger of both p-values
+        squares = float(dot(np.square(sample.row_weights), sample.variance))
+        null = 2 * float(ndtr(-abs(gap) * total / np.sqrt(squares))) if squares > 0 else float(abs(gap) < 1e-12)
+        pvalue = float(np.fmax(null, seen))
     elif sample.values is not None:
         pvalue = seen
     elif groups is None and sums[3] >= _MANY * (1.0 if sample.weights is None else float(sample.weights.max()) ** 2):
@@ -193,7 +200,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     if sample.event and not few:
         spread, extreme = _spread(sample, groups, folds)
     about = (gap, se, report, came, sample.wrong is not None, sample.rows, pvalue)
-    return MeanGap(*about, spread, extreme, clear)
+    return MeanGap(*about, spread, extreme, clear, ON_SCALE if sample.variance is not None else "")
 
 
 def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
@@ -213,7 +220,7 @@ def mean_gap_of_table(table: BinTable, property: Property) -> MeanGap:
     many = own >= _MANY * totals.largest**2
     pvalue = _t_pvalue(gap, se, totals.rows) if many else float("nan")
     means = float(table.report.sum()) / totals.weight, float(table.outcome.sum()) / totals.weight
-    found = MeanGap(gap, se, *means, property.picks_outcome, totals.rows, pvalue)
+    found = MeanGap(gap, se, *means, property.picks_outcome, totals.rows, pvalue, place=property.place)
     used = table.count[0] > 0
     if not property.event or not many or np.count_nonzero(used) < 2:
         return found
@@ -227,6 +234,16 @@ def mean_gap_of_table(table: BinTable, property: Property) -> MeanGap:
         return found
     pvalue, extreme = _joined(np.array([each[:2] for each in slopes]), totals.rows - 1)
     return replace(found, spread_pvalue=pvalue, extreme=extreme)
+
+
+def between_units(found: MeanGap, residual: Array, weight: Array) -> MeanGap:
+    """The same gap with the standard error between units, of residual sums and weights per unit."""
+    used = weight > 0
+    units, score = int(np.count_nonzero(used)), (residual - weight * found.gap)[used]
+    se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / weight.sum()) if units > 1 else np.nan
+    few = units < 2 or effective_number(weight[used]) < FEW_CLUSTERS
+    pvalue = np.nan if few else _t_pvalue(found.gap, se, units)
+    return replace(found, se=se, pvalue=pvalue, spread_pvalue=np.nan, extreme=np.nan)
 
 
 def _t_pvalue(gap: float, se: float, units: int) -> float:

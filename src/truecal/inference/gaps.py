@@ -109,6 +109,7 @@ def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None
     """Too high or too low: one prediction per row as it is, classes by their confidence, vectors not at all."""
     property = metric.property.directed()
     if property is not metric.property:
-        assert sample.labels is not None and sample.distributions is not None
-        sample = property.sample(sample.labels, sample.distributions, sample.weights)
+        y, given = (sample.values, sample.reports) if sample.labels is None else (sample.labels, sample.distributions)
+        assert y is not None and given is not None
+        sample = property.sample(y, given, sample.weights)
     return None if sample.views > 1 else gap_of(sample, groups)

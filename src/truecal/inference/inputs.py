@@ -12,8 +12,11 @@ import numpy as np
 from ..backends.arrays import beside, device_backend, is_tensor, on_cpu, on_device
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown, wide_blocks
+from ..core.distributions import Distribution, Forecast, intervals
+from ..core.errors import COMPOSED, CalibrationError
 from ..core.frames import column_classes, refuse_reordered
-from ..core.losses import LOSSES, Loss
+from ..core.labelwise import Labelwise, is_label_lists, is_outputs
+from ..core.losses import LOSSES, Loss, rps
 from ..core.parameters import described
 from ..core.properties import Binary, Classwise, Property, TopLabel
 from ..core.sample import Sample
@@ -22,8 +25,11 @@ from ..core.types import Array, Groups
 if TYPE_CHECKING:
     from .mean_losses import Losses, Values
 
-Kind = Literal["multiclass", "binary", "top_label"]
-KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label")
+Kind = Literal["multiclass", "binary", "top_label", "ordered", "multilabel", "distribution"]
+KINDS: tuple[Kind, ...] = ("multiclass", "binary", "top_label", "ordered", "multilabel", "distribution")
+Task = Literal["auto", "ordered", "multilabel"]
+TASKS: tuple[Task, ...] = ("auto", "ordered", "multilabel")
+"""What the columns are: classes, classes in their order, or labels of which several may apply."""
 Progress = Callable[[float], None]
 """A function of the share done."""
 
@@ -45,8 +51,9 @@ class TopPredictions:
 class Inputs:
     """Validated predictions of one model.
 
-    kind "multiclass": `y` class indices and `reports` (n, k); "binary": `y` bools and `reports` the probability of the
-    positive class; "top_label": `y` whether the top class was right and `reports` its confidence.
+    kind "multiclass" and "ordered": `y` class indices and `reports` (n, k); "multilabel": both (n, k); "binary": `y`
+    bools and `reports` the probability of the positive class; "top_label": `y` whether the top class was right and
+    `reports` its confidence.
     """
 
     kind: Kind
@@ -55,11 +62,13 @@ class Inputs:
     weights: Array | None = None
     folds: Groups | None = None
     """Where predictions are cross-validated: the fold of each row, and how many there are."""
+    thresholds: tuple[float, ...] = ()
+    """Of distributions of a number: `y` is how many each outcome exceeds, and `reports` F at each of them."""
 
     @property
     def soft(self) -> bool:
-        """Whether the labels are distributions over classes."""
-        return self.y.ndim == 2
+        """Whether the labels are distributions over classes, or shares of labels that apply in part."""
+        return self.y.ndim == 2 and self.y.dtype != np.bool_
 
     @property
     def n_samples(self) -> int:
@@ -82,7 +91,7 @@ class Inputs:
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes, None where only the top class is known."""
+        """The number of classes, labels or thresholds, None where only the top class is known."""
         if self.kind == "top_label":
             return None
         return 2 if self.kind == "binary" else int(self.reports.shape[1])
@@ -97,13 +106,18 @@ class Inputs:
         properties = ((name, error.property) for name, error in ERRORS.items())
         return tuple(name for name, p in properties if self.kind in (*p.kinds, *p.kinds_if_named))
 
-    def sample(self, error: str) -> Sample:
-        """What the named error measures, made once for all errors of a property and never validated again."""
-        property = ERRORS[error].property
+    def sample(self, error: str | Property) -> Sample:
+        """What an error measures, or of a property, made once for all errors of it and never validated again."""
+        property = ERRORS[error].property if isinstance(error, str) else error
         if property.kind not in self._samples:
             y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
         return self._samples[property.kind]
+
+    def error(self, name: str) -> CalibrationError:
+        """The composed error of a name, in the units of these outcomes."""
+        metric = COMPOSED[name]
+        return replace(metric, property=Distribution(self.thresholds)) if self.thresholds else metric
 
     def forget(self, error: str) -> None:
         """Let go of the sample of an error; it is made again if it is asked for."""
@@ -115,9 +129,21 @@ class Inputs:
 
     def loss_values(self) -> Iterator[tuple[str, Losses]]:
         """The losses that are defined here, one after the other: per row, with what any label would have given."""
-        from .mean_losses import loss_values, top_label_table
+        from .mean_losses import loss_values, top_label_table, view_losses
 
-        tables: dict[str, Any] = {name: name for name in LOSSES}
+        if self.kind == "distribution":
+            property = Distribution(self.thresholds)
+            unit = property.score_unit(self.reports.shape[1])
+            yield (
+                "crps",
+                loss_values(self.y, intervals(self.reports), None, lambda p: unit * property.losses_by_label(p, False)),
+            )
+            return
+        if self.kind == "multilabel":
+            yield "brier", view_losses(self.y, self.reports, None)
+            return
+        named: dict[str, Loss] = {"rps": rps, **LOSSES} if self.kind == "ordered" else LOSSES
+        tables: dict[str, Any] = {name: name if name in LOSSES else loss.by_label for name, loss in named.items()}
         if self.kind == "top_label":  # the columns are of a wrong and of a right top class
             wrong = np.array([1.0, 0.0])
             tables = {"classification_error": lambda p: np.tile(wrong, (len(p), 1))}
@@ -125,7 +151,7 @@ class Inputs:
         for name, table in tables.items():
             found = loss_values(self.y, self.reports, None, table)
             if self.soft:  # squared losses are distances from the distribution, not means over its labels
-                found = replace(found, of=partial(self._soft_losses, found, LOSSES[name]))
+                found = replace(found, of=partial(self._soft_losses, found, named[name]))
             yield name, found
 
     def _soft_losses(self, found: Losses, loss: Loss, rows: slice) -> Values:
@@ -198,20 +224,37 @@ def read_inputs(
     pos_label: Any = 1,
     sample_weight: Any = None,
     columns: bool = False,
+    task: str = "auto",
+    thresholds: Any = None,
 ) -> Inputs:
     """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
 
     Two columns are one probability, that of the positive class, unless the labels are distributions or `columns` says
-    to keep them.
-    Many predictions in the memory of a GPU stay there, few are copied to the CPU.
+    to keep them. With task "ordered" the columns are classes in their order, with "multilabel" labels of which several
+    may apply; a table of 0 and 1 whose rows do not all sum to 1 is always read as labels.
+    Many predictions of classes in the memory of a GPU stay there; others are copied to the CPU.
     """
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(map(repr, TASKS))}, got {shown(task)}")
     if (
         y_true is not None
+        and task == "auto"
+        and thresholds is None
         and on_device(y_proba)
         and (found := _read_on_device(y_true, y_proba, labels, pos_label, sample_weight, columns))
     ):
         return found
     sample_weight = on_cpu(sample_weight)
+    if task == "ordered" and (y_true is None or isinstance(y_proba, TopPredictions)):
+        raise ValueError("task='ordered' needs the probabilities of all classes, not only of the top one")
+    if thresholds is not None or is_forecast(y_proba):
+        property = Distribution(() if thresholds is None else thresholds)
+        number, reports = property.check(on_cpu(y_true), on_cpu(y_proba), labels)
+        weights = check_weights(sample_weight, len(reports))
+        return Inputs("distribution", number, reports, weights, thresholds=property.thresholds)
+    if task == "multilabel" or (task == "auto" and is_multilabel(y_true, y_proba)):
+        table, reports = Labelwise().check(on_cpu(y_true), on_cpu(y_proba), labels)
+        return Inputs("multilabel", table, reports, check_weights(sample_weight, len(reports)))
     if isinstance(y_proba, TopPredictions):
         return _read_top(y_proba, sample_weight)
     if y_true is None:
@@ -222,11 +265,13 @@ def read_inputs(
     refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     labels = column_classes(y_true, y_proba, labels)
     y, array = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
-    if array.ndim == y.ndim == 1:
+    if array.ndim == y.ndim == 1 and task != "ordered":
         marks, reports = Binary(pos_label).check(y, array, labels)
         return Inputs("binary", marks, reports, check_weights(sample_weight, len(reports)))
     y, proba = check_multiclass(y, array, labels)
     weights = check_weights(sample_weight, len(y))
+    if task == "ordered":
+        return Inputs("ordered", y, proba, weights)
     if proba.shape[1] == 2 and y.ndim == 1 and not columns:
         return Inputs("binary", *Binary(pos_label).of_two_columns(y, proba, labels), weights)
     return Inputs("multiclass", y, proba, weights)
@@ -243,6 +288,27 @@ def _read_on_device(
     property: Property = Binary(pos_label) if one else Classwise()
     y, reports, weights, _ = device_backend().read_arrays(property, y_true, y_proba, sample_weight, labels)
     return Inputs("binary" if one else "multiclass", y, reports, weights)
+
+
+def is_forecast(y_proba: Any) -> bool:
+    """Whether predictions are distributions of a number, of this package or of scipy."""
+    return isinstance(y_proba, Forecast) or callable(getattr(y_proba, "cdf", None))
+
+
+def is_multilabel(y_true: Any, y_proba: Any) -> bool:
+    """Whether labels can only be several per row: a 0/1 table whose rows do not all sum to 1, or lists of labels."""
+    if y_true is None or isinstance(y_proba, TopPredictions):
+        return False
+    if hasattr(y_true, "toarray") or is_outputs(y_proba):
+        return True
+    shape, of = (np.shape(on_cpu(x)) if hasattr(x, "shape") else None for x in (y_true, y_proba))
+    if isinstance(y_true, (list, tuple)) and y_true and isinstance(y_true[0], (list, tuple, set, frozenset)):
+        width = of[1] if of is not None and len(of) == 2 else len(y_proba[0]) if np.ndim(y_proba[0]) == 1 else 0
+        return width > 0 and is_label_lists(y_true, width)
+    if shape is None or len(shape) != 2 or shape != of:
+        return False
+    table = np.asarray(as_array(on_cpu(y_true), "y_true"))
+    return table.dtype.kind in "biuf" and bool(np.isin(table, (0, 1)).all()) and not (table.sum(axis=1) == 1).all()
 
 
 def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .frozen import Frozen
-from .mean_losses import Losses, Part, given_values, loss_values, top_label_table, top_label_values
+from .mean_losses import Losses, Part, given_values, loss_values, top_label_table, top_label_values, view_losses
 from .options import per_unit
 from .spread import Spread
 
@@ -20,6 +20,9 @@ def own_losses(frozen: Frozen, other: Frozen | None = None) -> Losses:
     property, corrected = frozen.error.property, bool(frozen.error.corrected)
     if a.labels is None and a.marks is not None:
         return _two_outcomes(a, b, float(corrected), same=not property.picks_outcome)
+    if property.label_by_label:
+        assert a.values is not None
+        return view_losses(a.values, a.reports, None if b is None else b.reports)
     if a.labels is None or a.distributions is None:
         return given_values(a.loss() if b is None else a.loss() - b.loss())
     return loss_values(

@@ -115,6 +115,25 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
     return Losses(len(first), of, step, 0.0 if second is None else -np.inf, loss == "cross_entropy")
 
 
+def view_losses(outcomes: Array, first: Array, second: Array | None) -> Losses:
+    """Σ_j (p_j − y_j)²/k of rows with several labels, or first minus second. How the labels of a row depend on each
+    other is unknown, so its range is that of all labels surprising at once."""
+
+    def of(rows: slice) -> Values:
+        y, mean = outcomes[rows].astype(np.float64), first[rows].astype(np.float64)
+        absent, present = np.square(mean), np.square(1 - mean)
+        if second is not None:
+            other = second[rows].astype(np.float64)
+            absent, present, mean = absent - np.square(other), present - np.square(1 - other), (mean + other) / 2
+        value = np.square(first[rows] - y) - (0.0 if second is None else np.square(second[rows] - y))
+        high, low = np.maximum(absent, present).mean(axis=1), np.minimum(absent, present).mean(axis=1)
+        surprise = np.maximum(2 * mean * (1 - mean), 0.0).mean(axis=1)
+        return Values(value.mean(axis=1), high, low, surprise, float(high.max()))
+
+    step = max(1, _BLOCK // first.shape[1])
+    return Losses(len(first), of, step, 0.0 if second is None else -np.inf)
+
+
 def _columns(proba: Array) -> Array:
     return doubled(proba if proba.ndim == 2 else both_classes(proba), copy=True)  # type: ignore[no-any-return]
 

@@ -37,6 +37,10 @@ CATEGORICAL = (
     "full conditional calibration given the predictions: label i is drawn from all of p_i, independently "
     "(stronger than being right view by view)"
 )
+LABEL_BY_LABEL = (
+    "for each label alone: given all predictions, it applies to row i with probability p_i, independently over rows "
+    "(labels of a row may depend on each other)"
+)
 GIVEN = "outcomes are drawn by the sampler that was passed, with the predictions as they are"
 
 

@@ -1,5 +1,6 @@
 """Prediction files in, results out."""
 
+from truecal.core.dense import as_rows
 from truecal.io.agreement import check_same_samples, distinct_names
 from truecal.io.failures import FileError
 from truecal.io.predictions import FileKind, Predictions
@@ -10,6 +11,7 @@ __all__ = [
     "FileError",
     "FileKind",
     "Predictions",
+    "as_rows",
     "atomic_path",
     "check_same_samples",
     "distinct_names",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.errors import COMPOSED
 from ..core.extras import require
 from ..core.rules import bins_text
 from ..evaluation.diagram import main_diagram
@@ -151,10 +152,14 @@ def classwise_grid(
     names: Sequence[Any] | None = None,
     axes: Any = None,
 ) -> Any:
-    """Reliability diagrams of several classes, by default the nine most frequent. Returns the array of Axes."""
-    if "classwise" not in evaluation.reliability:
+    """Reliability diagrams of several classes, labels or thresholds, by default the nine most frequent.
+
+    Returns the array of Axes.
+    """
+    several = [name for name, found in evaluation.reliability.items() if found.table.views > 1]
+    if not several:
         raise ValueError("a classwise grid needs the probabilities of all classes")
-    diagram = evaluation.reliability["classwise"]
+    diagram, property = evaluation.reliability[several[0]], COMPOSED[several[0]].property
     came = diagram.table.outcome.sum(axis=1)
     shown = list(np.argsort(-came, kind="stable")[:9]) if classes is None else list(classes)
     if axes is None:
@@ -165,7 +170,7 @@ def classwise_grid(
             spare.set_axis_off()
     for ax, j in zip(np.ravel(axes), shown, strict=False):
         reliability(diagram, view=int(j), ax=ax)
-        ax.set_title(_plain(names[j] if names is not None else f"class {j}"), fontsize="small")
+        ax.set_title(_plain(property.view_name(int(j), names)), fontsize="small")
         ax.label_outer()
     return axes
 

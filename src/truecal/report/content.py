@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from truecal.baselines import ERRORS
 from truecal.core.result import clean
 from truecal.evaluation.comparison import Comparison
 from truecal.evaluation.measuring import Reliability
 from truecal.evaluation.model import Evaluation
 from truecal.evaluation.ranking import ECE_NAMES
 from truecal.evaluation.verdict import Standing, Verdict
-from truecal.evaluation.words import gap_interval, merged_notes, points_text
+from truecal.evaluation.words import LOSS_TITLES, gap_interval, merged_notes, points_text
 from truecal.inference.options import p_text
 from truecal.report.charts import COLORS
 from truecal.report.measures import measure
 from truecal.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
 
 MOST_FLIPS = 300
+MOST_VIEWS = 200
+"""Labels or thresholds listed per model."""
 MOST_POINTS = 40_000
 """Points of all reliability diagrams together: 20 models, 100 classes and 15 bins make 30,000."""
 SCALE = 100_000
@@ -100,7 +103,7 @@ def facts(found: Evaluation, standing: Standing) -> dict[str, Any]:
         "bar": 0.0 if gap is None else max(0.0, gap.points),
         "interval": "" if gap is None else gap_interval(gap),
         "direction": "" if word == "no clear direction" else word,
-        "brier": next((loss.value for loss in found.losses if loss.name == "brier"), None),
+        "brier": None if found.main_loss is None else found.main_loss.value,
     }
 
 
@@ -157,8 +160,9 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
         "segments": _segments(source.first),
         "advice": [clean(line) for line in source.first.advice] if comparison is None else [],
+        "views": [(line["model"], line["found"].views[:MOST_VIEWS]) for line in source.board if line["found"].views],
         "parts": _parts(source),
-        "unit": "Brier " if source.headline in ("classwise", "binary", "full") else "",
+        "unit": f"{title} " if (title := LOSS_TITLES.get(ERRORS[source.headline].property.loss_name)) else "",
         "flips": None if comparison is None else _flips(source, comparison),
         "dominance": None if comparison is None or len(source.models) < 2 else _dominance(source, comparison),
         "measures": [measure(name) for name in first.error_names],
@@ -169,7 +173,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
 
 def _size(source: PageSource) -> str:
     first = source.first
-    classes = "top class only" if first.n_classes is None else f"{first.n_classes} classes"
+    classes = first.width_text
     models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
     return f"{models} · {first.n_samples:,} samples · {classes}".replace(",", "\u202f")
 
@@ -315,7 +319,7 @@ def _reliabilities(source: PageSource) -> dict[str, Any]:
         most = max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))
         kept = np.sort(np.argsort(-came, kind="stable")[:most]).tolist()
         found[name] = {
-            "by_class": name == "classwise",
+            "by_class": first.table.views > 1,
             "views": kept,
             "left_out": len(first.count) - len(kept),
             "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],

@@ -40,7 +40,7 @@ class LossSums:
     def of(inputs: Inputs, blocks: int, start: int) -> LossSums | None:
         """The sums of some rows, the first of which is row number `start` of its stream; None where only the top class
         is known, since they need the probabilities of all classes."""
-        if inputs.kind == "top_label":
+        if inputs.kind in ("top_label", "multilabel"):
             return None
         wide = 1 if inputs.reports.ndim == 1 else inputs.reports.shape[1]
         found = LossSums(np.zeros((len(SUMMED) + 1, max(blocks, 1))))
@@ -70,6 +70,12 @@ class LossSums:
     def turned(self, rows: int) -> LossSums:
         """The same rows when so many others come before them."""
         sums = np.roll(self.sums, rows % self.sums.shape[1], axis=1)
+        return LossSums(sums, self.infinite, self.bounded)
+
+    def in_block(self, unit: int) -> LossSums:
+        """All rows as one of the blocks."""
+        sums = np.zeros_like(self.sums)
+        sums[:, unit % self.sums.shape[1]] = self.sums.sum(axis=1)
         return LossSums(sums, self.infinite, self.bounded)
 
     def value(self, name: str, level: float | None) -> LossValue:

@@ -84,6 +84,8 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[StreamEnt
     name = error if isinstance(error, str) else _name_of(metric)
     if not metric.property.of_classes:
         raise ValueError(f"{name!r} cannot be streamed: expected an error of class probabilities")
+    if metric.property.streams:
+        raise ValueError(f"{name!r} cannot be streamed: {metric.property.streams}")
     own = _given(name, edges)
     if own is not None:
         if n_bins is not None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import COMPOSED, Parts, signed_root
 from ..core.losses import LOSSES
+from ..core.properties import Confidence
 from ..core.rules import bins_text
 from ..core.table import BinTable
 from ..evaluation.comparison import Comparison, assemble
 from ..evaluation.measuring import ErrorValue, LossValue, Measured, Reliability, infinite_text, notions, spread_ends
 from ..evaluation.model import Evaluation
+from ..evaluation.views import ViewValue, worst_first
 from ..inference.blocks import block_spread
 from ..inference.calibration import BlockForm, block_test
-from ..inference.direction import MeanGap, mean_gap_of_table
+from ..inference.direction import MeanGap, between_units, mean_gap_of_table
 from ..inference.gaps import Gap, gap_from
 from ..inference.options import check_level
 from ..inference.spread import Spread
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
-BRIER_TABLES = ("classwise", "full", "binary")
-"""Kinds of tables whose Σ w|r|² is that of the Brier score, halved for two classes."""
 BLOCK_TEST = (
     "the calibration test flips the signs of {} blocks of rows: the one that draws labels needs the rows, and this one "
     "is approximate"
@@ -37,13 +38,14 @@ BLOCK_TEST = (
 NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
 BLOCK_DRAWS = 1999
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
+MOST_VIEWS = 2000
 FEW_ROWS = "left out: too few rows, or none that share a bin"
 
 
 def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = None) -> Evaluation:
     """The stream so far, as `evaluate` would give it, without what needs rows; with a seed, tested by its blocks."""
     level, blocks = check_level(level), stream.settings["blocks"]
-    if not _any_tally(stream, "top_label").table.totals.weight:
+    if not next(iter(stream.tallies.values())).table.totals.weight:
         raise ValueError(f"expected rows with weights above 0, all {stream.rows} so far have weights of 0")
     direction = _direction(stream)
     headlines = _headlines(stream)
@@ -51,6 +53,8 @@ def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = No
     forms: list[BlockForm] = []
     if stream.kept:
         notes.append(f"quantile edges from the predictions of the first {stream.kept:,} rows, by which all are counted")
+    if stream.units:
+        notes.append(f"intervals and gaps compare {stream.units} images with each other: pixels of one may depend")
     for entry in stream.entries:
         headline = headlines[entry.name] == entry
         table = stream.table_of(entry)
@@ -65,7 +69,8 @@ def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = No
             reliability[entry.name] = Reliability(entry.name, entry.n_bins or table.count.shape[1], table, None)
             if gaps[entry.name].note:
                 notes.append(f"the interval of the {entry.name} gap is {gaps[entry.name].note}")
-    if blocks and is_scarce(_any_tally(stream, "top_label").table.totals):
+    views = _views(stream, headlines, level)
+    if blocks and _is_scarce(stream):
         notes.append(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
         notes.append(infinite_text("cross_entropy", stream.losses.infinite))
@@ -87,7 +92,33 @@ def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = No
         direction=direction,
         reliability=reliability,
         notes=tuple(notes),
+        views=views,
     )
+
+
+def _views(stream: Stream, headlines: Mapping[str, StreamEntry], level: float) -> tuple[ViewValue, ...]:
+    """Every label, threshold or class of images with its gap, read off the table and its blocks."""
+    entry = next((headlines[name] for name in notions() if name in headlines), None)
+    if entry is None or not (entry.error.property.per_view or stream.units) or entry.rule.averages:
+        return ()
+    table, blocks, property = stream.table_of(entry), stream.tally_of(entry).blocks, entry.error.property
+    if blocks is None or not 1 < table.views <= MOST_VIEWS or np.count_nonzero(blocks.of("weight")) < 4:
+        return ()
+    found = []
+    names = None if stream.settings["labels"] is None else [str(name) for name in stream.settings["labels"]]
+    for j in range(table.views):
+        own, residual, weight = table.view(j), blocks.residual[:, j : j + 1], blocks.of("weight")
+        moments = own.moments()
+        if not moments.pair_weight > 0:
+            return ()
+        spread = block_spread(own, residual, weight, None if stream.units else float(moments.gap_sq))
+        total = own.count.sum()
+        came, told = float(own.outcome.sum() / total), float((own.outcome + own.residual).sum() / total)
+        level_gap = MeanGap(told - came, np.nan, told, came, False, stream.rows, np.nan)
+        word = between_units(level_gap, residual.sum(axis=(1, 2)), weight).word
+        gap = gap_from(spread, word, level, entry.n_bins, stream.rows, entry.error.symbol)
+        found.append(ViewValue(property.view_name(j, names), came, told, gap))
+    return tuple(found) if property.place else worst_first(found)
 
 
 def _headlines(stream: Stream) -> dict[str, StreamEntry]:
@@ -106,7 +137,7 @@ def _spread(stream: Stream, entry: StreamEntry, table: BinTable, parts: Parts) -
     blocks = stream.tally_of(entry).blocks
     if blocks is None or not np.isfinite(parts.gap_sq) or np.count_nonzero(blocks.of("weight")) < 4:
         return None
-    return block_spread(table, blocks.residual, blocks.of("weight"), parts.gap_sq)
+    return block_spread(table, blocks.residual, blocks.of("weight"), None if stream.units else parts.gap_sq)
 
 
 def _forms(stream: Stream, entry: StreamEntry, spread: Spread | None) -> list[BlockForm]:
@@ -134,7 +165,8 @@ def _error_value(
     }
     if parts is None:
         return ErrorValue(**about, value=error.of_table(table))
-    gap = 100 * signed_root(parts.gap_sq) if np.isfinite(parts.gap_sq) else None
+    gap_sq = parts.gap_sq if spread is None else spread.theta
+    gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
     more: dict[str, Any] = {"value": parts.error, "loss": parts.loss, "U": parts.U, "gap": gap, "score": parts.score}
     return ErrorValue(**about | more | spread_ends(spread, parts.U, level))
 
@@ -151,25 +183,42 @@ def _gap(
 
 def _direction(stream: Stream) -> MeanGap:
     """Mean prediction minus mean outcome, of the confidence or of the one probability there is."""
-    name = {"multiclass": "confidence", "binary": "binary", "top_label": "top_label"}[stream.kind]
-    return mean_gap_of_table(_any_tally(stream, name).whole(), COMPOSED[name].property)
+    from .stream import BASICS
+
+    property = BASICS[stream.kind][0]
+    tally = next(tally for key, tally in stream.tallies.items() if key[0] == property.kind)
+    found = mean_gap_of_table(tally.whole(), property)
+    if not stream.units:
+        return found
+    if tally.blocks is None:
+        return replace(found, pvalue=np.nan, spread_pvalue=np.nan)
+    return between_units(found, tally.blocks.residual.sum(axis=(1, 2)), tally.blocks.of("weight"))
 
 
-def _any_tally(stream: Stream, name: str) -> Tally:
-    """Some table of the property of an error: sums over its cells do not depend on the cells."""
-    kind = COMPOSED[name].property.kind
-    return next(tally for key, tally in stream.tallies.items() if key[0] == kind)
+def _top(stream: Stream) -> Tally | None:
+    """Some table of the confidence, whatever its source: sums over its cells do not depend on the cells."""
+    return next((tally for key, tally in stream.tallies.items() if key[0] == Confidence.kind), None)
+
+
+def _is_scarce(stream: Stream) -> bool:
+    top = _top(stream)
+    return top is not None and is_scarce(top.table.totals)
 
 
 def _losses(stream: Stream, level: float) -> Iterator[LossValue]:
     """Every loss that is defined here: those whose sums the tables hold, and those that were added up beside them."""
-    top = _any_tally(stream, "top_label")  # confidence, whatever its source
-    sure = None if top.blocks is None or is_scarce(top.table.totals) else level
-    held = {"classification_error": (top, 1.0, 0.0), "confidence_loss": (top, 1.0, 1.0)}
-    for (kind, _), tally in stream.tallies.items():
-        if kind in BRIER_TABLES:
-            held.setdefault("brier", (tally, 0.0, 0.5 if tally.table.views == 2 else 1.0))
-    for name in LOSSES:
+    top = _top(stream)
+    sure = None if not stream.settings["blocks"] or _is_scarce(stream) else level
+    held: dict[str, tuple[Tally, float, float]] = {}
+    for key, (property, _) in stream.counted().items():
+        tally = stream.tallies[key]
+        if not property.picks_outcome and property.of_classes:
+            views = tally.table.views
+            unit = property.score_unit(views) / (1 if tally.table.joint else views)
+            held.setdefault(property.loss_name, (tally, 0.0, unit))
+    if top is not None:
+        held |= {"classification_error": (top, 1.0, 0.0), "confidence_loss": (top, 1.0, 1.0)}
+    for name in dict.fromkeys((*(name for name in held if name not in LOSSES), *LOSSES)):
         if name in held:
             yield _loss(name, *held[name], sure)
         elif stream.losses is not None and name in SUMMED:
@@ -205,7 +254,7 @@ def compare_streams(
 def _measured(stream: Stream) -> Measured:
     """What pairs of models are compared by: spreads and losses of blocks of rows."""
     found = Measured()
-    note = SCARCE if is_scarce(_any_tally(stream, "top_label").table.totals) else ""
+    note = SCARCE if _is_scarce(stream) else ""
     for entry in stream.entries:
         tally = stream.tally_of(entry)
         if entry.name not in notions() or tally.blocks is None:

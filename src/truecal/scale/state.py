@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.averages import OnGrid, Poisson, TwoBin
 from ..core.data import shown
-from ..core.errors import COMPOSED
+from ..core.properties import Property
 from ..core.result import plain
 from ..core.rules import BinningRule, Edges, EqualWidth, Quantile
 from ..core.table import BinTable, Totals
@@ -103,10 +103,10 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     with reading_field(path, "stream", "tallies"):
         counted = stream.counted() if about["tallies"] else {}
         wanted = list(zip(counted.items(), about["tallies"], strict=True))
-    for i, ((key, (name, rule)), totals) in enumerate(wanted):
+    for i, ((key, (property, rule)), totals) in enumerate(wanted):
         with reading_field(path, "stream", f"tallies.{i}"):
-            tally = _tally(i, name, rule, _totals(totals), stream, arrays)
-            _check_tally(path, i, tally, stream, COMPOSED[name].property.views(stream.n_classes or 1))
+            tally = _tally(i, property, rule, _totals(totals), stream, arrays)
+            _check_tally(path, i, tally, stream, property.views(stream.n_classes or 1))
         if tally.table.rows != stream.rows:
             raise damaged(path, "stream", "rows", f"is {stream.rows}, the sums are of {tally.table.rows}")
         stream.tallies[key] = tally
@@ -138,8 +138,9 @@ def _losses(about: Any, arrays: dict[str, Array]) -> LossSums | None:
     return LossSums(arrays["losses"], int(infinite), bool(bounded))
 
 
-def _tally(i: int, name: str, rule: BinningRule, totals: Totals, stream: Stream, arrays: dict[str, Array]) -> Tally:
-    property = COMPOSED[name].property
+def _tally(
+    i: int, property: Property, rule: BinningRule, totals: Totals, stream: Stream, arrays: dict[str, Array]
+) -> Tally:
     sums: dict[str, Any] = {name: arrays.get(f"{i}.{name}") for name in SUMS}
     edges = edges_of(rule, property.bounds, np.dtype(stream.dtype))
     about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}

@@ -5,30 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import compiled_backend
+from ..backends.arrays import compiled_backend, on_cpu
 from ..backends.numpy import DISPATCH, top_class
+from ..core.cumulative import Position
 from ..core.data import (
     as_array,
     check_positive_int,
     check_probabilities,
+    check_report_table,
     check_reports,
     check_weights,
     shown,
     working_dtype,
 )
+from ..core.dense import ONLY_DENSE, as_rows, is_dense
 from ..core.errors import COMPOSED, CalibrationError
+from ..core.labelwise import LabelRate
 from ..core.parameters import described
-from ..core.properties import TopLabel
+from ..core.properties import Binary, Confidence, Property, TopLabel
 from ..core.rules import BinCounts, EqualWidth
 from ..core.table import BinTable
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
 from ..evaluation.model import Evaluation
-from ..inference.inputs import Inputs, Kind, read_inputs
+from ..inference.inputs import TASKS, Inputs, Kind, read_inputs
 from .losses import LossSums
 from .plan import StreamEntry, at_rows, read_plan, refuse_other_edges
 from .sketch import ACCURACY, Kept, Sketch
@@ -44,12 +49,16 @@ _MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
 MOST_BYTES = 4 << 30
 """The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
 _CELL_BYTES = 250  # of a class and bin, beside the blocks
-BASICS: dict[Kind, tuple[str, ...]] = {
-    "multiclass": ("confidence",),
-    "binary": ("binary", "confidence"),
-    "top_label": ("top_label",),
+BASICS: dict[Kind, tuple[Property, ...]] = {
+    "multiclass": (Confidence(),),
+    "binary": (Binary(), Confidence()),
+    "top_label": (TopLabel(),),
+    "ordered": (Position(), Confidence()),
+    "multilabel": (LabelRate(),),
 }
-"""The errors whose sums give accuracy and direction; one cell is enough where nobody asked for more."""
+"""The properties whose sums give direction (the first) and accuracy; one cell is enough where nobody asked for more."""
+WIDE = ("multiclass", "ordered", "multilabel")
+"""Kinds of predictions with a column per class or label."""
 
 
 @described("A Stream.")
@@ -133,6 +142,8 @@ class Stream(Shared):
         self._losses: LossSums | None = None
         self._waiting: list[Inputs] = []
         """Rows that are kept until the edges are made from them."""
+        self.units = 0
+        """How many images came, where predictions are of images: they are the units of intervals."""
         self.kept = 0
         """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
         self.of_two_classes: Callable[[], tuple[StreamEntry, ...]] | None = None
@@ -166,13 +177,19 @@ class Stream(Shared):
         if self._kind == "binary" and array.shape[1:] == (2,):
             self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
         else:
-            self.look_at(check_probabilities(array) if self._kind == "multiclass" else check_reports(array, "y_proba"))
+            self.look_at(self._checked(array))
+
+    def _checked(self, array: Array) -> Array:
+        """Predictions of the kind that comes."""
+        if self._kind == "multilabel":
+            return check_report_table(array, "y_proba")
+        return check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba")
 
     @one_at_a_time
     def look_at(self, reports: Array) -> None:
         """Predictions of a first pass that have been validated."""
         self._check_shape(reports)
-        inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+        inputs = _without_labels(self._kind, reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         for key, entry in self._open().items():
             columns = entry.rule.sketched(inputs.sample(entry.name).reports, top)
@@ -231,17 +248,20 @@ class Stream(Shared):
         made = self.without_rows()
         made._shape = self._shape
         reports = np.concatenate([one.reports for one in self._waiting])[:KEPT_ROWS]
-        inputs = Inputs(self._kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
-        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
-        found = {
-            key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
-            for key, entry in self._open().items()
-        }
-        made._freeze(self._expected or len(reports), found)
+        made._freeze(self._expected or len(reports), self._kept_distributions(reports))
         made.kept = len(reports)
         for one in self._waiting:
             made.count(one)
         return made
+
+    def _kept_distributions(self, reports: Array) -> dict[Key, Kept]:
+        """The predictions that edges are made from, by property and kind of rule."""
+        inputs = _without_labels(self._kind, reports)
+        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
+        return {
+            key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
+            for key, entry in self._open().items()
+        }
 
     def _settle(self) -> None:
         """Freeze the edges for good and count the rows kept."""
@@ -279,8 +299,25 @@ class Stream(Shared):
         return self._rows + self._waiting_rows
 
     @one_at_a_time
-    def update(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> None:
-        """Add one batch; a batch that raises an error changes nothing."""
+    def update(
+        self,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        sample_weight: Any = None,
+        ignore_index: int | None = None,
+        class_axis: int | None = None,
+    ) -> None:
+        """Add one batch; a batch that raises an error changes nothing.
+
+        Images or sequences, such as probabilities (N, C, H, W) and labels (N, H, W), are counted one after the other,
+        without the pixels whose label is `ignore_index`; intervals then rest on images, not on pixels.
+        """
+        if is_dense(y_proba):
+            self._update_dense(y_true, y_proba, sample_weight, ignore_index, class_axis)
+            return
+        if ignore_index is not None or class_axis is not None:
+            raise ValueError(ONLY_DENSE)
         self._meet(as_array(y_proba, "y_proba").shape)
         if not self.frozen and self._observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
@@ -296,19 +333,51 @@ class Stream(Shared):
                 raise
             raise type(error)(f"{error} (in the batch that begins at row {self.rows} of the stream)") from error
 
+    def _update_dense(self, y_true: Any, y_proba: Any, sample_weight: Any, ignore_index: Any, class_axis: Any) -> None:
+        """Images one by one, each as one unit of the intervals."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight cannot apply to images: weight rows, with io.as_rows")
+        if not self.units and self.rows:
+            raise ValueError("images cannot follow rows: they are units of intervals, and rows are others")
+        y, proba = on_cpu(y_true), on_cpu(y_proba)
+        rows = as_rows(y, proba, ignore_index=ignore_index, class_axis=class_axis)
+        self._meet(rows.y_proba.shape)
+        if not self.frozen and self._observed:
+            raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
+        ends = np.searchsorted(rows.groups, np.arange(len(y) + 1))
+        images = [self._read(rows.y_true[a:b], rows.y_proba[a:b], None) for a, b in pairwise(ends.tolist()) if b > a]
+        if not self.frozen:  # quantile edges come from the first images
+            self._shape = None
+            self._check_shape(images[0].reports)
+            self._freeze_at(images)
+        for image in images:
+            self.count(image, unit=self.units)
+            self.units += 1
+
+    def _freeze_at(self, images: Sequence[Inputs]) -> None:
+        """Edges from the predictions of some images, evenly thinned to the rows that are kept elsewhere."""
+        reports = np.concatenate([image.reports for image in images])
+        reports = reports[:: max(1, len(reports) // KEPT_ROWS)]
+        self._freeze(self._expected or len(reports), self._kept_distributions(reports))
+        self.kept = len(reports)
+
     @one_at_a_time
-    def count(self, inputs: Inputs, start: int | None = None, threads: int | None = None) -> None:
+    def count(
+        self, inputs: Inputs, start: int | None = None, threads: int | None = None, unit: int | None = None
+    ) -> None:
         """One batch that has been validated; its first row is number `start` of all, where others are counted
-        elsewhere."""
+        elsewhere. All its rows are unit number `unit` of the intervals, where that is given."""
         self._refuse_torn()
         shape = self._shape
         start = self._rows if start is None else start
         self._check_shape(inputs.reports)
         try:
-            wanted = [(key, inputs.sample(name), rule) for key, (name, rule) in self.counted().items()]
+            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in self.counted().items()]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
             losses = LossSums.of(inputs, self._blocks, start)
+            if losses is not None and unit is not None and self._blocks:
+                losses = losses.in_block(unit)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = shape
             raise
@@ -318,7 +387,11 @@ class Stream(Shared):
         self._torn = True  # until all is counted
         for key, sample, rule in wanted:
             before = self._tallies.get(key)
-            self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
+            if unit is None or not self._blocks:
+                self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
+                continue
+            image = tally(sample, rule, 1, 0, **options).in_block(unit, self._blocks)
+            self._tallies[key] = image if before is None else before.plus(image)
         self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
         self._torn = False
@@ -337,24 +410,24 @@ class Stream(Shared):
         # a batch in which no row counts is a batch all the same
         shape = np.shape(as_array(y_proba, "y_proba"))
         two = self._kind == "binary" and shape[1:] == (2,)
-        if len(shape) != (2 if self._kind == "multiclass" else 1) and not two:
-            wanted = "a column per class" if self._kind == "multiclass" else "one probability per row"
+        if len(shape) != (2 if self._kind in WIDE else 1) and not two:
+            wanted = "a column per class" if self._kind in WIDE else "one probability per row"
             raise ValueError(f"expected {wanted}, got predictions of shape {shape}")
         if self._kind == "top_label":
             correct, confidence = TopLabel().check(y_true, y_proba)
             inputs = Inputs("top_label", correct, confidence, check_weights(checked, len(confidence)))
         else:
-            options = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
-            inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", **options)
+            options: dict[str, Any] = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
+            task = self._kind if self._kind in TASKS else "auto"
+            inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", task=task, **options)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
-    def counted(self) -> dict[Key, tuple[str, Any]]:
-        """Every table that is counted: its key, an error of its property, and its cells."""
-        wanted = {entry.key: (entry.name, entry.rule.counted) for entry in self._entries}
-        for name in BASICS[self._kind]:
-            kind = COMPOSED[name].property.kind
-            if not any(key[0] == kind for key in wanted):
-                wanted[kind, EqualWidth(1)] = (name, EqualWidth(1))
+    def counted(self) -> dict[Key, tuple[Property, Any]]:
+        """Every table that is counted: its key, its property, and its cells."""
+        wanted = {entry.key: (entry.error.property, entry.rule.counted) for entry in self._entries}
+        for property in BASICS[self._kind]:
+            if not any(key[0] == property.kind for key in wanted):
+                wanted[property.kind, EqualWidth(1)] = (property, EqualWidth(1))
         return wanted
 
     @property
@@ -377,6 +450,7 @@ class Stream(Shared):
             self = _counted_by(other, self)
         self._refuse_other(other)
         both = self.without_rows().expect(self._expected, min(self.accuracy, other.accuracy))
+        both.units = self.units + other.units
         both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
         both._shape = self._shape or other._shape
         both.kept = self.kept or other.kept
@@ -409,10 +483,13 @@ class Stream(Shared):
             self._losses = other._losses if self._losses is None else self._losses.plus(other._losses)
         self._shape = self._shape or other._shape
         self._rows += other._rows
+        self.units += other.units
 
     def _refuse_other(self, other: Stream) -> None:
         self._refuse_torn()
         other._refuse_torn()
+        if bool(self.units) != bool(other.units) and self.rows and other.rows:
+            raise ValueError("cannot merge a stream of images with one of rows")
         for what, mine, theirs in (
             ("errors", [e.name for e in self._entries], [e.name for e in other._entries]),
             ("bins", [e.n_bins for e in self._entries], [e.n_bins for e in other._entries]),
@@ -477,7 +554,7 @@ class Stream(Shared):
     def settings(self) -> dict[str, Any]:
         """All that is neither an error, a sketch nor a sum."""
         labels = _listed(self._labels)
-        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape}
+        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape, "units": self.units}
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @staticmethod
@@ -491,6 +568,7 @@ class Stream(Shared):
             entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
         )
         stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
+        stream.units = int(settings.get("units", 0))
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
         stream._losses = losses
         stream._kind = stream._kind if kind is None else kind
@@ -504,7 +582,7 @@ class Stream(Shared):
 
     @property
     def kind(self) -> Kind:
-        """What the predictions are: multiclass, binary or top_label."""
+        """What the predictions are: multiclass, binary, top_label or ordered."""
         return self._kind
 
     @property
@@ -554,6 +632,13 @@ class Stream(Shared):
         return f"<Stream of {bins}: {state}>"
 
 
+def _without_labels(kind: Kind, reports: Array) -> Inputs:
+    """Predictions alone, for what looks at nothing else."""
+    if kind == "multilabel":
+        return Inputs(kind, np.zeros(reports.shape, dtype=bool), reports)
+    return Inputs(kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
+
+
 def _counted_by(known: Stream, waiting: Stream) -> Stream:
     """The rows that wait in one stream, counted by the edges of another of the same errors."""
     names, theirs = ([*dict.fromkeys(entry.name for entry in stream.entries)] for stream in (known, waiting))
@@ -584,12 +669,15 @@ def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> No
 def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
     properties = [COMPOSED[entry.name].property for entry in entries]
-    for kind in ("top_label", "multiclass", "binary"):
+    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered", "multilabel")
+    for kind in order:
         if all(kind in p.kinds for p in properties):
             return kind
+    if all("multiclass" in (*p.kinds, *p.kinds_if_named) for p in properties):
+        return "multiclass"
     raise ValueError(
         f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "
-        "classwise, confidence and full go together, binary and confidence, or top_label alone"
+        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label or labelwise alone"
     )
 
 

@@ -89,6 +89,13 @@ class Tally:
             return self._merge_tables(other)
         return replace(self._merge_tables(other), blocks=other.blocks.add(self.blocks))
 
+    def in_block(self, unit: int, blocks: int) -> Tally:
+        """Rows of one block, as one of so many blocks."""
+        assert self.blocks is not None
+        made = Blocks.empty(blocks, *self.blocks.residual.shape[1:])
+        made.residual[unit % blocks], made.sums[:, unit % blocks] = self.blocks.residual[0], self.blocks.sums[:, 0]
+        return replace(self, blocks=made)
+
     def with_rows(self, table: BinTable) -> Tally:
         """With the table of more rows, whose blocks have been counted already."""
         return replace(self._merge_tables(Tally.of(table)), blocks=self.blocks)

@@ -13,16 +13,26 @@ from ...core.types import Array
 def predict(estimator: Any, X: Any) -> tuple[Array, Array]:
     """The probabilities of a fitted classifier, and the class of each column."""
     name = type(estimator).__name__
+    proba = _probabilities(estimator, X)
+    classes = getattr(estimator, "classes_", None)
+    if classes is None or isinstance(classes, list) or isinstance(proba, list):
+        raise TypeError(f"{name} must be a classifier of one target with classes_, got classes_ {shown(classes)}")
+    return as_array(proba, "predict_proba(X)"), as_array(classes, "classes_")
+
+
+def predict_labels(estimator: Any, X: Any) -> Any:
+    """The probabilities of several labels per row: a table, or a list of tables."""
+    return _probabilities(estimator, X)
+
+
+def _probabilities(estimator: Any, X: Any) -> Any:
+    name = type(estimator).__name__
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"{name} has no predict_proba: wrap it in scikit-learn's CalibratedClassifierCV, or pass the fitted "
             "classifier to truecal.calibrate"
         )
-    proba = estimator.predict_proba(X)
-    classes = getattr(estimator, "classes_", None)
-    if classes is None or isinstance(classes, list) or isinstance(proba, list):
-        raise TypeError(f"{name} must be a classifier of one target with classes_, got classes_ {shown(classes)}")
-    return as_array(proba, "predict_proba(X)"), as_array(classes, "classes_")
+    return estimator.predict_proba(X)
 
 
 def columns_of(proba: Array, classes: Array, wanted: Array) -> Array:

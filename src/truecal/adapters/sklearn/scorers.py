@@ -18,7 +18,7 @@ from ...core.parameters import described
 from ...core.properties import Binary
 from ...core.rules import read_bins
 from ...core.types import Array
-from .predictions import columns_of, positive_column, predict
+from .predictions import columns_of, positive_column, predict, predict_labels
 
 Measure = CalibrationError | Baseline | Loss
 
@@ -57,6 +57,10 @@ class Scorer:
         return f"<scorer {self.__name__}>"
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        measure = self.measure
+        if isinstance(measure, CalibrationError) and measure.property.label_by_label:
+            value = measure(y, predict_labels(estimator, X), sample_weight=sample_weight, scale=self.scale)
+            return -float(value)
         proba, classes = predict(estimator, X)
         y = as_array(y, "y")
         wanted = np.union1d(classes, y) if _alike(classes, y) else classes
@@ -104,6 +108,7 @@ def scorer(
     a member of ERRORS, or one of those objects. `error` is what the score is about: by default as in `tc.score`, the
     positive class of two and each of more classes. n_bins is by default the measure's own; further `options` are those
     of a named baseline.
+    error="labelwise" is for classifiers of several labels per row, such as MultiOutputClassifier.
     `pos_label` is the positive class of measures of one probability: by default the second of two.
 
     Do not choose models by an error that is not truthful, such as ECE. The gap raises an error: it is smallest for a
@@ -155,7 +160,9 @@ def _measure(measure: Any) -> Measure:
 
 def _of_classes(measure: Measure) -> bool:
     """Whether a measure takes labels and the probabilities of their classes."""
-    return isinstance(measure, Loss) or measure.property.event or measure.property.of_distributions
+    if isinstance(measure, Loss) or measure.property.label_by_label:
+        return True
+    return measure.property.event or measure.property.of_distributions
 
 
 def _changed(measure: Measure, n_bins: Any, options: dict[str, Any]) -> Measure:

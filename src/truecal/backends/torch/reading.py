@@ -105,6 +105,8 @@ def _checked(
             y, u = _checked_pair(y, u, property, flags)
         else:
             y, u = _checked_marks(y, getattr(property, "pos_label", 1), flags), _checked_scalars(u, flags)
+    elif not property.of_distributions:
+        raise _UnusualError
     else:
         y, u, top = _checked_rows(y_true, reports, labels, flags)
         if isinstance(property, Linear) and u.shape[1] != len(property.phi):

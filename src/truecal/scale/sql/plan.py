@@ -15,6 +15,7 @@ import numpy as np
 
 from ...core.data import shown
 from ...core.errors import COMPOSED
+from ...core.properties import Property
 from ...core.types import Array
 from ...inference.inputs import Inputs, Kind
 from ..files import DEFAULT_ERRORS, check_applies
@@ -59,8 +60,8 @@ class Counted:
         settings = {"blocks": blocks, "labels": None, "pos_label": 1, "rows": rows, "observed": 0, "shape": self.shape}
         return Stream.restored(self.entries, settings, losses, self.kind)
 
-    def tables(self) -> dict[tuple[str, Any], tuple[str, Any]]:
-        """Every table that is counted: its key, an error of its property, and its cells."""
+    def tables(self) -> dict[tuple[str, Any], tuple[Property, Any]]:
+        """Every table that is counted: its key, its property, and its cells."""
         return self.stream(0).counted()
 
     def views_of(self, kind: str) -> list[str]:

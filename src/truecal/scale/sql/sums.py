@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ...core.data import shown
-from ...core.errors import COMPOSED
+from ...core.properties import Property
 from ...core.table import BinTable, Totals
 from ...core.types import Array
 from ...evaluation.comparison import Comparison
@@ -74,13 +74,15 @@ class Sums:
         own = {p.view: (p, f) for p, f in zip(self.parts, self.fields, strict=True) if p.model == number}
         rows = int(own["confidence"][1]["n"].sum())
         stream = model.stream(self.plan.blocks, rows, self._losses(model, own))
-        for key, (name, rule) in model.tables().items():
-            views = [own[view] for view in model.views_of(COMPOSED[name].property.kind)]
-            stream.tallies[key] = self._tally(model, name, rule, views)
+        for key, (property, rule) in model.tables().items():
+            views = [own[view] for view in model.views_of(property.kind)]
+            stream.tallies[key] = self._tally(model, property, rule, views)
         return stream
 
-    def _tally(self, model: Counted, name: str, rule: Any, views: Sequence[tuple[Part, Mapping[str, Array]]]) -> Tally:
-        property, weighted = COMPOSED[name].property, self.plan.weighted
+    def _tally(
+        self, model: Counted, property: Property, rule: Any, views: Sequence[tuple[Part, Mapping[str, Array]]]
+    ) -> Tally:
+        weighted = self.plan.weighted
         edges = edges_of(rule, property.bounds, np.dtype(model.dtype))
         cells = edges.shape[-1] - 1
         both = np.atleast_2d(edges).astype(np.float64)

@@ -1,0 +1,125 @@
+"""Ordered classes: the probability of each class or a lower one, against whether one of them came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from ..backends.arrays import doubled, namespace
+from .properties import OfDistributions, Property
+from .sample import Sample, unit_weights
+from .types import Array
+
+ON_SCALE = " on the scale"
+
+
+class OfScale(OfDistributions):
+    """Abstract: a property of outcomes that have an order."""
+
+    place = ON_SCALE
+
+
+@final
+@dataclass(frozen=True)
+class Cumulative(OfScale):
+    """k − 1 views of k classes in their order: the probability of class j or below, against 1[y ≤ j], averaged over j.
+
+    The loss, summed over j, is the ranked probability score (Epstein 1969).
+    """
+
+    kind = "cumulative"
+    kinds = ("ordered",)
+    kinds_if_named = ("multiclass",)
+    per_view = True
+    loss_name = "rps"
+    notion = "per-threshold"
+    asks = "each class or below, in their order"
+    residual_text = "P(class j or below) − 1[y ≤ j]"
+    mean_text = "the mean over j of "
+    loss_text = "RPS/(k − 1)"
+
+    def symbol(self, name: str) -> str:
+        return f"Lin{name}_ordinal"
+
+    def views(self, classes: int) -> int:
+        return classes - 1
+
+    def score_unit(self, views: int) -> float:
+        return float(views)
+
+    def directed(self) -> Property:
+        return Position()
+
+    def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
+        return f"{super().view_name(j, names)} or below"
+
+    def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
+        about: dict[str, Any] = {"distributions": reports, "labels": y} | unit_weights(weights)
+        return Sample(self.kind, below(reports), values=came_below(y, reports), **about)
+
+    def drawn(self, labels: Array, classes: int) -> Array:
+        return np.asarray(labels[..., None] <= np.arange(classes - 1))
+
+    def losses_by_label(self, proba: Array, corrected: bool) -> Array:
+        return threshold_losses(below(proba))
+
+
+def below(proba: Array) -> Array:
+    """(n, k − 1): the probability of class j or below."""
+    sums: Array = doubled(proba).cumsum(1)[:, :-1]
+    return sums.clip(0.0, 1.0)
+
+
+def came_below(y: Array, proba: Array) -> Array:
+    """(n, k − 1): whether class j or one below came, or how much of a label distribution."""
+    if y.ndim == 2:
+        return below(y)
+    steps = namespace(proba).arange(proba.shape[1] - 1, device=y.device)
+    return doubled(y[:, None] <= steps)  # type: ignore[no-any-return]  # an array or a tensor
+
+
+def threshold_losses(u: Array) -> Array:
+    """(n, k): the mean over thresholds of (u_t − 1[j ≤ t])² for each label j, of reports u (n, k − 1)."""
+    above = np.cumsum((1 - 2 * u)[:, ::-1], axis=1)[:, ::-1]
+    steps = np.concatenate([above, np.zeros((len(u), 1))], axis=1)
+    return np.asarray((np.einsum("ij,ij->i", u, u)[:, None] + steps) / u.shape[1])
+
+
+@final
+@dataclass(frozen=True)
+class Position(OfScale):
+    """The mean place on the scale, from 0 for the lowest class to 1 for the highest: what "too high" is about."""
+
+    kind = "position"
+    of_classes = False
+
+    def directed(self) -> Property:
+        return self
+
+    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
+        if kind != "distribution":
+            return y, reports
+        from .distributions import intervals
+
+        return y, intervals(reports)
+
+    def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
+        u = below(reports)
+        steps = doubled(namespace(u).arange(u.shape[1], device=u.device))
+        # Var y = Σ_s Σ_t (F(min) − F(s)F(t)) = Σ_t (2t + 1)(1 − F_t) − (Σ_t (1 − F_t))²
+        over = 1.0 - u
+        mean = over.sum(1)
+        variance = (over * (2 * steps + 1)).sum(1) - mean * mean
+        scale = u.shape[1]
+        return Sample(
+            self.kind,
+            mean / scale,
+            values=1.0 - came_below(y, reports).mean(1),
+            variance=variance.clip(0.0) / scale**2,
+            distributions=reports,
+            labels=y,
+            **unit_weights(weights),
+        )

@@ -1,0 +1,74 @@
+"""The command line with --task: ordered classes and several labels per row."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import truecal as tc
+from closeness import assert_close
+from truecal.cli.app import app
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_ordered_classes(tmp_path, rng):
+    p = rng.dirichlet([1.0, 2.0, 1.0], 200)
+    y = (p.cumsum(axis=1) < rng.random((200, 1))).sum(axis=1).clip(0, 2)
+    np.savez(tmp_path / "grades.npz", y=y, p=p)
+    found = run("evaluate", tmp_path / "grades.npz", "--task", "ordered", "--json", tmp_path / "out.json")
+    assert found.exit_code == 0 and "RPS" in found.stdout and "class 0 or below" in found.stdout
+    assert_close(json.loads((tmp_path / "out.json").read_text())["score"], tc.score(y, p, error="ordinal"))
+    assert run("test", tmp_path / "grades.npz", "--error", "ordinal", "--resamples", 99).exit_code in (0, 3)
+
+
+def test_several_labels_as_tables_and_as_columns(tmp_path, rng):
+    p = rng.uniform(0.05, 0.95, (150, 2))
+    y = (rng.random((150, 2)) < p).astype(int)
+    value = tc.score(y, p, error="labelwise")
+    np.savez(tmp_path / "tags.npz", y=y, logits=np.log(p / (1 - p)))
+    np.savez(tmp_path / "other.npz", y=y, logits=np.zeros((150, 2)))
+    lines = ["y_a,y_b,p_a,p_b", *(f"{a[0]},{a[1]},{b[0]!r},{b[1]!r}" for a, b in zip(y, p.tolist(), strict=True))]
+    (tmp_path / "tags.csv").write_text("\n".join(lines))
+    out = tmp_path / "out.json"
+    columns = ("--columns", "p_a,p_b", "--label-column", "y_a,y_b")
+    for arguments in (("tags.npz", "--logits"), ("tags.csv", *columns)):
+        file, *more = arguments
+        found = run("evaluate", tmp_path / file, "--task", "multilabel", *more, "--json", out)
+        assert found.exit_code == 0, found.stderr
+        assert json.loads(out.read_text())["score"] == pytest.approx(value)
+    assert "y_a" in found.stdout and "2 labels" in found.stdout
+    both = run("compare", tmp_path / "tags.npz", tmp_path / "other.npz", "--task", "multilabel", "--logits")
+    assert both.exit_code == 0 and "tags predicts best" in both.stdout.replace("\n", " ")
+
+
+def test_tables_that_are_not_there_are_named(tmp_path):
+    np.savez(tmp_path / "tags.npz", p=np.full((3, 2), 0.5))
+    found = run("evaluate", tmp_path / "tags.npz", "--task", "multilabel")
+    assert found.exit_code != 0 and "--label-column" in str(found.exception or "") + found.output
+
+
+def test_quantiles_and_members_of_a_number(tmp_path, rng):
+    mean = rng.standard_normal(120)
+    y, levels = mean + rng.standard_normal(120), np.array([0.25, 0.5, 0.75])
+    quantiles = mean[:, None] + np.array([-0.6745, 0.0, 0.6745])
+    np.savez(tmp_path / "rain.npz", y=y, quantiles=quantiles)
+    out, at = tmp_path / "out.json", np.linspace(-3, 3, 13)
+    common = ("--task", "distribution", "--thresholds=-3:3:13", "--json", out)
+    found = run("evaluate", tmp_path / "rain.npz", *common, "--levels", "0.25,0.5,0.75")
+    assert found.exit_code == 0 and "CRPS" in found.stdout, found.output
+    forecast = tc.forecasts.quantiles(quantiles, levels)
+    score = tc.distribution_error(y, forecast, thresholds=at, scale="score")
+    assert json.loads(out.read_text())["score"] == pytest.approx(score)
+    assert run("evaluate", tmp_path / "rain.npz", *common).exit_code == 0  # members of an ensemble
+    members = tc.distribution_error(y, tc.forecasts.ensemble(quantiles), thresholds=at, scale="score")
+    assert json.loads(out.read_text())["score"] == pytest.approx(members)
+    refused = run("evaluate", tmp_path / "rain.npz", "--task", "distribution")
+    assert refused.exit_code != 0 and "--thresholds" in refused.output
