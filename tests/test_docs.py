@@ -23,7 +23,7 @@ MODULES = [
     info.name
     for info in pkgutil.walk_packages(tc.__path__, "truecal.")
     if info.name not in ("truecal.lab.cifar_models", "truecal.lab.__main__")  # need a network's library; run on import
-    and info.name != "truecal.backends.torch.fused"  # needs Triton
+    and not info.name.startswith("truecal.backends.torch.fused")  # need Triton
 ]
 NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""

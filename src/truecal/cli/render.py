@@ -162,11 +162,9 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
         _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
-        _table(
-            console,
-            "\ndiscrimination: does the confidence order right before wrong? (not calibration)",
-            _ordered(result),
-        )
+        if result.discrimination:
+            title = "\ndiscrimination: does the confidence order right before wrong? (not calibration)"
+            _table(console, title, _ordered(result))
         _say(console, "", "" if result.test is None else repr(result.test))
     _notes(console, _of_files_first(result.notes, [result.name]), verbose)
 

@@ -137,6 +137,8 @@ def members() -> Iterator[tuple[str, Any, str]]:
     """Name, measure and definition of all that is stored."""
     told = {row[0].strip("`"): row[3] for row in table_rows()}
     for name, member in ERRORS.items():
+        if member.property.kinds and member.property.kinds[0] in ("ordered", "multilabel", "distribution"):
+            continue  # the data sets are of classes
         if isinstance(member, CalibrationError) and member.binning.has_counts:
             member = member.with_bins(BINS)
         yield name, member, told[name]

@@ -243,7 +243,7 @@ def added(mass: Float64s, total: Float64s, label: float, one: float = 1.0) -> Fl
     left, right = np.arange(len(mass)), np.arange(1, len(mass) + 1)
 
     def slope(a: NDArray[Any], b: NDArray[Any]) -> Float64s:
-        return np.asarray((y[b] + one * label - y[a]) / (x[b] + one - x[a]))
+        return np.asarray((y[b] - y[a] + one * label) / (x[b] - x[a] + one))  # in this order: `one` may be tiny
 
     moving = np.ones(len(mass), dtype=np.bool_)
     while moving.any():
