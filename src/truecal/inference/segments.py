@@ -444,7 +444,7 @@ def _words(
         sums = groups.sums(np.column_stack([own, own * x, own * x * x]))
         seen = sums[:, 2] - 2 * forms.mean * sums[:, 1] + forms.mean**2 * sums[:, 0]
         sd = np.sqrt(np.maximum(np.square(forms.spread_sd), np.maximum(seen, 0.0)))
-        spread = np.abs(raw[:, -1]) * forms.spread_sd >= critical * np.where(sd > 0, sd, np.inf)
+        spread = (sd > 0) & (np.abs(raw[:, -1]) * forms.spread_sd >= critical * sd)
     high, low = ("over-confident", "under-confident") if forms.confidence else ("too high", "too low")
 
     def word(at: tuple[int, ...]) -> str:
