@@ -285,10 +285,10 @@ def test_full_errors_keep_the_bin_counts_with_fewer_cells_than_rows(data):
 def test_the_summary_speaks_of_accuracy_gap_and_test_before_anything_else(data):
     y, models = data
     found = evaluate(y, models["sharp"], n_resamples=199, name="net")
-    assert [name for name, _ in found.summary] == ["says", "Brier", "gap", "score", "calibrated?", "ECE"]
+    assert [name for name, _ in found.summary] == ["confidence", "Brier", "gap", "score", "calibrated?", "ECE"]
     facts = dict(found.summary)
     assert facts["calibrated?"] == "no (p ≤ 0.005)" and facts["gap"].endswith("over-confident")
-    assert facts["says"] == f"{models['sharp'].max(axis=1).mean():.1%}, right {found.accuracy:.1%}"
+    assert facts["confidence"] == f"{models['sharp'].max(axis=1).mean():.1%}, accuracy {found.accuracy:.1%}"
     score, brier, added = (float(x) for x in re.findall(r"[\d.]+", facts["score"]))
     assert score == pytest.approx(brier + added) and score == pytest.approx(found.score, abs=1e-4)
     assert "(lower is better)" in facts["score"]

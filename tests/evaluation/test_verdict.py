@@ -337,7 +337,7 @@ def test_many_models_are_named_in_part_and_counted(data):
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     y, models = data
     one = compare(y, {"true": models["true"]}, n_resamples=99, errors=["classwise"]).verdict
-    assert one.predictive.startswith("Says 60.5%, right 62.5%. Score 0.")
+    assert one.predictive.startswith("Confidence 60.5%, accuracy 62.5%. Score 0.")
     assert one.calibration == "No miscalibration detected." and one.ece == ""
     off = compare(y, {"sharp model": models["sharp"]}, n_resamples=99, errors=["classwise", "confidence"]).verdict
     sure, right = (getattr(tc.analysis.mean_gap(y, models["sharp"]), name) for name in ("mean_report", "mean_outcome"))

@@ -275,7 +275,7 @@ def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
     gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
     ece = "" if row["ece_rank"] is None else f", rank {row['ece_rank']:g} by ECE"
     score = "" if row["score"] is None else f"score {row['score']:.4f}"
-    facts = ", ".join(filter(None, (score, right and f"right {right}"))) + told + gap
+    facts = ", ".join(filter(None, (score, right and f"accuracy {right}"))) + told + gap
     return f"{facts.removeprefix(', ')}; calibrated? {row['calibrated']}{ece}"
 
 

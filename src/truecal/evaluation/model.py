@@ -210,7 +210,7 @@ class Evaluation(Measurement):
     @property
     def summary(self) -> tuple[tuple[str, str], ...]:
         """The facts of the short text: name and value."""
-        facts = [("says", self._says)]
+        facts = [self._rates]
         if self.main_loss is not None:
             facts.append((LOSS_TITLES[self.main_loss.name], f"{self.main_loss.value:.4g}"))
         if self.gap is not None:
@@ -223,25 +223,28 @@ class Evaluation(Measurement):
         return tuple(facts)
 
     @property
-    def _says(self) -> str:
-        """Mean confidence and accuracy; of two classes the mean prediction, the observed frequency and accuracy."""
+    def _rates(self) -> tuple[str, str]:
+        """Mean confidence and accuracy; of one probability the mean prediction, the observed frequency and accuracy."""
         told, seen = self.direction.mean_report, self.direction.mean_outcome
+        if self.kind in ("multiclass", "top_label"):
+            return "confidence", f"{told:.1%}, accuracy {seen:.1%}"
         if self.kind == "ordered":
             steps = (self.n_classes or 2) - 1
-            return f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, right {self.accuracy:.1%}"
-        if self.kind == "distribution":
-            return f"{told:.1%} of the way up the thresholds, observed {seen:.1%}"
-        if self.kind == "multilabel":
-            return f"{told:.1%} per label, observed {seen:.1%}"
-        if self.kind == "binary":
-            return f"{told:.1%}, observed {seen:.1%}, right {self.accuracy:.1%}"
-        return f"{told:.1%}, right {seen:.1%}"
+            rates = f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, accuracy {self.accuracy:.1%}"
+        elif self.kind == "distribution":
+            rates = f"{told:.1%} of the way up the thresholds, observed {seen:.1%}"
+        elif self.kind == "multilabel":
+            rates = f"{told:.1%} per label, observed {seen:.1%}"
+        else:
+            rates = f"{told:.1%}, observed {seen:.1%}, accuracy {self.accuracy:.1%}"
+        return "predicted", rates
 
     @property
     def opening(self) -> str:
         """Predicted and observed rates, in a sentence or two."""
         score = "" if self.score is None else f" Score {self.score_text}."
-        return f"Says {self._says}.{score}"
+        name, rates = self._rates
+        return f"{name.capitalize()} {rates}.{score}"
 
     @property
     def score_text(self) -> str:
