@@ -104,7 +104,7 @@ def run(tmp_path: Path, github: GitHub) -> Any:
     return call
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> None:
     code, text, summary, output = run("bad.csv")
     assert code == 3 and output == "verdict=rejected\n" and "comment written" in text

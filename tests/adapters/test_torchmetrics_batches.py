@@ -45,6 +45,7 @@ METRICS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", METRICS)
 def test_an_update_reads_nothing(name, weighted):

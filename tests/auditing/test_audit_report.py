@@ -39,6 +39,7 @@ def test_the_text_says_verdict_proof_and_calls(gamed):
     assert f"{gamed.calls:,} calls, seed 0; numpy arrays, labels first, two classes as a matrix" in text
 
 
+@pytest.mark.slow
 def test_no_verdict_is_called_truthful(gamed, clean):
     assert clean.summary.startswith("certified on a grid (multiples of 1/")
     for report in (gamed, clean):
@@ -143,6 +144,7 @@ def test_partials_methods_and_instances_are_metrics():
         assert tc.audit(metric, budget=LITTLE).verdict == "certified"
 
 
+@pytest.mark.slow
 def test_logits_go_in_as_logarithms():
     def from_logits(y, z):
         assert (z <= 0).all() and np.isneginf(z).any() | (z < 0).any()

@@ -59,7 +59,7 @@ def assert_same_parts(metric, here, there):
             np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("metric", [metric for _, metric in VARIANTS], ids=[name for name, _ in VARIANTS])
 def test_every_error_rule_and_tie_setting_is_numpys(metric):
     for n, ties, weighted in product((1, 7, 60), (False, True), (False, True)):

@@ -44,6 +44,7 @@ def arrays(k: int, ties: bool, weighted: bool) -> tuple[Any, Any, dict[str, Any]
     return y, p, here, there
 
 
+@pytest.mark.slow
 @KINDS
 def test_gaps_and_intervals(k, ties, weighted):
     y, p, here, there = arrays(k, ties, weighted)
@@ -76,6 +77,7 @@ def test_evaluate(stays, k, ties, weighted):
     assert 0 < found.test.pvalue <= 1  # the draws are torch's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["by", "groups", "folds"])
 def test_evaluate_with_parts_of_the_rows(stays, option):
     y, p = sample()
@@ -94,6 +96,7 @@ def test_evaluate_label_distributions(stays):
     assert_close(found.losses, wanted.losses, 1.0)
 
 
+@pytest.mark.slow
 def test_compare(stays):
     y, p = sample()
     q = sample(seed=5)[1]
@@ -181,7 +184,7 @@ def test_recalibration_takes_tensors(name):
     assert (there.predict(OnDevice(z)) == here.predict(z)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["classwise_error", "score", "brier", "gap", "ece"])
 def test_public_calls_leave_a_compiled_graph(name):
     y, p = (torch.as_tensor(x) for x in sample(k=3))

@@ -81,6 +81,7 @@ def test_our_own_errors_and_losses_go_by_their_names(truecal: Run) -> None:
     assert truecal("audit", "brier", *LITTLE)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

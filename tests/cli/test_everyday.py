@@ -141,6 +141,7 @@ def test_baselines_are_measured_where_they_are_named(folder: Path, truecal: Run)
     assert code == 1 and "'linear' cannot apply to binary predictions" in err
 
 
+@pytest.mark.slow
 def test_rows_are_matched_by_id(folder: Path, truecal: Run) -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=60)

@@ -113,6 +113,7 @@ def test_the_table_has_the_cross_entropy(folder: Path, truecal: Run) -> None:
     assert "cross-" in out and f"{expected:.3f}" in row.split()
 
 
+@pytest.mark.slow
 def test_the_verdict_comes_first(folder: Path, truecal: Run) -> None:
     _, out, _ = truecal("test", "sharp.csv", "--resamples", "99")
     assert out.splitlines()[0] == "Calibration is rejected at alpha = 0.05 (p ≤ 0.01)."

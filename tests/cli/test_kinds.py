@@ -29,6 +29,7 @@ def test_ordered_classes(tmp_path, rng):
     assert run("test", tmp_path / "grades.npz", "--error", "ordinal", "--resamples", 99).exit_code in (0, 3)
 
 
+@pytest.mark.slow
 def test_several_labels_as_tables_and_as_columns(tmp_path, rng):
     p = rng.uniform(0.05, 0.95, (150, 2))
     y = (rng.random((150, 2)) < p).astype(int)
@@ -55,6 +56,7 @@ def test_tables_that_are_not_there_are_named(tmp_path):
     assert found.exit_code != 0 and "--label-column" in str(found.exception or "") + found.output
 
 
+@pytest.mark.slow
 def test_quantiles_and_members_of_a_number(tmp_path, rng):
     mean = rng.standard_normal(120)
     y, levels = mean + rng.standard_normal(120), np.array([0.25, 0.5, 0.75])

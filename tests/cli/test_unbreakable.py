@@ -81,6 +81,7 @@ def test_a_missing_extra_is_named_before_the_work(
     assert set(os.listdir(folder)) == files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -134,7 +135,7 @@ def test_a_file_name_that_is_no_utf8(folder: Path, truecal: Run) -> None:
     out.encode()  # and it can be printed
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("arguments", [("--help",), ("evaluate", "--help"), ("--version",), ()], ids=str)
 def test_a_reader_of_the_help_may_leave(arguments: tuple[str, ...]) -> None:
     """truecal --help | head -1 is no failure."""

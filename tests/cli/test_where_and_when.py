@@ -36,6 +36,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_segments_are_printed_and_in_the_report(run, table, tmp_path):
     html, out = tmp_path / "report.html", tmp_path / "out.json"
     result = run(
@@ -52,6 +53,7 @@ def test_segments_are_printed_and_in_the_report(run, table, tmp_path):
     assert run("evaluate", table, "--segments", "nope").exit_code == 1
 
 
+@pytest.mark.slow
 def test_threshold(run, table, tmp_path):
     out, plot = tmp_path / "out.json", tmp_path / "risk.png"
     result = run("threshold", table, "--risk", "0.15", "--json", out, "--plot", plot)

@@ -107,6 +107,7 @@ def test_confidence_l2(sample, m, strategy, ties, corrected):
     assert_close(again, value, loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), bin_counts, st.sampled_from(["quantile", "uniform"]), st.sampled_from(["together", "row"]))
 def test_confidence_l1(sample, m, strategy, ties):
@@ -118,6 +119,7 @@ def test_confidence_l1(sample, m, strategy, ties):
     assert abs(value - float(expected)) <= 1e-12 * max(float(expected), 1e-3)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(max_k=2), bin_counts, STRATEGIES, TIES)
 def test_binary_l2(sample, m, strategy, ties):
@@ -144,6 +146,7 @@ def test_full_l2(sample, m, cells, ties):
     assert_close(value, ref.l2(chance, residuals, w), loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), bin_counts, st.sampled_from(["argmax", "kd"]), st.sampled_from(["together", "row"]))
 def test_full_l1(sample, m, cells, ties):
@@ -254,6 +257,7 @@ def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, se
     assert abs(value - expected) <= 1e-10 * max(expected, loss_over_n(residuals, w))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(multiclass(), bin_counts, STRATEGIES, TIES, st.integers(0, 99))
 def test_linear_scalar_property(sample, m, strategy, ties, seed):

@@ -45,6 +45,7 @@ def test_classwise_votes_are_a_linear_property_of_each_class():
     assert tc.classwise_error(VOTES, P, n_bins=9) == pytest.approx(np.mean(each), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_evaluate_measures_votes_and_withholds_what_needs_labels():
     found = tc.evaluate(VOTES, P)
     assert found.loss("brier").value == pytest.approx(tc.brier(VOTES, P))

@@ -39,6 +39,7 @@ TINY = 1e-13
 # -- 1. truthfulness and the bias-variance identity --------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @over_all_outcomes(TRUTHFUL + TRUTHFUL_BASELINES)
 def test_no_misreport_beats_the_truth(metric):
     assert metric.truthful

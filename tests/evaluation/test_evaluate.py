@@ -173,6 +173,7 @@ def test_clusters_keep_their_pairs_apart_and_withhold_what_needs_independent_row
     assert row.loss + row.U + row.within == pytest.approx(8 * row.value)
 
 
+@pytest.mark.slow
 def test_exact_copies_of_rows_are_noticed_and_groups_are_offered():
     rng = np.random.default_rng(0)
     p = softmax(rng.normal(size=(100, 3)))

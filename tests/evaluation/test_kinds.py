@@ -91,6 +91,7 @@ def test_task_must_be_known_and_apply(grades):
 # -- several labels ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_labels_are_listed_worst_first_and_tested_one_by_one(tags):
     y, p, off = tags
     found = tc.evaluate(y, off, labels=list("abcd"), n_resamples=399)
@@ -178,6 +179,7 @@ def images(rng):
     return y, p**2 / (p**2).sum(axis=-1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_images_are_rows_with_their_images_as_groups(images):
     y, p = images
     kept = y.reshape(-1) != 255
@@ -234,6 +236,7 @@ def test_a_stream_of_images_compares_images_with_each_other(images):
     assert_close(together.result().gap.low, found.gap.low)
 
 
+@pytest.mark.slow
 def test_dependence_within_images_is_no_miscalibration(rng):
     """Every pixel of an image has one outcome: pairs within images would look like a gap of tens of points."""
     p = np.repeat(np.repeat(rng.uniform(0.2, 0.8, (300, 1, 1)), 4, axis=1), 4, axis=2)

@@ -43,6 +43,7 @@ def test_class_forms_of_compiled_draws_are_those_of_the_same_labels(rng, k, weig
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scalar_forms_of_compiled_draws_are_those_of_the_same_outcomes(rng, weighted):
     n, draws = 200, 5

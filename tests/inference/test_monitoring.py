@@ -214,6 +214,7 @@ def test_class_rates_are_seen(rng):
     assert found.alarm and found.strongest == "class rates"
 
 
+@pytest.mark.slow
 def test_a_reference_makes_its_miscalibration_usual(rng):
     y, p = tempered(1.5, 6000, 4, rng)
     reference = (y[:3000], p[:3000])

@@ -30,7 +30,7 @@ PROBA = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
 Y = np.array([rng.choice(3, p=row) for row in PROBA])
 IDS = rng.permutation(10 * N)[:N]
 SHUFFLED = rng.permutation(N)
-RIGHT = f"right {np.mean(PROBA.argmax(axis=1) == Y):.1%}"
+RIGHT = f"accuracy {np.mean(PROBA.argmax(axis=1) == Y):.1%}"
 IMAGES = np.moveaxis(PROBA.reshape(6, 5, 10, 3), 3, 1)
 WIDE = pd.DataFrame(PROBA, columns=[f"prob_{name}" for name in NAMES]).assign(label=NAMES[Y])
 IDENTIFIED = WIDE.assign(id=IDS)
@@ -170,8 +170,8 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "compare preds.csv": save_both_orders,
 }
 OTHERS = {
-    "evaluate binary.csv": f"right {np.mean((PROBA[:, 1] > 0.5) == (Y == 1)):.1%}",
-    "evaluate preds.npz --labels": "right ",
+    "evaluate binary.csv": f"accuracy {np.mean((PROBA[:, 1] > 0.5) == (Y == 1)):.1%}",
+    "evaluate preds.npz --labels": "accuracy ",
     "compare preds.csv": "preds and shuffled predict best",
 }
 

@@ -199,6 +199,7 @@ def trainer(tmp_path: Path, settings: CifarSettings) -> CifarTrainer:
 
 
 class TestTrainer:
+    @pytest.mark.slow
     def test_learns(self, trainer: CifarTrainer) -> None:
         epochs = list(trainer.train(Trace("net", 1.0, 25)))
         assert [c.epoch for c in epochs] == list(range(1, 26))

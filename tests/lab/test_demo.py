@@ -28,6 +28,7 @@ def few_rows(monkeypatch):
     return small
 
 
+@pytest.mark.slow
 def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
     monkeypatch.setattr(tc, "compare", partial(tc.compare, n_resamples=19))
     trained, fit = [], demo._fit

@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.slow(shared=True)
+@pytest.mark.heavy
 class TestEndToEnd:
     def test_files(self, whole: Path) -> None:
         for figure in ("within_figure1", "within_assumption", "within_dominance", "within_trends", "along_traces"):
@@ -137,9 +137,9 @@ class TestEndToEnd:
         assert (whole / "run.json").read_bytes() == before
 
 
-@pytest.mark.slow(shared=True)
+@pytest.mark.heavy
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.heavy), 2])
+@pytest.mark.parametrize("processes", [1, 2])
 def test_killed_at_any_moment_the_next_run_ends_with_the_same_table(
     whole: Path, tmp_path: Path, processes: int
 ) -> None:

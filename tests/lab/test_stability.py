@@ -203,6 +203,7 @@ def test_readme_tells_the_same() -> None:
     assert f"{after_warm_up(FULL, 'within')['trace'].nunique()} traces" in README
 
 
+@pytest.mark.slow
 def test_both_arms_have_the_same_traces() -> None:
     """What differs between them is the learning rate, not the choice of data."""
     low, high = (pd.read_csv(ROOT / "results" / LONG / f"within-lr{r}" / "checkpoints.csv") for r in ("0.001", "0.02"))

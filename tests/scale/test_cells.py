@@ -80,6 +80,7 @@ def test_a_fine_grid_is_close_to_the_rule_itself():
         assert grid == pytest.approx(exact, rel=1e-3) and grid != exact
 
 
+@pytest.mark.slow
 def test_truth_is_optimal_over_argmax_edges():
     """All 27 outcomes of three rows: nobody gains by another report."""
     error = tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES))

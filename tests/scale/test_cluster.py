@@ -392,7 +392,7 @@ def dying(i: int, folder: str, kill: bool) -> Any:
     return rows
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_worker_changes_nothing(tmp_path, client):
     results = []
     for kill in (False, True):

@@ -86,6 +86,7 @@ def stream_of(found: Any, y: Any, p: Any, **weights: Any) -> Any:
     return stream.result()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_many_classes(make: Make, dtype: Any):
     y, p = world(dtype=dtype)
@@ -103,6 +104,7 @@ def test_many_classes(make: Make, dtype: Any):
     assert counts.shape == (4, 20) and counts.min() > 0.5 * 3000 / 20 and counts.max() < 1.5 * 3000 / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("two", [False, True])
 def test_two_classes(make: Make, two: bool):
     y, p = world(2000, 2)
@@ -151,6 +153,7 @@ def test_weights_and_subgroups(make: Make):
     assert sum(part.n_samples for key, part in both.subgroups.items() if key.startswith("day")) == 2500
 
 
+@pytest.mark.slow
 def test_blocks_are_those_of_a_hash_of_the_id(make: Make, monkeypatch: pytest.MonkeyPatch):
     y, p = world(3000, 3)
     rows = wide(y, p)
@@ -197,6 +200,7 @@ def test_several_models_in_one_pass(make: Make):
     assert pair.loss.low > 0 and pair.gap_sq.low > 0
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_measured(make: Make):
     """Every kind of them is counted in one query, with the id of a row."""
     y, p = world(300, 3)
@@ -248,6 +252,7 @@ def test_text_as_labels_and_ids(make: Make):
         sql.evaluate(table, **options | {"labels": ["o'clock", "b", "d"]})
 
 
+@pytest.mark.slow
 def test_hostile_names(make: Make):
     y, p = world(500, 3)
     bad = ['p"; DROP TABLE x; --', "p'1", "p 2"]
@@ -262,6 +267,7 @@ def test_hostile_names(make: Make):
     compare_numbers(found, stream.result())
 
 
+@pytest.mark.slow
 def test_array_columns(make: Make):
     if make.engine == "sqlite":  # type: ignore[attr-defined]
         pytest.skip("SQLite has no arrays")

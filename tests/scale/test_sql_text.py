@@ -69,6 +69,7 @@ def text_of(way: str, dialect: str) -> str:
     return found.first + ";\n" if way == "quantile" else found.second + ";\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", sql.DIALECTS)
 @pytest.mark.parametrize("way", WAYS)
 def test_queries_are_those_that_were_stored(way: str, dialect: str):
@@ -84,6 +85,7 @@ def test_queries_are_those_that_were_stored(way: str, dialect: str):
         assert {"w", "site"} <= named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", sql.DIALECTS)
 def test_hostile_names_stay_names(dialect: str):
     """Whatever a column or table is called, the text is one statement that reads that column and table."""
@@ -145,6 +147,7 @@ def test_several_models_that_were_pasted(duck: Make, tmp_path: Path, truecal: Ru
     assert code == 0 and "turned" in out
 
 
+@pytest.mark.slow
 def test_sums_that_are_not_whole(duck: Make, tmp_path: Path, truecal: Run):
     saved(duck, tmp_path / "sums.csv", n_bins=10, edges="uniform")
     lines = (tmp_path / "sums.csv").read_text().splitlines()
@@ -187,6 +190,7 @@ def test_quantile_bins_through_files(duck: Make, tmp_path: Path, truecal: Run):
     assert sql.read_sums(tmp_path / "uniform.csv").reliability["classwise"].table.rule == tc.EqualWidth(8)
 
 
+@pytest.mark.slow
 def test_usage_of_the_command(truecal: Run):
     plain = ("sql", "--table", "t", "--label", "y")
     assert truecal(*plain, "--dialect", "oracle", "--columns", "p")[0] == 2
@@ -203,6 +207,7 @@ def test_usage_of_the_command(truecal: Run):
     assert code == 0 and "safe_offset" in out.lower()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asked(duck: Make):
     y, p = world(300, 3)
     table = duck({"id": np.arange(300), "y": y, "t": ["x"] * 300, **{f"p{j}": p[:, j] for j in range(3)}, "copy": y})
@@ -246,6 +251,7 @@ def test_edges_of_an_earlier_result(duck: Make):
     assert auto.row("confidence").n_bins == tc.rules.auto_bins(1000)
 
 
+@pytest.mark.slow
 def test_impossible_labels_have_infinite_loss(duck: Make):
     y, p = world(400, 3)
     p[7] = np.where(np.arange(3) == y[7], 0, 0.5)
