@@ -212,6 +212,17 @@ def test_subgroups_are_evaluations_of_their_rows(data):
         evaluate(y, models["true"], by=by[1:])
 
 
+def test_several_columns_of_subgroups(data):
+    y, models = data
+    columns = {"side": np.arange(len(y)) % 2, "third": np.arange(len(y)) % 3}
+    found = evaluate(y, models["sharp"], by=columns, errors=["confidence"], n_resamples=19)
+    assert list(found.subgroups) == ["side: 0", "side: 1", "third: 0", "third: 1", "third: 2"]
+    alone = evaluate(y, models["sharp"], by=columns["third"], errors=["confidence"], n_resamples=19)
+    assert_close(found.subgroups["third: 2"].score, alone.subgroups["2"].score)
+    with pytest.raises(ValueError, match=r"by\['label'\] is the outcome under another name"):
+        evaluate(y, models["sharp"], by={"label": y}, n_resamples=19)
+
+
 @pytest.mark.slow
 def test_subgroups_that_only_resemble_the_outcomes_are_measured(data):
     y, models = data

@@ -71,7 +71,7 @@ class Loaded:
             raise ValueError(f"--errors: rows have different choices; expected some of {', '.join(self.errors)}")
         return {
             "errors": errors,
-            "by": self._column(measuring.by),
+            "by": self._columns(measuring.by),
             "groups": self.first.groups if measuring.groups is None else self._column(measuring.groups),
             "sample_weight": self._column(measuring.weights, numbers=True),
         }
@@ -91,6 +91,12 @@ class Loaded:
         if not all(names):
             raise typer.BadParameter(f"expected columns such as region,age, got {specs!r}", param_hint="--segments")
         return {name.rpartition(":")[2]: _numbers(self._column(name)) for name in names}
+
+    def _columns(self, specs: str | None) -> Any:
+        """One column, or several comma-separated ones by name."""
+        if specs is None or "," not in specs or file_of(specs) is not None:
+            return self._column(specs)
+        return {name.rpartition(":")[2]: self._column(name) for name in split(specs) or ()}
 
     def _column(self, spec: str | None, numbers: bool = False) -> Any:
         """COLUMN of the first prediction file, FILE, or FILE:COLUMN, for the rows that were kept."""

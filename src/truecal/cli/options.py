@@ -89,7 +89,7 @@ class Measuring:
     ] = None
     levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
-    by: Annotated[str | None, Option("--by", help="Subgroups: a column, FILE or FILE:COLUMN.")] = None
+    by: Annotated[str | None, Option("--by", help="Subgroups: columns, comma-separated, FILE or FILE:COLUMN.")] = None
     groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
     weights: Annotated[str | None, Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None
     bins: Annotated[str | None, Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None

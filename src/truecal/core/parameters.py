@@ -40,7 +40,8 @@ SHARED = {
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",
-    "by": "The subgroup of each row, known before the outcome. Tests are corrected for the number of subgroups.",
+    "by": "The subgroup of each row, known before the outcome, or a table of several such columns. Tests are corrected "
+    "for the number of subgroups.",
     "features": "Columns known before the outcome: a data frame, a mapping of names to columns, or an array. Text and "
     "few values are categories, other numbers are cut into quantile bins.",
     "advise": "Whether to add at most three lines on what to do now.",

@@ -12,6 +12,7 @@ from ..backends.arrays import on_cpu
 from ..core.data import as_array
 from ..core.dense import ONLY_DENSE, as_rows, is_dense
 from ..core.types import Array
+from ..inference.features import columns_of, has_columns
 
 FEWEST = 3
 """With fewer images there is nothing to compare them with."""
@@ -32,6 +33,8 @@ class Images:
         """One value per pixel, or per image, as one per row; None stays None."""
         if values is None:
             return None
+        if has_columns(values):
+            return {column: self.of_rows(each, name) for column, each in columns_of(values)}
         array = np.asarray(as_array(on_cpu(values), name))
         if array.shape == self.shape[:1]:
             array = np.broadcast_to(array.reshape(-1, *[1] * (len(self.shape) - 1)), self.shape)

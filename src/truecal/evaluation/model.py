@@ -21,6 +21,7 @@ from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
+from ..inference.features import columns_of, has_columns
 from ..inference.gaps import Gap
 from ..inference.inputs import Inputs, Progress, Task, check_by, check_errors, group_numbers, one_to_one, read_inputs
 from ..inference.options import check_draws, check_groups, check_level
@@ -517,13 +518,18 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
     """The rows of each subgroup; refused where the subgroups are the outcomes under other names."""
     if by is None:
         return {}
-    groups = check_by(by, inputs.n_samples, "by")
     outcomes = [np.asarray(on_cpu(inputs.y))]
     if inputs.kind == "top_label" and y_true is not None:
         outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
-    if any(one_to_one(groups, outcome) for outcome in outcomes):
-        raise ValueError(
-            "by is the outcome under another name: given the outcome, every model looks miscalibrated, even the "
-            "true probabilities; group by something known before the outcome"
-        )
-    return {str(value): np.flatnonzero(groups == value) for value in np.unique(groups)}
+    found: dict[str, Array] = {}
+    for column, values in columns_of(by) if has_columns(by) else [("", by)]:
+        name = f"by[{column!r}]" if column else "by"
+        groups = check_by(values, inputs.n_samples, name)
+        if any(one_to_one(groups, outcome) for outcome in outcomes):
+            raise ValueError(
+                f"{name} is the outcome under another name: given the outcome, every model looks miscalibrated, even "
+                "the true probabilities; group by something known before the outcome"
+            )
+        start = f"{column}: " if column else ""
+        found |= {f"{start}{value}": np.flatnonzero(groups == value) for value in np.unique(groups)}
+    return found

@@ -33,13 +33,18 @@ class Feature:
 
 def read_features(features: Any, n: int, bins: int, min_rows: int) -> tuple[Feature, ...]:
     """The columns of a data frame, a mapping of names to columns, or an array."""
-    found = tuple(_feature(name, column, n, bins, min_rows) for name, column in _columns(features))
+    found = tuple(_feature(name, column, n, bins, min_rows) for name, column in columns_of(features))
     if not found:
         raise ValueError("features is empty: expected at least one column")
     return found
 
 
-def _columns(features: Any) -> Iterator[tuple[str, Any]]:
+def has_columns(values: Any) -> bool:
+    """Whether values are a table with names of columns: a mapping or a data frame."""
+    return isinstance(values, Mapping) or hasattr(values, "columns") or hasattr(values, "column_names")
+
+
+def columns_of(features: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(features, Mapping):
         yield from ((str(name), features[name]) for name in features)
     elif hasattr(features, "column_names"):  # pyarrow
