@@ -63,9 +63,9 @@ def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.Monke
 
 def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
     for options, words in (
-        (("--memory", "1KB", "--labels", "y.npy"), "expected no --labels, the table is read in batches"),
+        (("--memory", "1KB", "--labels", "y.npy"), "--labels cannot be used, because the table is read in batches"),
         (("--memory", "1KB", "--groups", "label"), "with enough --memory it is read as a whole"),
-        (("--memory", "1KB", "--weights", "y.npy"), "expected no --weights FILE"),
+        (("--memory", "1KB", "--weights", "y.npy"), "--weights FILE cannot be used"),
         (("--memory", "much"), "expected a size such as 500MB or 2GB, got 'much'"),
     ):
         code, _, err = truecal("evaluate", "sharp.parquet", *options)

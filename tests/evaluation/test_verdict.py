@@ -306,11 +306,11 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
     assert verdict.ece == (
         "ECE ranks steady first at 10 bins, cancels at 1 bin; "
-        "with the bins 1 of 1 pairs swap places under ECE, 0 under the score."
+        "over the bin counts 1 of 1 pairs swap places under ECE, 0 under the score."
     )
     models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
-    assert verdict.ece.endswith("; with the bins 1 of 3 pairs swap places under ECE, 0 under the score.")
+    assert verdict.ece.endswith("; over the bin counts 1 of 3 pairs swap places under ECE, 0 under the score.")
 
 
 def test_models_that_ece_cannot_tell_apart_are_first_together():

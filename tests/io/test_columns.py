@@ -80,7 +80,7 @@ def test_logits_and_probabilities_are_never_guessed(tmp_path: Path) -> None:
 
 def test_two_families_of_columns_need_a_word(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "label,prob_a,prob_b,logit_a,logit_b\na,0.5,0.5,1,1\n")
-    assert "expected one family of prediction columns" in refusal(path)
+    assert "expected one set of prediction columns" in refusal(path)
     assert read_predictions(path, logits=True).logits is not None
     assert read_predictions(path, kind="probabilities").proba is not None
 

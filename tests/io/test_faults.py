@@ -126,7 +126,7 @@ def test_missing_numbers_are_named_by_row_and_column(tmp_path: Path, name: str, 
         ("prediction,confidence\na,0.5\n", "expected a label for each predicted label"),
         ("correct,confidence\n1,1.5\n", "expected confidences in [0, 1] in column 'confidence', row 0 has 1.5"),
         ("correct,confidence\n2,0.5\n", "expected true or false (1 or 0) in column 'correct', but row 0"),
-        ("label,prediction,confidence\na,1,0.5\n", "different codings: row 0 has 'a' and 1"),
+        ("label,prediction,confidence\na,1,0.5\n", "are coded differently: row 0 has 'a' and 1"),
         ("label,probs\n1,\"[0.5, 0.5]\"\n1,\"[0.5]\"\n", "expected 2 values per row as in the first row, row 1"),
         ("label,probs\n1,\"[0.5, true]\"\n", "expected a list of numbers such as [0.1, 0.9] at row 0, column 'probs'"),
         ("label,probs\n1,[]\n", "row 0 of column 'probs' is an empty list"),
@@ -138,7 +138,7 @@ def test_bad_tables(tmp_path: Path, text: str, message: str) -> None:
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     assert "expected text in UTF-8" in refusal(write(tmp_path / "a.csv", b"label,prob\n\xff,0.5\n"))
-    assert "it holds zero bytes" in refusal(write(tmp_path / "b.csv", "label,prob\n1,0.5\n".encode("utf-16")))
+    assert "it contains NUL bytes" in refusal(write(tmp_path / "b.csv", "label,prob\n1,0.5\n".encode("utf-16")))
     assert read_predictions(write(tmp_path / "c.csv", "\ufefflabel,prob\n1,0.5\n")).n == 1
 
 

@@ -114,7 +114,7 @@ def test_a_refused_batch_leaves_no_trace():
     made = fed(y, p, 100)
     with pytest.raises(ValueError, match=r"in the batch that begins at row 100 of the stream"):
         made.update(y, 2 * p)
-    with pytest.raises(ValueError, match="expected predictions as before"):
+    with pytest.raises(ValueError, match="expected predictions as in earlier updates"):
         made.update(*world(10, k=3))
     assert made.rows == 100
     with pytest.raises(ValueError, match="observe comes before update"):

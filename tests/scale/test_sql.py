@@ -99,7 +99,7 @@ def test_many_classes(make: Make, dtype: Any):
     assert_close(found.ece, tc.ece(y, p), 1)
     assert 0 < found.gap.low < found.gap.points < found.gap.high
     assert found.test is not None and found.test.pvalue <= 0.001 and "64 blocks of rows" in found.test.name
-    assert any("flips the signs of 64 blocks" in note for note in found.notes)
+    assert any("flips the signs of the residuals of 64 blocks" in note for note in found.notes)
     counts = found.reliability["classwise"].table.count
     assert counts.shape == (4, 20) and counts.min() > 0.5 * 3000 / 20 and counts.max() < 1.5 * 3000 / 20
 

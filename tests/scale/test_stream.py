@@ -198,7 +198,11 @@ def test_a_batch_that_is_refused_changes_nothing():
     bad[3, 1] = np.nan
     for labels, probabilities, words in (
         (y, bad, r"row 3, column 1.*begins at row 100"),
-        (y, p.astype(np.float32), "expected predictions as before, float64 of 3 classes, got float32 of 3 classes"),
+        (
+            y,
+            p.astype(np.float32),
+            "as in earlier updates, float64 of 3 classes, got float32 of 3 classes",
+        ),
         (y, p[:, :2], r"begins at row 100|same length|columns"),
         (y, p[:, 0], "expected a column per class"),
         (y + 1, p, "0..2|1-based|column indices"),

@@ -246,7 +246,7 @@ def _refuse_bad(refused: Sequence[float], largest: float) -> None:
         wrong = next(check for check in CHECKS if numbers[check] == first)
         raise ValueError(f"update {first:.0f} since the last reset: {_WRONG[wrong]}")
     if 0 < largest < _LEAST_WEIGHT:
-        raise ValueError("sample_weight must have squares that are not 0; give it in another unit")
+        raise ValueError("sample_weight is too small: its squares underflow to 0; multiply all weights by a constant")
 
 
 def _one_for_each(given: Tensor, places: Sequence[int], name: str) -> None:

@@ -87,8 +87,8 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Se
     if used:
         raise failure(
             path,
-            f"expected no {' and no '.join(used)}, the table is read in batches: labels and weights are columns of it; "
-            f"{whole} it is read as a whole",
+            f"{' and '.join(used)} cannot be used, because the table is read in batches and labels and weights must be "
+            f"its columns; {whole} it is read as a whole",
         )
 
 

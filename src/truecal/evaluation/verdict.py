@@ -438,7 +438,7 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
     if turned:
-        text += f"; with the bins {turned} of {pairs} pairs swap places under ECE, {steady} under the score"
+        text += f"; over the bin counts {turned} of {pairs} pairs swap places under ECE, {steady} under the score"
     return text + "."
 
 

@@ -83,7 +83,7 @@ class Estimate(Result):
             return ""
         return (
             f"the predictions of the two samples differ (p = {self.shift_pvalue:.2g}): the labelled rows are no random "
-            "draw of the new ones, and these intervals need not cover"
+            "sample of the same population, and the intervals may miss the true values"
         )
 
     def __getitem__(self, name: str) -> Quantity:

@@ -84,8 +84,8 @@ class Threshold(Result):
         if self.own_threshold is None:
             return f"By its own confidence the model would accept nothing at an error of {self.risk:.4g}."
         return (
-            f"By its own confidence it would accept {self.own_coverage:.1%} (at least {self.own_threshold:.4g}), "
-            f"where {self.own_observed:.4f} were wrong."
+            f"By its own confidence the model would accept {self.own_coverage:.1%} of rows (at least "
+            f"{self.own_threshold:.4g}), of which {self.own_observed:.1%} were wrong."
         )
 
     def to_dict(self) -> dict[str, Any]:

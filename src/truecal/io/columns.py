@@ -248,7 +248,7 @@ class _Search:
         if len(wanted) > 1:
             shown = " and ".join(listing(members, 2) for members in wanted.values())
             how = f"name the columns with {COLUMNS_OPTION}, or pass {LOGITS_OPTION} or kind='probabilities'"
-            raise self.request.refuse(f"expected one family of prediction columns, found {shown}: {how}")
+            raise self.request.refuse(f"expected one set of prediction columns, found {shown}: {how}")
         if not wanted:
             for said, prefix in found:  # the only family says the opposite of what the caller said
                 settle(self.request, said, f"the column prefix {quote(prefix)}")

@@ -147,5 +147,5 @@ def hits(path: str, labels: Values, predicted: Values, where: str) -> npt.NDArra
     labels, predicted = numbers_if_whole(labels), numbers_if_whole(predicted)
     if (labels.dtype == object) != (predicted.dtype == object):
         values = f"row 0 has {quote(labels[0])} and {quote(predicted[0])}"
-        raise failure(path, f"labels and {where} use different codings: {values}")
+        raise failure(path, f"labels and {where} are coded differently: {values}")
     return np.asarray(labels == predicted, dtype=np.bool_)

@@ -288,7 +288,7 @@ def _check_start(path: str, form: str, start: bytes) -> None:
     if not start.startswith(_FORMATS[form].start):
         raise failure(path, f"{expected}, but it does not start like one")
     if form in TEXT and b"\x00" in start:
-        raise failure(path, f"expected text in a {Path(path).suffix} file, but it holds zero bytes")
+        raise failure(path, f"expected text in a {Path(path).suffix} file, but it contains NUL bytes")
 
 
 def _given_labels(

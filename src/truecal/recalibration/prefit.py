@@ -179,7 +179,7 @@ def _response(estimator: Any, X: Any, classes: NDArray[Any]) -> str:
         agree = float(np.mean(classes[scores.argmax(axis=1)] == np.asarray(estimator.predict(X))))
         if agree < 0.5:  # a pairwise SVC of three classes has three scores too
             raise ValueError(
-                f"the largest score of decision_function is the class that {_name(estimator)} predicts in only "
+                f"the class with the largest decision_function score is the prediction of {_name(estimator)} in only "
                 f"{agree:.0%} of the rows: expected one score per class (SVC: decision_function_shape='ovr')"
             )
         return "decision_function"

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
 BLOCK_TEST = (
-    "the calibration test flips the signs of {} blocks of rows: the one that draws labels needs the rows, and this one "
-    "is approximate"
+    "the calibration test is approximate: it flips the signs of the residuals of {} blocks of rows, because the exact "
+    "test needs the rows"
 )
 NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
 BLOCK_DRAWS = 1999

@@ -279,7 +279,9 @@ class Stream(Shared):
             refuse_size(self._entries, self._blocks, found[0] or 1)
             self._shape = found
         elif self._shape != found:
-            raise ValueError(f"expected predictions as before, {_shape_text(*self._shape)}, got {_shape_text(*found)}")
+            raise ValueError(
+                f"expected predictions as in earlier updates, {_shape_text(*self._shape)}, got {_shape_text(*found)}"
+            )
 
     def expect(self, rows: int, accuracy: int = ACCURACY) -> Stream:
         """So many rows will come, and sketches are to have that accuracy (KLL's k). Returns the stream itself."""

@@ -248,7 +248,7 @@ def _arrays(
         for name in names:
             values = columns[name][mine]
             if not np.isfinite(values).all():
-                raise ValueError(f"part {number} of the sums has a value of {name} that is no finite number")
+                raise ValueError(f"part {number} of the sums has a value in column {name} that is not finite")
             whole = np.full(int(np.prod(shape)), 1.0 if name == "least" else 0.0)
             whole[place] = values
             fields[name] = whole.reshape(shape)
