@@ -82,8 +82,8 @@ class Estimate(Result):
         if not self.shift_pvalue <= UNLIKE:
             return ""
         return (
-            f"the predictions of the two samples differ (p = {self.shift_pvalue:.2g}): the labelled rows are no random "
-            "sample of the same population, and the intervals may miss the true values"
+            f"the predictions of the two samples differ (p = {self.shift_pvalue:.2g}): the labelled rows are not a "
+            "random sample of the same population, and the intervals may miss the true values"
         )
 
     def __getitem__(self, name: str) -> Quantity:
