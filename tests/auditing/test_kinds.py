@@ -80,7 +80,7 @@ def test_what_people_report_is_gamed(metric, outcomes):
         (tc.losses.rps, "ordered"),
         (tc.ERRORS["ordinal"].with_bins(2), "ordered"),
     ],
-    ids=str,
+    ids=["labels, squares", "labels, score", "crps", "numbers, score", "rps", "ordinal"],
 )
 def test_proper_losses_and_our_scores_are_certified(metric, outcomes):
     report = tc.audit(metric, outcomes=outcomes, budget=8000, seconds=None)

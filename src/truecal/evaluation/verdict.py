@@ -334,14 +334,15 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         left -= len(shown)
         more = f", and {len(items) - len(shown)} more" if len(items) > len(shown) else ""
         sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
+        first = f"{sizes[0]} point{'' if sizes[0] == '1' else 's'}"
         listed = ", ".join(name for _, name in shown) + more
         if not shown[0][0]:
             said = word if len(facts.names) == 1 else f"{word} ({listed})"
         elif len(facts.names) == 1:
-            said = f"{word} {sizes[0]} points"
+            said = f"{word} {first}"
         else:
             others = [f"{name} by {size}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
-            said = ", ".join([f"{shown[0][1]} is {word} {sizes[0]} points", *others]) + more
+            said = ", ".join([f"{shown[0][1]} is {word} {first}", *others]) + more
         words.append(said)
     return "; ".join(words)
 
