@@ -51,7 +51,7 @@ $(VENV)-kernels/.ready: pyproject.toml
 	touch $@
 
 kernels: $(VENV)-kernels/.ready
-	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py tests/backends/test_fused_batches.py tests/backends/test_fused_batches.py
+	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py tests/backends/test_fused_batches.py
 
 # The release: sdist and wheel are checked, the wheel is installed and tested outside the repository.
 wheel:
