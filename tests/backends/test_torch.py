@@ -118,6 +118,7 @@ def test_little_memory_gives_the_same_numbers():
         np.testing.assert_allclose(metric.of(there, Dispatch(device_numbers=41)), metric.of(there), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_so_many_intervals_that_none_can_be_listed():
     metric = tc.CalibrationError(tc.Classwise(), tc.EqualWidth(3_000_000))
     y, p = predictions(metric, 30, ties=True)

@@ -57,6 +57,7 @@ def test_gaps_and_intervals(k, ties, weighted):
             assert_close(found, tc.confidence_interval(y, p, **options, **here), 1.0)
 
 
+@pytest.mark.slow
 @KINDS
 def test_paired_differences(k, ties, weighted):
     y, p, here, there = arrays(k, ties, weighted)
@@ -158,6 +159,7 @@ def test_what_numpy_cannot_read_is_refused_alike(stays, kind, name):
     assert str(there.value) == str(here.value)
 
 
+@pytest.mark.slow
 def test_deterministic_algorithms(stays):
     y, p = sample()
     w = np.random.default_rng(1).random(len(y))

@@ -100,6 +100,7 @@ def test_a_measure_of_one_probability_is_its_definition(name, tied, rng):
         assert value == pytest.approx(SCALAR_DEFINITIONS[name](u, y), rel=allowed, abs=allowed)
 
 
+@pytest.mark.slow
 def test_smooth_ece_is_where_the_smoothed_residual_is_as_large_as_its_width(rng):
     """At the σ that is returned, mirrored Gaussians summed by hand have ∫ |…| = σ."""
     for n, tied in ((3, False), (12, True), (40, False)):

@@ -17,6 +17,7 @@ from command_line import FAST, Run, child
 from truecal.cli import app
 
 
+@pytest.mark.slow
 def test_evaluate_says_how_far_off_and_details_are_loss_and_U(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("evaluate", "sharp.parquet", *FAST)
     assert code == 0
@@ -99,6 +100,7 @@ def test_more_draws_than_are_allowed_are_refused(folder: Path, truecal: Run, cho
     assert code == 1 and "n_resamples" in err and "2000000" in err
 
 
+@pytest.mark.slow
 def test_top_label_files_allow_confidence_errors_only(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("evaluate", "top.csv", *FAST)
     assert code == 0 and "only the top class is known" in out and "classwise" not in out
@@ -135,6 +137,7 @@ def test_every_error_that_test_offers_can_be_tested(folder: Path, truecal: Run) 
     assert code == 2 and "expected one of classwise," in err and "linear," not in err
 
 
+@pytest.mark.slow
 def test_subgroups(folder: Path, truecal: Run) -> None:
     np.save("group.npy", np.arange(300) % 2)
     code, out, _ = truecal("evaluate", "good.npz", "--by", "group.npy", *FAST)
@@ -262,6 +265,7 @@ def test_an_interrupted_run_leaves_nothing_broken(folder: Path) -> None:
     assert set(os.listdir(folder)) == before
 
 
+@pytest.mark.slow
 def test_control_characters_are_never_printed(folder: Path, truecal: Run) -> None:
     os.rename("good.npz", "\x1b[31mgood.npz")
     code, out, err = truecal("evaluate", "\x1b[31mgood.npz", *FAST)

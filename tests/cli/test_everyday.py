@@ -123,6 +123,7 @@ def test_options_of_reading(folder: Path, truecal: Run) -> None:
     assert code == 0 and "divided by 100" in out
 
 
+@pytest.mark.slow
 def test_what_was_read_is_one_line_a_file(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--labels", "y.npy", *FAST)
     read = [line for line in out.splitlines() if " rows of 4 classes; " in line]

@@ -55,6 +55,7 @@ def test_recalibrate_one_column_without_labels(folder: Path, truecal: Run) -> No
     assert list(pd.read_csv("out.csv").columns) == ["prob"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -91,6 +92,7 @@ def test_quiet_prints_nothing_and_still_writes(folder: Path, truecal: Run) -> No
     assert truecal("compare", "good.npz", "sharp.csv", *FAST, "-q") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_notes_are_few_unless_asked_for(folder: Path, truecal: Run) -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=(4, 5, 6))

@@ -51,6 +51,7 @@ def test_functions_and_results(data, weights):
     assert_close(both.leaderboard()[1]["score"], score)
 
 
+@pytest.mark.slow
 def test_two_classes_as_one_column_or_two(weights):
     rng = np.random.default_rng(0)
     u = rng.random(N)
@@ -61,6 +62,7 @@ def test_two_classes_as_one_column_or_two(weights):
     assert one.gap.direction == both.gap.direction and one.kind == both.kind == "binary"
 
 
+@pytest.mark.slow
 def test_scorer(data, weights):
     y, p = data
 

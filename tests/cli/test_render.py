@@ -74,6 +74,7 @@ def test_ten_models_take_a_line_each_and_the_words_come_after(ten_models, screen
     assert words.index("note: ") > positions[-1] and words.count("labels from y.npy") == 1
 
 
+@pytest.mark.slow
 def test_one_model_takes_few_lines_with_its_subgroups(one_model, screen):
     lines = screen(one_model)
     assert len(lines) <= 25

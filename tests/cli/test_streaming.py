@@ -61,6 +61,7 @@ def test_folders_and_globs(folder: Path, truecal: Run, monkeypatch: pytest.Monke
     assert code == 1 and "expected rows that fit in memory, got 300" in err
 
 
+@pytest.mark.slow
 def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
     for options, words in (
         (("--memory", "1KB", "--labels", "y.npy"), "--labels cannot be used, because the table is read in batches"),
@@ -88,6 +89,7 @@ def test_a_cluster_counts(folder: Path, truecal: Run):
         assert code == 0 and "2 models, 300 samples" in out and "by a Dask cluster, two passes" in out
 
 
+@pytest.mark.slow
 def test_clusters_that_cannot_be(folder: Path, truecal: Run):
     for file, options, words in (
         ("good.npz", ("--workers", "2"), "takes parquet and arrow tables"),

@@ -77,6 +77,7 @@ def test_a_day_without_rows(truecal: Run, rng: np.random.Generator) -> None:
     assert truecal("monitor", "tuesday.csv", "--state", "s.npz", "--replaced")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_file_that_grows_and_one_that_changes(truecal: Run, rng: np.random.Generator) -> None:
     frame = write("log.csv", 50, rng)
     frame[:30].to_csv("log.csv", index=False)
@@ -165,6 +166,7 @@ def test_columns_keep_their_classes(truecal: Run) -> None:
     assert code == 1 and "b.csv: expected columns of the classes cat, dog as before, got dog, cat" in err
 
 
+@pytest.mark.slow
 def test_top_labels_and_what_cannot_apply(truecal: Run, rng: np.random.Generator) -> None:
     pd.DataFrame({"correct": [1, 0, 1], "confidence": [0.8, 0.6, 0.9]}).to_csv("top.csv", index=False)
     code, out, _ = truecal("monitor", "top.csv", *STATE)
@@ -334,6 +336,7 @@ def test_a_few_equal_rows_are_no_copy(truecal: Run) -> None:
     assert "c.csv: 0 new rows, 3 counted before as " in truecal("monitor", "c.csv", *STATE)[1]
 
 
+@pytest.mark.slow
 def test_what_a_replaced_file_held_is_still_known(truecal: Run) -> None:
     Path("log.csv").write_text(HEAD + "".join(lines(50)))
     truecal("monitor", "log.csv", *STATE)

@@ -81,6 +81,7 @@ def test_estimate(run, table, tmp_path):
     assert run("estimate", tmp_path / "lab.csv", tmp_path / "new.csv", "--cost", "a").exit_code == 2
 
 
+@pytest.mark.slow
 def test_monitor_writes_the_map_that_repairs(run, tmp_path):
     rng = np.random.default_rng(1)
     p = rng.beta(0.5, 0.5, 1500).round(6)

@@ -15,6 +15,7 @@ from truecal.core.errors import COMPOSED
 from truecal.core.rules import resolve_ties
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [TIED, SPREAD, np.full(6, 0.5), TIED.astype(np.float32)], ids=str)
 @pytest.mark.parametrize("rule", SCALAR_RULES, ids=repr)
 def test_scalar_cells_are_the_matrix_G(rule, reports):
@@ -65,6 +66,7 @@ def test_tie_orders_listed_one_by_one_give_the_same_G():
                 assert piece.cells.pairs(r)[0, 0] == pytest.approx(2 * g[i, j], abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, error in COMPOSED.items() if not name.startswith(("linear", "dist"))])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tables_read_from_cells_that_are_made_are_the_same(name, weighted):

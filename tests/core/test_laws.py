@@ -223,6 +223,7 @@ def test_the_error_is_read_off_the_table(metric, rng):
 # -- scale -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @by_id([(i, m) for i, m in CASES if m.norm == "l2"])
 def test_scales_are_fixed_factors(metric, rng):
     y, p = sample_for(metric, rng)

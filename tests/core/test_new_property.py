@@ -92,6 +92,7 @@ def test_gap_interval_and_test_tell_the_calibrated_from_the_sharp(world):
     assert tc.paired_difference(y, p, sharp, error="neighbours").loss.high < 0
 
 
+@pytest.mark.slow
 def test_evaluate_measures_it_beside_the_others(world):
     y, p, sharp = world
     found = tc.evaluate(y, sharp, errors=["classwise", "neighbours"], n_resamples=99)

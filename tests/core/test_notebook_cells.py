@@ -27,6 +27,7 @@ def results():
     return [one, both, *some]
 
 
+@pytest.mark.slow
 def test_names_are_escaped_and_subgroups_shown(results):
     one, both, *_ = (result._repr_html_() for result in results)
     assert "&lt;script&gt;net" in one and "&lt;b&gt;north" in one and "&lt;i&gt;sharp" in both

@@ -41,6 +41,7 @@ def score_of(metric, weights=None):
     return lambda y, p: metric(y, p, scale="score", sample_weight=weights)
 
 
+@pytest.mark.heavy
 @over_all_outcomes(TRUTHFUL)
 def test_no_misreport_lowers_the_expected_score(metric):
     """Every kind of lie, in worlds of ties, of pairs and of sharp chances; the error itself meets all worlds."""

@@ -48,6 +48,7 @@ def test_each_evaluation_is_that_of_the_model_alone(data, comparison):
     assert_close(comparison.evaluations["noisy"].to_dict(), alone.to_dict(), 1)
 
 
+@pytest.mark.slow
 def test_n_bins_is_automatic_and_the_headline_ranks(data):
     y, models = data
     result = compare(y, models, errors=["classwise", "confidence", "confidence_l1"], n_resamples=99)
@@ -75,6 +76,7 @@ def test_one_top_label_model_brings_all_models_to_their_top_class(data):
     assert "ECE ranks" in result.verdict.ece
 
 
+@pytest.mark.slow
 def test_rankings_stability_dominance_and_chain(data, comparison):
     y, models = data
     table, counts = comparison.values("confidence_l1")
@@ -91,6 +93,7 @@ def test_rankings_stability_dominance_and_chain(data, comparison):
     assert scored == {name for name in comparison.error_names if tc.ERRORS[name].truthful}
 
 
+@pytest.mark.slow
 def test_flips_are_pairs_that_change_places_by_value_and_by_score():
     z, y = world(seed=5)
     rng = np.random.default_rng(6)
@@ -118,6 +121,7 @@ def test_the_score_keeps_its_order_where_value_and_ece_turn():
     assert result.pair("coarse", "sharp", "binary", 5).condition == "fails"
 
 
+@pytest.mark.slow
 def test_copies_of_a_model_in_other_precisions_do_not_flip():
     """Their errors differ in the eighth digit, with either sign."""
     z, y = world(n=1000)
@@ -245,6 +249,7 @@ def test_progress_is_shared_by_the_models(data):
     assert said == pytest.approx([0.0, 1 / 3, 2 / 3, 1.0])
 
 
+@pytest.mark.slow
 def test_subgroups_of_every_model(data):
     y, models = data
     by = np.where(np.arange(len(y)) < 150, "first", "second")

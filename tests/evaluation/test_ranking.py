@@ -59,6 +59,7 @@ def test_dominance_when_sums_of_losses_round_to_a_tie_or_are_infinite():
     assert not infinite.order[2].any()
 
 
+@pytest.mark.slow
 def test_dominance_of_many_models_in_blocks_equals_one_comparison_of_all():
     rng = np.random.default_rng(0)
     losses = rng.normal(size=(1500, 1)) + 0.3 * rng.normal(size=(1500, 5))

@@ -23,6 +23,7 @@ def test_sums_that_share_a_sign_are_rejected():
     assert [detail.name for detail in turned.details] == ["10 bins", "overall"] and "64 blocks" in turned.null
 
 
+@pytest.mark.slow
 def test_the_level_is_kept():
     rng = np.random.default_rng(1)
     pvalues = []

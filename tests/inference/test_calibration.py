@@ -118,6 +118,7 @@ def test_blocks_do_not_change_the_draws(monkeypatch):
     assert pieces.details[0].null_sd == pytest.approx(whole.details[0].null_sd, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_label_blocks_give_the_same_law(monkeypatch):
     y, p = rows_of(3, 60, 3)
     whole = noise_of_U(y, p, n_bins=3, n_resamples=2000)

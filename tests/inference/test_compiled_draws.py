@@ -63,6 +63,7 @@ def test_the_number_of_threads_changes_nothing(rng, monkeypatch):
     assert_close(forms.drawn(u[forms.order], 0, 3, 4)[0], found[3:])  # in several blocks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 4])
 def test_a_large_test_decides_as_a_small_one(rng, monkeypatch, k):
     p = rng.dirichlet(np.ones(k), 3000)

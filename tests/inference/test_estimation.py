@@ -71,6 +71,7 @@ def test_no_error_seen_still_leaves_some():
     assert accuracy.low < 0.9 and accuracy.high == 1.0
 
 
+@pytest.mark.slow
 def test_a_shift_is_noticed_and_sameness_is_that_of_scipy():
     y, p = world(400, 3000)
     assert tc.estimate(y[:400], p[:400], p[400:] ** 2).warning

@@ -160,6 +160,7 @@ def test_rows_without_weight_are_no_units():
     assert parts[0].pvalue == pytest.approx(parts[1].pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [-170, 170, -300, 300])
 def test_the_unit_of_the_weights_does_not_matter(power):
     y, p = rows_of(3, 40, 2)

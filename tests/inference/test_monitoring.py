@@ -41,6 +41,7 @@ def numbers(found: tc.results.MonitorUpdate) -> np.ndarray[Any, Any]:
 # -- martingales -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_process_has_mean_one_if_labels_are_drawn_from_the_predictions(kind, rng):
     n = 4 if kind == "multiclass" else 5
@@ -227,6 +228,7 @@ def test_a_reference_makes_its_miscalibration_usual(rng):
     assert found.alarm and found.since is not None and found.since > 3000 and found.direction == "over-confident"
 
 
+@pytest.mark.slow
 def test_a_reference_that_is_off_in_another_way_is_told(rng):
     p = rng.random(3000)
     y = rng.random(3000) < np.clip(p + 0.2 * np.sin(4 * np.pi * p), 0, 1)

@@ -42,6 +42,7 @@ def test_results_are_plain_numbers_and_escaped_text():
         assert html.startswith('<pre style="white-space: pre-wrap">') and "<a>" not in html
 
 
+@pytest.mark.slow
 def test_same_seed_same_answer_other_seed_other_draws():
     y, p = rows_of(3, 40, 0)
     for call in (

@@ -71,6 +71,7 @@ def strongest(r, u):
     return max(level, abs((x * r).sum()) / sd)
 
 
+@pytest.mark.slow
 def test_segments_are_those_of_plain_loops():
     columns, u, y = world(off=0.15)
     draws, seed = 40, 3

@@ -111,6 +111,7 @@ def test_every_sum_is_its_definition(kind, ties, weighted, clustered, of):
     np.testing.assert_allclose(found.by.weight(), np.bincount(units, w * unit))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["gap", "U"])
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -186,6 +187,7 @@ def test_equal_reports_divided_by_cuts_keep_the_exact_estimate():
     assert found.h.sum() == pytest.approx(found.theta, abs=0.01)  # divided blocks count for the cell of most of them
 
 
+@pytest.mark.slow
 def test_the_block_form_estimates_the_closed_form():
     """v from the pairs between 64 blocks is unbiased for 2 Σ pairs²: over 200 samples within 3% of its mean."""
     rng = np.random.default_rng(1)

@@ -332,6 +332,7 @@ def test_packed_text_is_named_without_its_suffixes(tmp_path: Path) -> None:
     assert read_predictions(logs).kind == "choices"
 
 
+@pytest.mark.slow
 def test_packed_text_that_expands_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truecal.io.source.SMALL", 1 << 16)
     rows = write(tmp_path / "a.csv.gz", gzip.compress(b"label,prob\n" + b"1,0.5\n" * 1_000_000))

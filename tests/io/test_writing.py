@@ -123,6 +123,7 @@ def test_a_folder_that_cannot_be_written_is_noticed(tmp_path: Path, monkeypatch:
         check_writable(path)
 
 
+@pytest.mark.slow
 def test_writing_at_the_same_time_never_fails(tmp_path: Path) -> None:
     """Nobody sweeps a file of another run that has just been made, before it is locked."""
     path = tmp_path / "out.txt"

@@ -382,6 +382,7 @@ def test_no_cuda_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         CifarTrainer(Splits(empty, empty, empty, ("a", "b")), CifarSettings(), builder=stand_in)
 
 
+@pytest.mark.slow
 def test_time_limit_stops_and_a_later_run_ends_alike(
     tmp_path: Path, trainer: CifarTrainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ class TestFigures:
 
 
 class TestMechanism:
+    @pytest.mark.slow
     def test_one_line_per_trace_and_one_for_all(self) -> None:
         table = overfitting_table()
         lines = mechanism_table({"within-lr0.02": table}).set_index(["recalibration", "trace"])
@@ -192,7 +193,7 @@ class TestU:
         assert cause(-20 * loss) == "against"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 class TestWords:
     def write(self, within: pd.DataFrame, paper: bool = False) -> str:
         tables = {"within": within, "cross": made_up_table(models=3, seed=1)}

@@ -117,6 +117,7 @@ def test_docs_have_the_correlations_of_the_runs(row: str) -> None:
         assert listed(r[0]) in first_lines
 
 
+@pytest.mark.slow
 def test_docs_name_networks_and_pixels_as_they_were_trained() -> None:
     assert {str(model) for model in after_warm_up(FULL, "within")["model"]} == {"mobilenetv2_100"}
     assert json.loads((ROOT / "results" / FULL / "run.json").read_text())["settings"]["image_size"] == 224

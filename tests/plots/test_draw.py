@@ -41,6 +41,7 @@ def ax():
     plt.close(figure)
 
 
+@pytest.mark.slow
 def test_reliability_draws_the_table_and_its_bands(comparison, ax):
     found = comparison.evaluations["_cold"]
     assert plots.reliability(found, ax=ax, label="_cold") is ax
@@ -66,6 +67,7 @@ def test_reliability_refuses_an_evaluation_without_tables(comparison, ax):
         plots.reliability(found, ax=ax)
 
 
+@pytest.mark.slow
 def test_classwise_grid_shows_the_classes_that_came_most(comparison):
     axes = plots.classwise_grid(comparison.evaluations["true"], names=["north", "east", "south", "west"])
     came = comparison.evaluations["true"].reliability["classwise"].table.outcome.sum(axis=1)
@@ -147,6 +149,7 @@ def test_a_figure_is_made_when_none_is_given(comparison):
     plt.close(ax.figure)
 
 
+@pytest.mark.slow
 def test_evidence_draws_every_process_and_the_alarm(ax):
     watched = monitor()
     rng = np.random.default_rng(0)

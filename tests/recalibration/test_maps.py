@@ -49,6 +49,7 @@ def test_a_class_absent_from_validation_keeps_its_column(cls):
         assert (p[:, 2] > 0).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", MAPS)
 def test_probabilities_enter_by_name(cls):
     z, y = draw()

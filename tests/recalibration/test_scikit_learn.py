@@ -99,7 +99,7 @@ WITH_MODEL = [type(f"{cls.__name__}OfNaiveBayes", (AnyFeatures, cls), {"__module
 globals().update({cls.__name__: cls for cls in WITH_MODEL})  # the checks pickle what they fit
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("cls", WITH_MODEL, ids=lambda cls: cls.__name__)
 def test_scikit_learn_checks_on_data_of_any_width(cls):

@@ -279,6 +279,7 @@ def test_the_leaderboard_is_whole_on_every_width(browser, folder, width):
     assert browser.run("(node => node.scrollWidth <= node.clientWidth)(document.querySelector('.scroll'))")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
 def test_nothing_is_asked_of_any_network(browser, folder, name):
     browser.open(folder / f"{name}.html")

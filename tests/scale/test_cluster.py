@@ -87,6 +87,7 @@ def assert_same(found: tc.Evaluation, wanted: tc.Evaluation) -> None:
         assert first.value == pytest.approx(second.value, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [None, "uniform"])
 def test_arrays_frames_and_files_equal_one_stream(tmp_path, edges):
     y, p = world()
@@ -181,6 +182,7 @@ def test_models_are_compared(tmp_path):
         cluster.compare([folders["calm"], folders["other"]], n_bins=6, part_rows=280)
 
 
+@pytest.mark.slow
 def test_the_tree_keeps_the_blocks_of_one_stream():
     y, p = world()
     many = cluster.evaluate(*arrays(y, p, chunks=(9,) * 100), n_bins=4, edges="uniform")

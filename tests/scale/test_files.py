@@ -73,6 +73,7 @@ def test_a_file_and_a_folder_equal_memory(tmp_path, parts):
     assert any("one pass" in note for note in found.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_batches_side_by_side_count_as_one_after_the_other(tmp_path, monkeypatch, weighted):
     """Rows without a prediction among them: blocks go on counting after those that are left out."""

@@ -120,6 +120,7 @@ def test_two_classes(make: Make, two: bool):
     assert again.gap.note.startswith("left out") and edges
 
 
+@pytest.mark.slow
 def test_the_top_class_alone(make: Make):
     y, p = world(2000, 3)
     top, confidence = p.argmax(axis=1), p.max(axis=1)

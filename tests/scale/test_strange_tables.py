@@ -52,6 +52,7 @@ def value(folder: Path, **options: Any) -> float:
     return found.row("confidence").value
 
 
+@pytest.mark.slow
 def test_labels_as_people_store_them(tmp_path):
     y, p = world()
     wanted = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(5))(y, p)
