@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from truecal.inference.calibration import FEWEST_BLOCKS, BlockForm, block_test
 
