@@ -87,7 +87,7 @@ def test_proper_losses_and_our_scores_are_certified(metric, outcomes):
     assert report.verdict == "certified", report.summary
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_script_of_a_proof_about_labels_runs():
     metric = tc.ERRORS["labelwise_l1"]
     report = tc.audit(metric, outcomes="labels", budget=3000)

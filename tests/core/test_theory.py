@@ -268,6 +268,7 @@ LOSS_OF = {
 }
 
 
+@pytest.mark.heavy
 @over_all_outcomes(MULTICLASS + LINEAR)
 def test_a_garbling_of_a_calibrated_predictor_never_scores_lower(metric):
     """Situations 0..3 carry a coin seen by the garbled predictor only: g is a random function of f's report."""
@@ -332,6 +333,7 @@ def test_a_predictor_that_is_only_classwise_calibrated_can_lose_to_its_garbling(
     assert 2 * space.expected(classwise, f) == pytest.approx(space.expected_loss(tc.brier, f) / 3, rel=1e-10)
 
 
+@pytest.mark.heavy
 @over_all_outcomes(MULTICLASS)
 def test_small_bias_against_the_loss_gap_keeps_the_order(metric):
     loss = LOSS_OF[type(metric.property)]

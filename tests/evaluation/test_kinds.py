@@ -274,7 +274,7 @@ def test_forecasts_are_ranked_by_crps(numbers):
     assert high.direction.word == "too high on the scale"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_page_and_a_table_are_made_of_every_kind(grades, tags, numbers):
     pytest.importorskip("jinja2")
     from truecal.report import render_report

@@ -199,7 +199,7 @@ def test_closed_form_moments_of_the_corrected_confidence_error():
     assert chance @ losses**2 - noise.loss**2 == pytest.approx((4 * c**3 * (1 - c)).sum() / 25)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["classwise", "full", "classwise_two_bin"])
 def test_resampled_moments_and_pvalue_are_near_those_of_all_outcomes(name):
     y = [2, 2, 0, 1, 2]
