@@ -3,7 +3,7 @@
     python -m benchmarks.segmentation                 100 images of 19 × 512 × 1,024, float32
     python -m benchmarks.segmentation --images 4      fewer
 
-Every contestant runs in a process of its own and makes the same images; making them is not timed. `memory` is the most
+Every contestant runs in a separate process and makes the same images; making them is not timed. `memory` is the most
 that the process had at once beyond what it had before the first image.
 """
 

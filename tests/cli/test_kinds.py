@@ -12,8 +12,6 @@ import truecal as tc
 from closeness import assert_close
 from truecal.cli.app import app
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 def run(*arguments: object):
     return CliRunner().invoke(app, [str(each) for each in arguments])

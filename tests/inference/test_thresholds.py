@@ -28,7 +28,7 @@ def test_the_curve_and_the_choice_are_those_of_loops():
     c, wrong = p.max(axis=1), p.argmax(axis=1) != y
     pvalues = []
     for t, coverage, risk, bound, promise in zip(
-        found.thresholds, found.coverages, found.risks, found.bounds, found.promises, strict=True
+        found.thresholds, found.coverages, found.risks, found.bounds, found.expectations, strict=True
     ):
         kept = c >= t
         n, k = int(kept.sum()), int(wrong[kept].sum())
@@ -51,7 +51,7 @@ def test_the_curve_and_the_choice_are_those_of_loops():
     assert (1 - c[kept]).mean() <= 0.1 and found.own_coverage == kept.mean()
     assert found.own_observed == wrong[kept].mean()
     assert "Accept where the confidence is at least" in repr(found) and "By its own confidence" in repr(found)
-    assert list(found.to_pandas()) == ["threshold", "coverage", "risk", "bound", "promised"]
+    assert list(found.to_pandas()) == ["threshold", "coverage", "risk", "bound", "expected"]
 
 
 def test_equal_confidences_are_accepted_together():

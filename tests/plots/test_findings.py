@@ -45,7 +45,7 @@ def test_threshold_draws_the_curve_and_the_choice(ax):
     found.plot(ax=ax)
     lines = {line.get_label(): line for line in ax.get_lines()}
     np.testing.assert_array_equal(lines["observed error"].get_ydata(), found.risks)
-    np.testing.assert_array_equal(lines["promised by the model"].get_ydata(), found.promises)
+    np.testing.assert_array_equal(lines["expected by the model"].get_ydata(), found.expectations)
     assert "no threshold" in tc.threshold(y, p, risk=0.0001).plot(ax=ax).get_title()
 
 

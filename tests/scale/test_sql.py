@@ -23,9 +23,11 @@ ENGINES = [*QUICK, *(pytest.param(name, marks=SERVERS) for name in ("postgres", 
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    with tables_in(request.param) as made:
-        made.engine = request.param  # type: ignore[attr-defined]
+def make(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Makes tables in an engine, whose name is its attribute `engine`."""
+    with tables_in(request.param) as tables:
+        made: Any = tables
+        made.engine = request.param
         yield made
 
 
@@ -88,9 +90,9 @@ def stream_of(found: Any, y: Any, p: Any, **weights: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_many_classes(make: Make, dtype: Any):
+def test_many_classes(make: Any, dtype: Any):
     y, p = world(dtype=dtype)
-    if make.engine == "sqlite":  # type: ignore[attr-defined]
+    if make.engine == "sqlite":
         p = p.astype(np.float64)  # it has no other
     table = make(wide(y, p), f"many_{np.dtype(dtype).name}")
     found = sql.evaluate(table, label="y", proba=names(4), id="id")
@@ -106,7 +108,7 @@ def test_many_classes(make: Make, dtype: Any):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("two", [False, True])
-def test_two_classes(make: Make, two: bool):
+def test_two_classes(make: Any, two: bool):
     y, p = world(2000, 2)
     table = make(wide(y, p), f"two_{two}")
     found = sql.evaluate(table, label="y", proba=names(2) if two else "p1", id="id", n_bins=(5, 12))
@@ -121,7 +123,7 @@ def test_two_classes(make: Make, two: bool):
 
 
 @pytest.mark.slow
-def test_the_top_class_alone(make: Make):
+def test_the_top_class_alone(make: Any):
     y, p = world(2000, 3)
     top, confidence = p.argmax(axis=1), p.max(axis=1)
     right = [bool(x) for x in top == y]
@@ -136,7 +138,7 @@ def test_the_top_class_alone(make: Make):
 
 
 @pytest.mark.slow
-def test_weights_and_subgroups(make: Make):
+def test_weights_and_subgroups(make: Any):
     y, p = world(2500, 3)
     rng = np.random.default_rng(1)
     w, site = rng.exponential(size=2500), rng.choice(["x", "it's", 'a"b'], 2500)
@@ -155,7 +157,7 @@ def test_weights_and_subgroups(make: Make):
 
 
 @pytest.mark.slow
-def test_blocks_are_those_of_a_hash_of_the_id(make: Make, monkeypatch: pytest.MonkeyPatch):
+def test_blocks_are_those_of_a_hash_of_the_id(make: Any, monkeypatch: pytest.MonkeyPatch):
     y, p = world(3000, 3)
     rows = wide(y, p)
     table = make(rows, "hashed")
@@ -183,7 +185,7 @@ def test_blocks_are_those_of_a_hash_of_the_id(make: Make, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_several_models_in_one_pass(make: Make):
+def test_several_models_in_one_pass(make: Any):
     y, p = world(2000, 3)
     q = world(2000, 3, factor=1.0)[1]
     columns = wide(y, p) | {f"q{j}": q[:, j] for j in range(3)}
@@ -202,7 +204,7 @@ def test_several_models_in_one_pass(make: Make):
 
 
 @pytest.mark.slow
-def test_rows_that_cannot_be_measured(make: Make):
+def test_rows_that_cannot_be_measured(make: Any):
     """Every kind of them is counted in one query, with the id of a row."""
     y, p = world(300, 3)
     columns: dict[str, list[Any]] = {f"p{j}": p[:, j].tolist() for j in range(3)}
@@ -217,7 +219,7 @@ def test_rows_that_cannot_be_measured(make: Make):
     weights[60], weights[61] = -1.0, None
     rows = {"id": np.arange(300), "y": pa.array(labels, pa.int64()), "w": pa.array(weights, pa.float64())}
     table = make(rows | {name: pa.array(values, pa.float64()) for name, values in columns.items()}, "faults")
-    null, nan = ("3 a prediction is NULL", 1) if make.engine in ("sqlite", "spark") else ("1 a prediction is NULL", 3)  # type: ignore[attr-defined]
+    null, nan = ("3 a prediction is NULL", 1) if make.engine in ("sqlite", "spark") else ("1 a prediction is NULL", 3)
     for options, words in (
         ({"weight": "w"}, "in 2 the weight is NULL, NaN, negative or above 1e150, such as the row with id '60'"),
         ({}, "in 2 the label is NULL, such as the row with id '10'"),
@@ -235,13 +237,13 @@ def test_rows_that_cannot_be_measured(make: Make):
 
 
 @pytest.mark.slow
-def test_text_as_labels_and_ids(make: Make):
+def test_text_as_labels_and_ids(make: Any):
     y, p = world(1500, 3)
     classes = ["o'clock", "b", "c"]
     rows = {"name": [f"row {i}" for i in range(1500)], "y": [classes[j] for j in y]}
     table = make(rows | {f"p{j}": p[:, j] for j in range(3)}, "texts")
     options = {"label": "y", "proba": names(3), "labels": classes, "edges": "uniform", "n_bins": 10}
-    if make.engine == "sqlite":  # type: ignore[attr-defined]
+    if make.engine == "sqlite":
         found = sql.evaluate(table, **options)
     else:
         found = sql.evaluate(table, id="name", **options)
@@ -254,14 +256,14 @@ def test_text_as_labels_and_ids(make: Make):
 
 
 @pytest.mark.slow
-def test_hostile_names(make: Make):
+def test_hostile_names(make: Any):
     y, p = world(500, 3)
     bad = ['p"; DROP TABLE x; --', "p'1", "p 2"]
     label, key = 'y") OR 1=1 --', "id; SELECT"
-    if make.engine == "spark":  # type: ignore[attr-defined]
+    if make.engine == "spark":
         bad, label, key = ["p'; DROP TABLE x; --", 'p"1', "p 2"], "y') OR 1=1 --", "id SELECT"
     columns = {key: np.arange(500), label: y} | {bad[j]: p[:, j] for j in range(3)}
-    table = make(columns, "hostile" if make.engine == "spark" else 'pre"d; DROP TABLE x')  # type: ignore[attr-defined]
+    table = make(columns, "hostile" if make.engine == "spark" else 'pre"d; DROP TABLE x')
     found = sql.evaluate(table, label=label, proba=bad, id=key, edges="uniform", n_bins=10)
     stream = tc.stream(found.error_names, edges={e: tc.EqualWidth(10) for e in found.error_names})
     stream.update(y, p)
@@ -269,8 +271,8 @@ def test_hostile_names(make: Make):
 
 
 @pytest.mark.slow
-def test_array_columns(make: Make):
-    if make.engine == "sqlite":  # type: ignore[attr-defined]
+def test_array_columns(make: Any):
+    if make.engine == "sqlite":
         pytest.skip("SQLite has no arrays")
     y, p = world(800, 3)
     table = make({"id": np.arange(800), "y": y, "p": pa.array(p.tolist(), pa.list_(pa.float64()))}, "arrays")

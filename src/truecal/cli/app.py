@@ -465,14 +465,14 @@ def find_threshold(
     reading: Reading,
     printing: Printing,
     risk: Annotated[float, typer.Option("--risk", help="The largest error among accepted rows.")] = 0.05,
-    delta: Annotated[float, typer.Option("--delta", help="The largest chance of breaking that promise.")] = 0.05,
+    delta: Annotated[float, typer.Option("--delta", help="The largest probability that the error exceeds it.")] = 0.05,
     groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write risk against coverage as a picture.")] = None,
 ) -> None:
     """Which predictions may be acted on? The loosest confidence threshold whose error is at most --risk.
 
-    The promise holds with probability 1 − delta. Exit code 3 when no threshold keeps it. Examples:
+    The guarantee holds with probability 1 − delta. Exit code 3 when no threshold keeps the risk. Examples:
 
     - `truecal threshold preds.parquet --risk 0.05`
 

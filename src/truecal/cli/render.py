@@ -332,7 +332,7 @@ def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) ->
         "coverage>": [f"{result.coverages[i]:.1%}" for i in steps],
         "observed\nerror>": [f"{result.risks[i]:.4f}" for i in steps],
         "bound>": [f"{result.bounds[i]:.4f}" for i in steps],
-        "promised\nby the model>": [f"{result.promises[i]:.4f}" for i in steps],
+        "expected\nby the model>": [f"{result.expectations[i]:.4f}" for i in steps],
     }
     _table(console, "", curve)
     _notes(console, notes, verbose)

@@ -32,7 +32,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def at(self, points: Array) -> Array:
-        """The predicted chance of an outcome of at most each point: points (T,) for every row, or (n, 1) of its own."""
+        """The predicted chance of an outcome of at most each point: points (T,), or (n, 1), one per row."""
 
 
 @final
@@ -122,7 +122,7 @@ def intervals(reports: Array) -> Array:
     xp = namespace(whole)
     ends = xp.zeros_like(whole[:, :1])
     along: dict[str, Any] = {"dim" if is_tensor(whole) else "axis": 1}
-    return xp.diff(xp.concatenate([ends, whole, ends + 1], **along), **along).clip(0.0, 1.0)  # type: ignore[no-any-return]
+    return xp.diff(xp.concatenate([ends, whole, ends + 1], **along), **along).clip(0.0, 1.0)  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _cdf_values(forecast: Any, points: Array) -> Array:

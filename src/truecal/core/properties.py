@@ -121,7 +121,7 @@ class Property(ABC):
         """Validate the user's arrays and express them as scalar views; predictions on a GPU stay there."""
         if on_device(y_proba):
             # a module loaded by name
-            return device_backend().read(self, y_true, y_proba, sample_weight, labels)  # type: ignore[no-any-return]
+            return device_backend().read(self, y_true, y_proba, sample_weight, labels)  # type: ignore[no-any-return]  # an array or a tensor
         refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, reports = self.check(y_true, y_proba, labels)
         return self.sample(y, reports, check_weights(sample_weight, len(reports)))

@@ -257,7 +257,7 @@ class Evaluation(Measurement):
 
     @property
     def width_text(self) -> str:
-        """How many classes, labels or thresholds there are, in words."""
+        """The number of classes, labels or thresholds, such as "3 classes"."""
         columns = {"multilabel": "labels", "distribution": "thresholds"}.get(self.kind, "classes")
         return "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
 

@@ -1,4 +1,4 @@
-"""The verdict in words: which model predicts better, which is miscalibrated by how much, and how ECE ranks them."""
+"""The sentences of the verdict: which model predicts better, which is miscalibrated, and how ECE ranks them."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def view_losses(outcomes: Array, first: Array, second: Array | None) -> Losses:
 
 
 def _columns(proba: Array) -> Array:
-    return doubled(proba if proba.ndim == 2 else both_classes(proba), copy=True)  # type: ignore[no-any-return]
+    return doubled(proba if proba.ndim == 2 else both_classes(proba), copy=True)  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
@@ -157,7 +157,7 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
 
 def top_label_table(u: Array, correction: float = 1.0) -> Array:
     """(n, 2): the confidence loss of rows with confidence u if the top class is wrong, and if it is right."""
-    return namespace(u).column_stack([correction + u * u, (1 - u) ** 2])  # type: ignore[no-any-return]
+    return namespace(u).column_stack([correction + u * u, (1 - u) ** 2])  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Losses:

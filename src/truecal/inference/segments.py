@@ -41,7 +41,7 @@ _WORK = 4e10  # additions of all draws: with more the default number of draws is
 _BLOCK = 1 << 23  # numbers of a block of draws
 _FARTHEST = 8.0  # logits are cut here
 _ROUNDING = 1e-9
-_LEFT = 0.5  # a segment is a finding of its own if the findings before leave so much of its gap or slope
+_LEFT = 0.5  # a segment is a separate finding if the findings before leave so much of its gap or slope
 
 
 @final
@@ -68,7 +68,7 @@ class Segment(Result):
 
     @property
     def text(self) -> str:
-        """Everything but the p-value, in words."""
+        """One line with everything but the p-value."""
         about = f" (class {self.of})" if self.of else ""
         size = f"{abs(self.gap):.1f} points {self.direction}"
         if self.low <= 0 <= self.high:  # what is clear, if anything, is the spread
@@ -118,7 +118,7 @@ class Segments(Result):
         return f"{what}, {self.n_samples} rows: {words}"
 
     def lines(self, most: int = SHOWN) -> list[str]:
-        """The first findings in words, one line each."""
+        """The first findings, one line each."""
         lines = []
         for i, finding in enumerate(self.findings[:most], start=1):
             also = len(finding.overlapping)

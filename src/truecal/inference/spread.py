@@ -530,7 +530,7 @@ def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
 def over(numerator: Array, denominator: Array) -> Array:
     """The ratio, 0 where there is nothing to divide by."""
     some, where = denominator > 0, namespace(denominator).where
-    return where(some, numerator / where(some, denominator, 1.0), 0.0)  # type: ignore[no-any-return]
+    return where(some, numerator / where(some, denominator, 1.0), 0.0)  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _unit(sample: Sample) -> float:
@@ -576,8 +576,11 @@ class _Entries:
         key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
         cell, (weight, sums) = key // groups[1], (np.bincount(entry.reshape(-1), y) for y in (w, x))
         by_row = np.bincount(label, np.square(x), m), np.bincount(label, np.square(w), m)
-        entry_of = lambda part: (cell[part], weight[part], sums[part])  # noqa: E731  # a short function
-        return _Entries(m, len(key), entry_of, sums, key % groups[1], by_row)
+
+        def entries(part: slice) -> tuple[Array, Array, Array]:
+            return cell[part], weight[part], sums[part]
+
+        return _Entries(m, len(key), entries, sums, key % groups[1], by_row)
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""

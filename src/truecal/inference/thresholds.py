@@ -5,7 +5,7 @@ least the risk", by the exact binomial law. The chances of rows differ, which ma
 1956). delta is spent in a fixed sequence with four starts (the fallback procedure of Wiens 2003): where a part of it
 has rejected, it passes on to the next threshold, and a test that does not reject loses what it had. So one unlucky
 error among the few most confident rows does not end everything, and where all starts reject, later tests have all of
-delta. The chance that some rejected threshold breaks the promise is at most delta. Clusters count with Kish's
+delta. The probability that the error of some accepted threshold exceeds the risk is at most delta. Clusters count with Kish's
 effective size, which supposes that the rows of a cluster go together.
 """
 
@@ -42,10 +42,10 @@ class Threshold(Result):
     """The largest coverage whose selective error is at most `risk` with probability 1 − `delta`.
 
     Accept rows whose confidence is at least `threshold`: of these samples that is `coverage`, `observed` of them were
-    wrong, and `bound` is the upper end of their error. `promised` is the error that the model's own confidence
-    announces for them, 1 − mean confidence. `own_coverage` is what it would accept by its own word, and `own_observed`
-    the error there. The curve has one entry per threshold in `thresholds`, `coverages`, `risks`, `bounds` and
-    `promises`. Without a threshold that keeps the promise, `threshold` is None and `coverage` 0.
+    wrong, and `bound` is the upper end of their error. `expected` is the error that the model's own confidence
+    implies for them, 1 − mean confidence. `own_coverage` is what it would accept by its own confidence, and
+    `own_observed` the error there. The curve has one entry per threshold in `thresholds`, `coverages`, `risks`, `bounds` and
+    `expectations`. If no threshold keeps the risk, `threshold` is None and `coverage` 0.
     """
 
     threshold: float | None
@@ -56,7 +56,7 @@ class Threshold(Result):
     n_samples: int
     observed: float | None
     bound: float | None
-    promised: float | None
+    expected: float | None
     own_threshold: float | None
     own_coverage: float
     own_observed: float | None
@@ -64,7 +64,7 @@ class Threshold(Result):
     coverages: Array
     risks: Array
     bounds: Array
-    promises: Array
+    expectations: Array
     notes: tuple[str, ...] = ()
 
     @property
@@ -94,8 +94,8 @@ class Threshold(Result):
 
     def to_pandas(self) -> Any:
         """The curve: one row per threshold, strictest first."""
-        names = ("threshold", "coverage", "risk", "bound", "promised")
-        curve = (self.thresholds, self.coverages, self.risks, self.bounds, self.promises)
+        names = ("threshold", "coverage", "risk", "bound", "expected")
+        curve = (self.thresholds, self.coverages, self.risks, self.bounds, self.expectations)
         return require("pandas", "pandas").DataFrame(dict(zip(names, curve, strict=True)))
 
     def plot(self, *, ax: Any = None) -> Any:
@@ -109,7 +109,7 @@ class Threshold(Result):
 @described(
     "A Threshold.",
     risk="The largest error among accepted rows that is tolerated.",
-    delta="The largest chance that the threshold breaks this promise.",
+    delta="The largest probability that the error exceeds the risk.",
 )
 def threshold(
     y_true: Any,
@@ -125,7 +125,8 @@ def threshold(
 
     Among rows whose top class has at least that confidence, the share of wrong ones is at most `risk` with probability
     1 − `delta`, for rows drawn as these were. Thresholds are chosen without labels and tested one after the other by
-    exact binomial tests. Beside it the curve of risk against coverage, and what the model's own confidence promises.
+    exact binomial tests. The result also has the curve of risk against coverage, with the error
+    that the model's own confidence implies.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -161,13 +162,13 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
         passed = _rejected(_at_most(k, count, risk), delta, np.searchsorted(accepted, starts))
         bounds = np.where(k >= count, 1.0, betaincinv(k + 1, np.maximum(count - k, 1e-12), 1 - delta))
     chosen = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
-    risks, promises = errors[accepted - 1] / accepted, promise[accepted - 1] / accepted
+    risks, expectations = errors[accepted - 1] / accepted, promise[accepted - 1] / accepted
     own = np.flatnonzero(promise[ends - 1] / ends <= risk)
     notes: tuple[str, ...] = ()
     if groups is not None:
         notes = (f"rows come in {groups[1]} clusters: bounds count {count[-1]:.0f} effective rows of {n}",)
     if len(passed) and _fewest(risk, delta, 0) > count[-1]:
-        notes += (f"at least {_fewest(risk, delta, 0)} rows without an error are needed for this promise",)
+        notes += (f"at least {_fewest(risk, delta, 0)} rows without an error are needed to guarantee this risk",)
     own_rows = int(ends[own[-1]]) if len(own) else 0
     return Threshold(
         threshold=float(ordered[accepted[chosen] - 1]) if chosen >= 0 else None,
@@ -178,7 +179,7 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
         n_samples=n,
         observed=float(risks[chosen]) if chosen >= 0 else None,
         bound=float(bounds[chosen]) if chosen >= 0 else None,
-        promised=float(promises[chosen]) if chosen >= 0 else None,
+        expected=float(expectations[chosen]) if chosen >= 0 else None,
         own_threshold=float(ordered[own_rows - 1]) if own_rows else None,
         own_coverage=own_rows / n,
         own_observed=float(errors[own_rows - 1] / own_rows) if own_rows else None,
@@ -186,7 +187,7 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
         coverages=accepted / n,
         risks=risks,
         bounds=bounds,
-        promises=promises,
+        expectations=expectations,
         notes=notes,
     )
 

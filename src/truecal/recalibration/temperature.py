@@ -71,7 +71,7 @@ def label_gap(data: ValidationData) -> Float64s:
     """The logit of each row's own class, less the largest of the row."""
     if is_tensor(data.logits.values):
         # a module loaded by name
-        return device_logits().own_logits(data.logits.values, data.y) - data.logits.top  # type: ignore[no-any-return]
+        return device_logits().own_logits(data.logits.values, data.y) - data.logits.top  # type: ignore[no-any-return]  # an array or a tensor
     return np.asarray(data.logits.values[np.arange(len(data.y)), data.y] - data.logits.top)
 
 
@@ -288,7 +288,7 @@ def divide(logits: Logits, temperature: float) -> Floats:
     if is_tensor(logits.values):
         gaps: Any = logits.values
         # tensors
-        return ((gaps.double() - gaps.amax(1, keepdim=True)) / temperature).to(gaps.dtype)  # type: ignore[no-any-return]
+        return ((gaps.double() - gaps.amax(1, keepdim=True)) / temperature).to(gaps.dtype)  # type: ignore[no-any-return]  # an array or a tensor
     dtype = np.promote_types(logits.values.dtype, np.float32)
     least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
     finite = logits.bottom[np.isfinite(logits.bottom)]

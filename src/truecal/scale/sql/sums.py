@@ -61,7 +61,7 @@ class Sums:
             picked = values if chosen is None else values[list(chosen)]
             if name == "heaviest":
                 return picked.max(axis=0)[None]  # type: ignore[no-any-return]  # an array
-            return (picked.min(axis=0) if name == "least" else picked.sum(axis=0))[None]  # type: ignore[no-any-return]
+            return (picked.min(axis=0) if name == "least" else picked.sum(axis=0))[None]  # type: ignore[no-any-return]  # an array or a tensor
 
         fields = tuple({name: joined(name, values) for name, values in part.items()} for part in self.fields)
         return replace(self, fields=fields, subgroups=((),))
