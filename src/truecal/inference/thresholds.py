@@ -5,8 +5,8 @@ least the risk", by the exact binomial law. The chances of rows differ, which ma
 1956). delta is spent in a fixed sequence with four starts (the fallback procedure of Wiens 2003): where a part of it
 has rejected, it passes on to the next threshold, and a test that does not reject loses what it had. So one unlucky
 error among the few most confident rows does not end everything, and where all starts reject, later tests have all of
-delta. The probability that the error of some accepted threshold exceeds the risk is at most delta. Clusters count with Kish's
-effective size, which supposes that the rows of a cluster go together.
+delta. The probability that the error of some accepted threshold exceeds the risk is at most delta. Clusters count with
+Kish's effective size, which supposes that the rows of a cluster go together.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Threshold(Result):
     Accept rows whose confidence is at least `threshold`: of these samples that is `coverage`, `observed` of them were
     wrong, and `bound` is the upper end of their error. `expected` is the error that the model's own confidence
     implies for them, 1 − mean confidence. `own_coverage` is what it would accept by its own confidence, and
-    `own_observed` the error there. The curve has one entry per threshold in `thresholds`, `coverages`, `risks`, `bounds` and
-    `expectations`. If no threshold keeps the risk, `threshold` is None and `coverage` 0.
+    `own_observed` the error there. The curve has one entry per threshold in `thresholds`, `coverages`, `risks`,
+    `bounds` and `expectations`. If no threshold keeps the risk, `threshold` is None and `coverage` 0.
     """
 
     threshold: float | None
