@@ -48,6 +48,7 @@ KIND_WORDS: dict[str, FileKind] = {
     "probabilities": "probabilities",
     "top_label": "top_label",
     "choices": "choices",
+    "tokens": "tokens",
 }
 CONFIDENCE_ERRORS = ("confidence", "confidence_uncorrected", "confidence_l1", "confidence_two_bin")
 
@@ -102,6 +103,8 @@ class Loaded:
         """COLUMN of the first prediction file, FILE, or FILE:COLUMN, for the rows that were kept."""
         if spec is None:
             return None
+        if spec in (self.first.features or ()):
+            return (self.first.features or {})[spec]
         file = file_of(spec)
         column = spec if file is None else None if str(file) == str(Path(spec)) else spec.rpartition(":")[2]
         n = self.first.n_rows or self.first.n
