@@ -27,10 +27,11 @@ from torch import Tensor, nn
 
 HERE = Path(__file__).parent
 CONTEXT, WIDTH, LAYERS, HEADS = 128, 128, 2, 4
-STEPS, BATCH = 700, 32
-LONGEST = 600  # characters of a document that are predicted
+STEPS, BATCH = 2000, 32
+SHORTEST, TRAINED, LONGEST = 600, 2000, 320  # characters of a document: at least, in training, and predicted
 QUESTIONS, SAMPLES, PROMPT, LONGEST_WORD = 400, 20, 64, 16
 TOP = 3
+PACKAGES = ("asyncio", "collections", "concurrent/futures", "email", "http", "importlib", "json", "logging", "unittest")
 
 
 def documents() -> dict[str, str]:
@@ -38,18 +39,19 @@ def documents() -> dict[str, str]:
     from pydoc_data.topics import topics
 
     found = {f"topic {name}": text for name, text in topics.items()}
-    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    for path in sorted([*stdlib.glob("*.py"), *(p for name in PACKAGES for p in (stdlib / name).glob("*.py"))]):
         tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
         nodes = [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef))]
         texts = [text for node in nodes if (text := ast.get_docstring(node))]
-        found[f"module {path.stem}"] = "\n\n".join(texts)
-    return {name: text for name, text in found.items() if len(text) > LONGEST and text.isascii()}
+        found[f"module {'.'.join(path.relative_to(stdlib).with_suffix('').parts)}"] = "\n\n".join(texts)
+    return {name: text for name, text in found.items() if len(text) >= SHORTEST and text.isascii()}
 
 
 def part(name: str) -> str:
     """The part of a document, by its name alone."""
     number = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10
-    return "test" if number < 4 else "validation" if number < 6 else "train"
+    return "test" if number < 4 else "validation" if number < 5 else "train"
 
 
 class Block(nn.Module):
@@ -86,8 +88,8 @@ class Model(nn.Module):
 def train(text: Tensor, vocabulary: int) -> Model:
     """A model of the text, by Adam with a falling learning rate."""
     model = Model(vocabulary)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=STEPS)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS, pct_start=0.1)
     began = time.process_time()
     for step in range(STEPS):
         starts = torch.randint(len(text) - CONTEXT - 1, (BATCH,))
@@ -184,7 +186,7 @@ def main() -> None:
     def encode(text: str) -> Tensor:
         return torch.tensor([index[char] for char in text])
 
-    text = encode("\n\n".join(parts["train"].values()))
+    text = encode("\n\n".join(text[:TRAINED] for text in parts["train"].values()))
     print({p: (len(t), sum(map(len, t.values()))) for p, t in parts.items()}, len(chars), flush=True)
     model = train(text, len(chars))
     trained = time.process_time() - began
