@@ -1,4 +1,4 @@
-"""Train the model and write its logs: `python -m benchmarks.language_model` (about ten minutes on one core).
+"""Train the model and write its logs: `python -m benchmarks.language_model` (some minutes on one core).
 
 The text comes with Python: the topics of `help()` and the docstrings of the standard library, one document per topic
 or module. Documents are divided by a hash of their names: the model is trained on some, the temperature is fitted on
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 HERE = Path(__file__).parent
 CONTEXT, WIDTH, LAYERS, HEADS = 128, 128, 2, 4
-STEPS, BATCH = 2000, 32
+STEPS, BATCH = 1200, 32
 SHORTEST, TRAINED, LONGEST = 600, 2000, 320  # characters of a document: at least, in training, and predicted
 QUESTIONS, SAMPLES, PROMPT, LONGEST_WORD = 400, 20, 64, 16
 TOP = 3
