@@ -131,7 +131,7 @@ def test_a_task_of_the_harness(questions, tmp_path, metrics):
     read = read_predictions(log)
     assert read.y_true is not None and read.n_choices is not None
     assert read.y_true.tolist() == [q["answer"] for q in questions]
-    assert tc.score(read.y_true, read.probabilities()) == pytest.approx(wanted["score"], abs=1e-9)
+    assert tc.score(read.y_true, read.probabilities(), error="confidence") == pytest.approx(wanted["score"], abs=1e-9)
 
 
 def test_a_task_of_another_kind_is_refused(tmp_path):
@@ -140,7 +140,7 @@ def test_a_task_of_another_kind_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="expects output_type multiple_choice, got 'generate_until'"):
         CalibratedTask(config={"task": "a", "output_type": "generate_until"})
-    with pytest.raises(ValueError, match="the task brings another"):
+    with pytest.raises(ValueError, match="this task overrides it"):
         CalibratedTask(config={"output_type": "multiple_choice", "process_results": print})
 
 
@@ -174,7 +174,7 @@ def test_a_metric_of_inspect(tmp_path, rng):
     task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=names["stated"]())
     [log] = inspect_ai.eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
     assert log.status == "success", log.error
-    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    found = {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
     wanted, clustered = numbers_of_pairs(pairs), numbers_of_pairs(pairs, [i // 2 for i in range(40)])
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, abs=1e-9), name
@@ -265,3 +265,62 @@ def test_runs_of_wandb(results, tmp_path, monkeypatch):
     assert len(pages_in(tmp_path)) >= 3
     tables = [json.loads(path.read_text()) for path in Path(tmp_path).rglob("*.table.json")]
     assert any(table["columns"][:2] == ["rank", "model"] for table in tables)
+
+
+def answering(samples: list[Any], log_dir: Path, scorer: Any, epochs: int = 1, model: str = "mockllm/model") -> Any:
+    """A log of inspect_ai: each sample's metadata holds what is answered, with which log-probabilities."""
+    import inspect_ai
+    from inspect_ai.model import ChatCompletionChoice, Logprob, Logprobs, ModelOutput
+    from inspect_ai.solver import solver
+
+    @solver
+    def by_heart():
+        async def solve(state, generate):
+            text, values = state.metadata["says"][(state.epoch - 1) % len(state.metadata["says"])]
+            logged = Logprobs(content=[Logprob(token=text, logprob=v, bytes=None) for v in values])
+            choice = ChatCompletionChoice(message={"role": "assistant", "content": text}, logprobs=logged)
+            state.output = ModelOutput(model=model, choices=[choice])
+            return state
+
+        return solve
+
+    task = inspect_ai.Task(dataset=samples, solver=by_heart(), scorer=scorer, epochs=epochs, name="words")
+    [log] = inspect_ai.eval(task, model=model, log_dir=str(log_dir), display="none")
+    assert log.status == "success", log.error
+    return log
+
+
+def test_answers_of_inspect_with_logprobs(tmp_path, rng):
+    """The probability of a generated text is a confidence that it is right; epochs of a sample are a group."""
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+    from inspect_ai.scorer import match
+
+    from truecal.io import read_predictions
+
+    said = [[("yes" if rng.random() < 0.6 else "no", rng.uniform(-1, 0, 3).tolist()) for _ in "ab"] for _ in range(30)]
+    samples = [Sample(input=f"{i}?", target="yes", id=i, metadata={"says": one}) for i, one in enumerate(said)]
+    log = answering(samples, tmp_path, match(), epochs=2)
+    read = read_predictions(log.location.removeprefix("file://"))
+    wanted = {(str(i), e): (text == "yes", values) for i, one in enumerate(said) for e, (text, values) in enumerate(one)}
+    order = sorted(wanted)
+    assert read.correct is not None and read.correct.tolist() == [wanted[key][0] for key in order]
+    assert read.confidence == pytest.approx([np.exp(sum(wanted[key][1])) for key in order])
+    assert read.groups is not None and np.bincount(read.groups).tolist() == [2] * 30
+    per_token = read_predictions(log.location.removeprefix("file://"), length_normalized=True)
+    assert per_token.confidence == pytest.approx([np.exp(np.mean(wanted[key][1])) for key in order])
+
+
+def test_epochs_of_inspect_are_clusters(tmp_path, rng):
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+
+    names: dict[str, Any] = {}
+    exec(example("inspect_ai"), names)
+    says = [[(f"{'yes' if rng.random() < 0.6 else 'no'} {rng.uniform(0.5, 1):.2f}", [-0.1]) for _ in "ab"] for _ in range(20)]
+    samples = [Sample(input=f"{i}?", target="yes", id=i, metadata={"says": one}) for i, one in enumerate(says)]
+    log = answering(samples, tmp_path, names["stated"](), epochs=2)
+    found = {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
+    pairs = [(text.startswith("yes"), float(text.split()[1])) for one in says for text, _ in one]
+    wanted = numbers_of_pairs(pairs, [i // 2 for i in range(40)])
+    assert found["gap"] == pytest.approx(wanted["gap"]) and "pvalue" not in found
