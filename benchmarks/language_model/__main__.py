@@ -26,10 +26,10 @@ import torch
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent
-CONTEXT, WIDTH, LAYERS, HEADS = 64, 96, 2, 4
-STEPS, BATCH = 2500, 32
+CONTEXT, WIDTH, LAYERS, HEADS = 128, 128, 2, 4
+STEPS, BATCH = 1500, 32
 SHORTEST, TRAINED, LONGEST = 600, 2000, 320  # characters of a document: at least, in training, and predicted
-QUESTIONS, SAMPLES, PROMPT, LONGEST_WORD = 400, 20, 48, 16
+QUESTIONS, SAMPLES, PROMPT, LONGEST_WORD = 400, 20, 64, 16
 TOP = 3
 PACKAGES = ("asyncio", "collections", "concurrent/futures", "email", "http", "importlib", "json", "logging", "unittest")
 
@@ -106,7 +106,7 @@ def train(text: Tensor, vocabulary: int) -> Model:
 
 @torch.no_grad()
 def logits_of(model: Model, tokens: Tensor) -> Tensor:
-    """Logits of every character of a document but the first, each from the 32 to 63 characters before it."""
+    """Logits of every character of a document but the first, each from the 64 to 127 characters before it."""
     found = [model(tokens[None, : min(CONTEXT, len(tokens) - 1)])[0]]
     for start in range(CONTEXT // 2, len(tokens) - CONTEXT // 2 - 1, CONTEXT // 2):
         found.append(model(tokens[None, start : start + CONTEXT][:, : len(tokens) - 1 - start])[0, CONTEXT // 2 :])
