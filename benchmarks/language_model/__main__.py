@@ -1,5 +1,7 @@
 """Train the model and write its logs: `python -m benchmarks.language_model` (some minutes on one core).
 
+Weights that `python -m benchmarks.language_model.model` has left in this folder are used instead of training again.
+
 The text comes with Python: the topics of `help()` and the docstrings of the standard library, one document per topic
 or module. Documents are divided by a hash of their names: the model is trained on some, the temperature is fitted on
 others, and all logs are of a third part. The logs have the form in which servers write them.
@@ -7,101 +9,27 @@ others, and all logs are of a third part. The logs have the form in which server
 
 from __future__ import annotations
 
-import ast
 import gzip
-import hashlib
 import json
 import math
 import platform
 import re
 import sys
-import sysconfig
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from . import model as training
+from .model import CONTEXT, STEPS, WEIGHTS, Model, Text
 
 HERE = Path(__file__).parent
-CONTEXT, WIDTH, LAYERS, HEADS = 128, 128, 2, 4
-STEPS, BATCH = 1500, 32
-SHORTEST, TRAINED, LONGEST = 600, 2000, 320  # characters of a document: at least, in training, and predicted
+LONGEST = 320  # characters of a document that are predicted
 QUESTIONS, SAMPLES, PROMPT, LONGEST_WORD = 400, 20, 64, 16
 TOP = 3
-PACKAGES = ("asyncio", "collections", "concurrent/futures", "email", "http", "importlib", "json", "logging", "unittest")
-
-
-def documents() -> dict[str, str]:
-    """Topics of `help()`, and docstrings by module, read without running anything."""
-    from pydoc_data.topics import topics
-
-    found = {f"topic {name}": text for name, text in topics.items()}
-    stdlib = Path(sysconfig.get_path("stdlib"))
-    for path in sorted([*stdlib.glob("*.py"), *(p for name in PACKAGES for p in (stdlib / name).glob("*.py"))]):
-        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
-        nodes = [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef))]
-        texts = [text for node in nodes if (text := ast.get_docstring(node))]
-        found[f"module {'.'.join(path.relative_to(stdlib).with_suffix('').parts)}"] = "\n\n".join(texts)
-    return {name: text for name, text in found.items() if len(text) >= SHORTEST and text.isascii()}
-
-
-def part(name: str) -> str:
-    """The part of a document, by its name alone."""
-    number = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10
-    return "test" if number < 4 else "validation" if number < 5 else "train"
-
-
-class Block(nn.Module):
-    """Attention to what came before, and a layer on top."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
-        self.mix, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.dense = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows, length, _ = x.shape
-        parts = self.mix(self.norms[0](x)).reshape(rows, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-        seen = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(rows, length, WIDTH))
-        return x + self.dense(self.norms[1](x))
-
-
-class Model(nn.Module):
-    """Logits of the next character at every position."""
-
-    def __init__(self, vocabulary: int) -> None:
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(vocabulary, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, vocabulary)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
-        return self.head(self.norm(self.blocks(x)))
-
-
-def train(text: Tensor, vocabulary: int) -> Model:
-    """A model of the text, by Adam with a falling learning rate."""
-    model = Model(vocabulary)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS, pct_start=0.1)
-    began = time.process_time()
-    for step in range(STEPS):
-        starts = torch.randint(len(text) - CONTEXT - 1, (BATCH,))
-        rows = torch.stack([text[i : i + CONTEXT + 1] for i in starts])
-        loss = nn.functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if step % 100 == 99:
-            print(f"step {step + 1}: {loss.item():.3f} nats, {time.process_time() - began:.0f} s", flush=True)
-    return model.eval()
 
 
 @torch.no_grad()
@@ -175,24 +103,19 @@ def questions(texts: dict[str, str]) -> Iterator[tuple[str, str, str]]:
 
 def main() -> None:
     torch.set_num_threads(1)
+    if not WEIGHTS.exists():
+        training.main()
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
-    began = time.process_time()
-    texts = documents()
-    chars = "".join(sorted({char for text in texts.values() for char in text}))
-    index = {char: i for i, char in enumerate(chars)}
-    parts = {p: {n: t for n, t in texts.items() if part(n) == p} for p in ("train", "validation", "test")}
+    text, stored = Text(), torch.load(WEIGHTS, weights_only=True)
+    chars, parts, encode = text.chars, text.parts, text.encode
+    if stored["chars"] != chars:
+        raise SystemExit("the weights are of another text: delete weights.pt")
+    model = Model(len(chars)).eval()
+    model.load_state_dict(stored["weights"])
 
-    def encode(text: str) -> Tensor:
-        return torch.tensor([index[char] for char in text])
-
-    text = encode("\n\n".join(text[:TRAINED] for text in parts["train"].values()))
-    print({p: (len(t), sum(map(len, t.values()))) for p, t in parts.items()}, len(chars), flush=True)
-    model = train(text, len(chars))
-    trained = time.process_time() - began
-
-    tested = {name: text[:LONGEST] for name, text in parts["test"].items()}
-    valid = [encode(text[:LONGEST]) for text in parts["validation"].values()]
+    tested = {name: body[:LONGEST] for name, body in parts["test"].items()}
+    valid = [encode(body[:LONGEST]) for body in parts["validation"].values()]
     found = torch.cat([logits_of(model, tokens) for tokens in valid]).numpy()
     from truecal import TemperatureScaling
 
@@ -236,14 +159,13 @@ def main() -> None:
     results = {
         "script": "python -m benchmarks.language_model",
         "python": platform.python_version(),
-        "torch": torch.__version__.partition("+")[0],
+        "torch": stored["torch"].partition("+")[0],
         "documents": {p: len(t) for p, t in parts.items()},
-        "characters": {"train": len(text), "test": count},
+        "characters": {"train": len(text.trained), "test": count},
         "vocabulary": len(chars),
         "parameters": sum(p.numel() for p in model.parameters()),
         "steps": STEPS,
-        "seconds_to_train": round(trained),
-        "seconds": round(time.process_time() - began),
+        "seconds_to_train": round(stored["seconds"]),
         "temperature": round(temperature, 4),
         "nats_per_character": {key: round(value / count, 4) for key, value in nats.items()},
         "perplexity": {key: round(math.exp(value / count), 3) for key, value in nats.items()},
