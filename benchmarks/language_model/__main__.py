@@ -1,4 +1,4 @@
-"""Train the model and write its logs: `python -m benchmarks.language_model` (some minutes on one core).
+"""Train the model and write its logs: `python -m benchmarks.language_model` (ten minutes on one core, or one on a GPU).
 
 Weights that `python -m benchmarks.language_model.model` has left in this folder are used instead of training again.
 
@@ -158,7 +158,8 @@ def main() -> None:
 
     results = {
         "script": "python -m benchmarks.language_model",
-        "python": platform.python_version(),
+        "python": {"trained": stored["python"], "tested": platform.python_version()},
+        "device": stored["device"],
         "torch": stored["torch"].partition("+")[0],
         "documents": {p: len(t) for p, t in parts.items()},
         "characters": {"train": len(text.trained), "test": count},
