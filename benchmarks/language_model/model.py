@@ -109,7 +109,12 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     text, began = Text(), time.monotonic()
     model = train(text.trained.to(device), len(text.chars)).cpu()
-    about = {"device": device, "python": platform.python_version(), "torch": torch.__version__, "chars": text.chars}
+    about = {
+        "device": device,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "chars": text.chars,
+    }
     torch.save({"weights": model.state_dict(), "seconds": time.monotonic() - began, **about}, WEIGHTS)
 
 

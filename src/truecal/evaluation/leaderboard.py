@@ -118,7 +118,9 @@ class Leaderboard(Result):
     def __repr__(self) -> str:
         titles, texts = self.table()
         widths = [max(len(line[i]) for line in (titles, *texts)) for i in range(len(titles))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in (titles, *texts)]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in (titles, *texts)
+        ]
         head = f"{len(self.means)} models, {len(self.tasks)} tasks: score, lower is better"
         return "\n".join([head, *lines, *self.sentences, *(f"note: {note}" for note in self.notes)])
 

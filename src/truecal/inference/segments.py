@@ -329,7 +329,9 @@ class _Forms:
     def moved(self, groups: Grouping, reports: Array) -> _Forms:
         """The forms of other reports of the same rows."""
         spread = self.x is not None
-        return _Forms.of(groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence, self.clusters)
+        return _Forms.of(
+            groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence, self.clusters
+        )
 
     def strengths(self, groups: Grouping) -> tuple[Array, Array]:
         """The statistics of the outcomes, (segments, forms), and the larger one of each segment and view."""
@@ -438,7 +440,9 @@ def _found(
     if forms.clusters is not None:
         size = groups.by_cluster(forms.weights, forms.clusters)
         each = [groups.by_cluster(column, forms.clusters) for column in residuals.T]
-        squares = np.column_stack([_squares(one - size.multiply(g[:, None])) for one, g in zip(each, gap.T, strict=True)])
+        squares = np.column_stack(
+            [_squares(one - size.multiply(g[:, None])) for one, g in zip(each, gap.T, strict=True)]
+        )
     one = groups.sums(np.square(forms.weights)[:, None]) / groups.rows[:, None]
     least = 0.0 if forms.clusters is not None else np.square(forms.level_sd)  # of clusters it holds the gap as well
     sd = np.sqrt(np.maximum(least, squares + one))

@@ -240,7 +240,9 @@ class _Batch:
             if step is None:
                 continue
             token, logprob, top = step
-            predicted, confidence, rest, outside = _place(request, f"token {position} on line {line}", step, self.k or 0)
+            predicted, confidence, rest, outside = _place(
+                request, f"token {position} on line {line}", step, self.k or 0
+            )
             token = self._texts.setdefault(token, token)
             self.correct.append(predicted == token)
             self.outside.append(outside)
