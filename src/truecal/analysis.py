@@ -1,4 +1,4 @@
-"""Tables of bins, signed mean gaps, the CORP split, dominance between models, leaderboards over tasks, bands, and the noise of U."""
+"""Tables of bins, signed mean gaps, the CORP split, dominance and leaderboards of models, bands, and the noise of U."""
 
 from .core.tabulate import tabulate as tabulate
 from .evaluation.leaderboard import Leaderboard as Leaderboard

@@ -12,9 +12,8 @@ from .core.parameters import described
 from .core.types import Array
 from .io.columns import Request
 from .io.reading import file_format
-from .io.token_logs import BATCH
+from .io.token_logs import BATCH, read_tokens, sequence, token_batches
 from .io.token_logs import Tokens as Tokens
-from .io.token_logs import read_tokens, sequence, token_batches
 
 __all__ = ["Tokens", "batches", "read", "sequence_probability"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from closeness import assert_close
 
 import truecal as tc
+from closeness import assert_close
 from truecal import tokens
 from truecal.io import FileError, read_predictions
 
@@ -123,8 +123,9 @@ def test_the_probability_of_an_answer(tmp_path):
     assert_close(whole.confidence, np.exp([-3.5] * 4))
     assert_close(read_predictions(path, length_normalized=True).confidence, np.exp([-1.75] * 4))
     named = write(tmp_path / "graded.jsonl", *[chat(LOGGED) | {"grade": 1}] * 2)
-    assert read_predictions(named, label_column="grade").correct.tolist() == [True, True]
-    with pytest.raises(FileError, match="expected 'grade' .* on line 1"):
+    graded = read_predictions(named, label_column="grade").correct
+    assert graded is not None and graded.all()
+    with pytest.raises(FileError, match=r"expected 'grade' .* on line 1"):
         read_predictions(path, label_column="grade")
 
 
@@ -179,9 +180,9 @@ def test_options_that_cannot_apply_are_refused(tmp_path):
 
 def test_sequence_probability_refuses_what_is_no_log_probability():
     assert_close(tokens.sequence_probability([[-1, -2]], length_normalized=True), np.exp([-1.5]))
-    for bad in ([[]], [[0.5]], [[float("nan")]]):
+    for bad in ([], [0.5], [float("nan")]):
         with pytest.raises(ValueError, match="row 0"):
-            tokens.sequence_probability(bad)
+            tokens.sequence_probability([bad])
 
 
 def test_two_models_on_the_same_text_are_compared(tmp_path, rng):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closeness import assert_close
 
 import truecal as tc
+from closeness import assert_close
 
 
 def documents(rng: np.random.Generator, n: int = 300, spread: float = 0.9):
@@ -34,6 +34,7 @@ def test_intervals_rest_on_clusters(rng):
     rows = tc.stream("top_label", n_bins=15, edges="uniform")
     rows.update(data[0], data[1])
     alone = rows.result().gap
+    assert grouped is not None and alone is not None
     assert grouped.high - grouped.low > alone.high - alone.low
     assert any("300 images or groups" in note for note in stream.result().notes)
 
@@ -77,6 +78,7 @@ def test_clusters_cover_a_calibrated_mean(rng):
         rows = tc.stream("top_label", n_bins=15, edges="uniform")
         rows.update(data[0], data[1])
         other = rows.result().gap
+        assert found is not None and other is not None
         clustered += found.low <= 0 <= found.high
         plain += other.low <= 0 <= other.high
     assert clustered >= 52 and plain < clustered

@@ -1,4 +1,4 @@
-"""leaderboard: models on several tasks, ranked by the mean of their scores, with verdicts corrected over all of them."""
+"""leaderboard: models on several tasks, ranked by the mean of their scores, with verdicts corrected over them all."""
 
 from __future__ import annotations
 

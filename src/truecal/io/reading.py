@@ -99,15 +99,15 @@ def read_predictions(
     keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file).
     `logits=True`: the numbers are logits; without it a name decides, and numbers without a telling name are read as
     probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label", "choices"
-    or "tokens", to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows of rounded probabilities by
-    their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
-    prediction (`rows` then says which were kept). `header`: whether the first line of a csv holds names, where the file
-    does not say. `length_normalized`: divide the log-likelihoods of a sample log by the lengths of the choices.
-    `id_column`: the column by which the rows of `labels` are matched with those of the predictions. By default a column
-    of the same name with unique values in both files is used, where there is one; False takes rows in the order they
-    are in. Identifiers that do not match one to one raise an error that counts and shows them. `class_axis`: the axis
-    of the classes in an array of images or sequences, where the shapes leave it open. `odds`: the numbers are decimal
-    odds of a bookmaker. Raises FileError.
+    or "tokens" (observed text), to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows
+    of rounded probabilities by their sums. `percent`: probabilities or confidences run from 0 to 100.
+    `drop_incomplete`: leave out rows without a prediction (`rows` then says which were kept). `header`: whether the
+    first line of a csv holds names, where the file does not say. `length_normalized`: divide the log-likelihoods of a
+    sample log by the lengths of the choices. `id_column`: the column by which the rows of `labels` are matched with
+    those of the predictions. By default a column of the same name with unique values in both files is used, where there
+    is one; False takes rows in the order they are in. Identifiers that do not match one to one raise an error that
+    counts and shows them. `class_axis`: the axis of the classes in an array of images or sequences, where the shapes
+    leave it open. `odds`: the numbers are decimal odds of a bookmaker. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions

@@ -239,7 +239,7 @@ class _Batch:
         for position, step in enumerate(steps):
             if step is None:
                 continue
-            token, logprob, top = step
+            token, logprob, _ = step
             predicted, confidence, rest, outside = _place(
                 request, f"token {position} on line {line}", step, self.k or 0
             )
@@ -329,7 +329,9 @@ def _observed(request: Request, line: int, record: Mapping[str, Any]) -> list[_R
 def _parts(record: Mapping[str, Any]) -> tuple[list[_Raw], list[_Raw]]:
     """The texts of a response with token probabilities: those that were given, and those that were generated."""
     body = _body(record)
-    choices, given, generated = _dicts(body.get("choices")), [], []
+    choices = _dicts(body.get("choices"))
+    given: list[_Raw] = []
+    generated: list[_Raw] = []
     for holder in (body, *choices):
         steps = holder.get("prompt_logprobs")
         if isinstance(steps, list) and not any(steps == raw.steps for raw in given):  # once per prompt
