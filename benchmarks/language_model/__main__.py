@@ -26,7 +26,7 @@ from torch import Tensor
 from . import model as training
 from .model import CONTEXT, STEPS, WEIGHTS, Model, Text
 
-HERE = Path(__file__).parent
+LOGS = Path(__file__).parents[2] / "docs" / "logs"
 LONGEST = 320  # characters of a document that are predicted
 QUESTIONS, SAMPLES, PROMPT, LONGEST_WORD = 400, 20, 64, 16
 TOP = 3
@@ -90,7 +90,7 @@ def echoed(name: str, chars: str, tokens: list[int], logs: Tensor) -> dict[str, 
 def write(name: str, lines: list[dict[str, Any]]) -> None:
     """Lines of JSON, packed; the same lines give the same bytes."""
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-    (HERE / name).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    (LOGS / name).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
 def questions(texts: dict[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -171,7 +171,7 @@ def main() -> None:
         "nats_per_character": {key: round(value / count, 4) for key, value in nats.items()},
         "perplexity": {key: round(math.exp(value / count), 3) for key, value in nats.items()},
     }
-    (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    (LOGS / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     json.dump(results, sys.stdout, indent=1)
 
 

@@ -64,6 +64,22 @@ def pair(picture: Path) -> None:
     draw_pair(picture)
 
 
+def language_model(picture: Path) -> None:
+    """Next characters before and after a temperature, from the logs in docs/logs."""
+    import matplotlib.pyplot as plt
+
+    import truecal as tc
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained")
+    for ax, (file, name) in zip(axes, (("tokens", "as trained"), ("tokens-scaled", "with a temperature")), strict=True):
+        log = tc.tokens.read(DOCS / "logs" / f"{file}.jsonl.gz")
+        top = tc.TopPredictions(log.correct, log.confidence)
+        tc.plots.reliability(tc.evaluate(None, top, groups=log.document, name=name), ax=ax)
+        ax.set(xlabel="probability of the likeliest next character", ylabel="share in which it came")
+    figure.savefig(picture, dpi=110)
+    plt.close(figure)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "report": report,
     "plots": plots,
@@ -71,6 +87,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "peers": peers,
     "why-truthful-noise": noise,
     "why-truthful-pair": pair,
+    "language-model": language_model,
 }
 
 
