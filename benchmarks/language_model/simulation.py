@@ -42,7 +42,7 @@ def run(rng: np.random.Generator, documents: int, dialects: int, sharp: float) -
     known = kinds.mean(axis=0)
     with np.errstate(divide="ignore"):
         model = known**sharp / (known**sharp).sum(axis=1, keepdims=True)
-    text = texts(rng, kinds[np.arange(documents) % dialects])
+    text = texts(rng, kinds[rng.integers(0, dialects, documents)])
     before, after = text[:, :-1].ravel(), text[:, 1:].ravel()
     predicted = model.argmax(axis=1)
     correct, confidence = after == predicted[before], model.max(axis=1)[before]

@@ -76,7 +76,7 @@ def language_model(picture: Path) -> None:
         top = tc.TopPredictions(log.correct, log.confidence)
         tc.plots.reliability(tc.evaluate(None, top, groups=log.document, name=name), ax=ax)
         ax.set(xlabel="probability of the likeliest next character", ylabel="share in which it came")
-    figure.savefig(picture, dpi=110)
+    figure.savefig(picture, dpi=110, bbox_inches="tight")
     plt.close(figure)
 
 

@@ -69,7 +69,8 @@ class Leaderboard(Result):
     def sentences(self) -> tuple[str, str]:
         """Which models predict best, and which are not calibrated where."""
         best, n = self.best, len(self.means)
-        over = f"on average over {len(self.tasks)} tasks (corrected over {len(self.pairs)} comparisons)"
+        tasks, pairs = (f"{n} {word}{'s' * (n > 1)}" for n, word in ((len(self.tasks), "task"), (len(self.pairs), "pair")))
+        over = f"on average over {tasks} (corrected over {pairs} of models)"
         first = f"{best[0]} predicts best {over}."
         if len(best) > 1:
             none = "No model is worse beyond noise" if len(best) == n else f"{some_of(list(best))} predict best"
@@ -147,7 +148,7 @@ def leaderboard(comparisons: Mapping[str, Comparison], *, level: float = 0.95) -
     ...     tasks[name] = tc.compare(y, {"honest": chances, "sharp": chances > .5}, errors=["binary"], n_resamples=99)
     >>> board = tc.analysis.leaderboard(tasks)
     >>> print(board.sentences[0])
-    honest predicts best on average over 2 tasks (corrected over 1 comparisons).
+    honest predicts best on average over 2 tasks (corrected over 1 pair of models).
     """
     level = check_level(level)
     if not comparisons or not all(isinstance(found, Comparison) for found in comparisons.values()):
