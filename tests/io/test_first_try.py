@@ -107,11 +107,12 @@ def save_responses(path: str) -> None:
             logged = {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops}
             lines.append({"choices": [{"text": "", "logprobs": logged}], "usage": {"prompt_tokens": 51}})
         else:
-            for token, value, top in part:
+            for truth, _, top in part:
+                token, value = max(top.items(), key=lambda item: item[1])
                 likely = [{"token": t, "logprob": v} for t, v in top.items()]
                 content = [{"token": token, "logprob": value, "top_logprobs": likely}]
                 choice = {"message": {"role": "assistant", "content": token}, "logprobs": {"content": content}}
-                lines.append({"object": "chat.completion", "choices": [choice], "correct": token == "t1"})
+                lines.append({"object": "chat.completion", "choices": [choice], "correct": token == truth})
     Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
