@@ -112,7 +112,7 @@ def test_every_error_marked_untruthful_is_convicted(name):
 
 @pytest.mark.parametrize("name", INFINITE)
 def test_where_nothing_has_an_expected_value_no_verdict_is_given(name):
-    with pytest.raises(ValueError, match="no finite expected value in any world that was tried: it gave NaN or inf"):
+    with pytest.raises(ValueError, match="no finite value for any case that was tried: it gave NaN or inf"):
         tc.audit(tc.ERRORS[name], budget=FEW)
 
 

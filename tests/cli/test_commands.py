@@ -132,7 +132,7 @@ def test_every_error_that_test_offers_can_be_tested(folder: Path, truecal: Run) 
     code, out, _ = truecal("test", "binary.csv", "--error", "confidence", "--resamples", "99", "--alpha", "0.01")
     assert code in (0, 3) and "Calibration is" in out
     code, _, err = truecal("test", "good.npz", "--error", "binary")
-    assert code == 1 and "'binary' cannot apply to multiclass predictions" in err
+    assert code == 1 and "'binary' cannot be used with multiclass predictions" in err
     code, _, err = truecal("test", "good.npz", "--error", "linear")
     assert code == 2 and "expected one of classwise," in err and "linear," not in err
 

@@ -243,7 +243,7 @@ def test_scales_are_fixed_factors(metric, rng):
 @pytest.mark.parametrize("scale", ["loss", "bins"])
 def test_scales_are_for_squared_errors(scale, rng):
     y, p = sample_for(tc.ERRORS["confidence_l1"], rng)
-    with pytest.raises(ValueError, match="cannot apply to norm='l1'"):
+    with pytest.raises(ValueError, match="cannot be used with norm='l1'"):
         tc.confidence_error(y, p, norm="l1", scale=scale)
 
 

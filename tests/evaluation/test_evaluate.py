@@ -367,7 +367,7 @@ def test_very_many_predictions_leave_classes_without_an_interval(data, monkeypat
 def test_options_that_cannot_apply_are_refused(data):
     y, models = data
     p = models["true"]
-    with pytest.raises(ValueError, match="'binary' cannot apply to multiclass predictions"):
+    with pytest.raises(ValueError, match="'binary' cannot be used with multiclass predictions"):
         evaluate(y, p, errors=["binary"])
     with pytest.raises(TypeError, match="errors must be a sequence of names"):
         evaluate(y, p, errors="classwise")

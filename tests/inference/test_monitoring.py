@@ -318,7 +318,7 @@ def test_rows_that_are_refused_leave_everything_as_it_was(rng):
         ("expected multiclass predictions of 3 classes as before, got binary", ([0, 1], [0.2, 0.3]), {}),
         ("predictions of 3 classes as before, got binary predictions", ([0], [[0.2, 0.8]]), {}),
         ("a monitor needs one label per row", (p[:2], p[:2]), {}),
-        ("sample_weight cannot apply", ([0], p[:1]), {"sample_weight": [2.0]}),
+        ("sample_weight cannot be used", ([0], p[:1]), {"sample_weight": [2.0]}),
         ("rows that sum to 1", ([0], [[0.2, 0.2, 0.2]]), {}),
     )
     for words, arguments, more in cases:

@@ -61,7 +61,7 @@ def test_same_seed_same_answer_other_seed_other_draws():
     [
         (lambda y, p: calibration_test(y, p, n_resamples=0), "resamples must be at least 1"),
         (lambda y, p: calibration_test(y, p, seed=-1), "seed must be a whole number"),
-        (lambda y, p: calibration_test(y, p, sampler=lambda rng: y), "sampler cannot apply"),
+        (lambda y, p: calibration_test(y, p, sampler=lambda rng: y), "sampler cannot be used"),
         (lambda y, p: calibration_test(p[:, 0], p[:, 1], error="linear"), "pass sampler="),
         (
             lambda y, p: calibration_test(p[:, 0], p[:, 1], error="linear", sampler=lambda rng: [1.0]),
@@ -76,11 +76,11 @@ def test_same_seed_same_answer_other_seed_other_draws():
         (lambda y, p: paired_difference(y, p, p[:5]), "numbers of rows disagree"),
         (lambda y, p: consistency_bands(y, p, error="classwise_two_bin"), "averages over cuts"),
         (lambda y, p: consistency_bands(y, p, error="classwise", classes=7), "classes must be columns in 0..2"),
-        (lambda y, p: consistency_bands(y, p, error="confidence", classes=0), "classes cannot apply"),
+        (lambda y, p: consistency_bands(y, p, error="confidence", classes=0), "classes cannot be used"),
         (lambda y, p: consistency_bands(p[:, 0], p[:, 1], error="linear"), "needs 0/1 outcomes"),
-        (lambda y, p: confidence_interval(y, p, error="confidence_l1", groups=np.arange(12)), "groups cannot apply"),
+        (lambda y, p: confidence_interval(y, p, error="confidence_l1", groups=np.arange(12)), "groups cannot be used"),
         (lambda y, p: confidence_interval(y, p, what="within"), "pass groups"),
-        (lambda y, p: noise_of_U(y, p, sampler=lambda rng: y), "sampler cannot apply"),
+        (lambda y, p: noise_of_U(y, p, sampler=lambda rng: y), "sampler cannot be used"),
         (lambda y, p: calibration_test(y, p, n_bins=(5, 3, 5)), "different counts, got 5 twice"),
         (lambda y, p: confidence_interval(y, p, n_bins=(5, 5)), "different counts"),
         (lambda y, p: paired_difference(y, p, p, n_bins=(5, 5)), "different counts"),

@@ -369,7 +369,7 @@ def test_choices_normalized_by_length_as_the_harness_does(tmp_path: Path) -> Non
     assert "to agree with 'acc_norm' of the log" in refusal(contrary, length_normalized=True)
     bare = log(tmp_path / "c.jsonl", sample(0, 1, [-2, -6]))
     assert "expected the texts of the choices in 'arguments' on line 1" in refusal(bare, length_normalized=True)
-    assert "normalize and percent cannot apply to a sample log" in refusal(path, percent=True)
+    assert "normalize and percent cannot be used with a sample log" in refusal(path, percent=True)
     elsewhere = read_predictions(path, labels=[2], label_base=1)
     assert elsewhere.y_true is not None and elsewhere.y_true.tolist() == [1]
     table = write(tmp_path / "d.csv", "label,prob\n1,0.5\n")

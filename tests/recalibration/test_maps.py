@@ -166,7 +166,7 @@ def test_a_failed_fit_changes_nothing(cls):
 
 @pytest.mark.parametrize("cls", MAPS)
 def test_a_floor_cannot_apply_to_logits(cls):
-    with pytest.raises(ValueError, match=r"floor=0\.1 cannot apply to logits.*from_probabilities\(floor=0\.1\)"):
+    with pytest.raises(ValueError, match=r"floor=0\.1 cannot be used with logits.*from_probabilities\(floor=0\.1\)"):
         cls(floor=0.1).fit(*draw())
 
 

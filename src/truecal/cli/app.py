@@ -302,10 +302,10 @@ def _measure(
     rows_only = None if segments is None and not advise else "--advise" if segments is None else "--segments"
     if measuring.task in ("multilabel", "distribution"):
         if rows_only is not None:
-            raise typer.BadParameter(f"cannot apply to --task {measuring.task}", param_hint=rows_only)
+            raise typer.BadParameter(f"cannot be used with --task {measuring.task}", param_hint=rows_only)
         for option, given in (("--by", measuring.by), ("--groups", measuring.groups), ("--weights", measuring.weights)):
             if given is not None:
-                raise typer.BadParameter(f"cannot apply to --task {measuring.task}; use Python", param_hint=option)
+                raise typer.BadParameter(f"cannot be used with --task {measuring.task}; use Python", param_hint=option)
         places = [split_kind(file)[0] for file in files]
         about: dict[str, Any] = {"errors": split(measuring.errors)}
         if measuring.task == "multilabel":

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from truecal.core.cumulative import ON_SCALE
-from truecal.evaluation.words import LOSS_TITLES, gap_interval, merged_notes, points_text, right_text
+from truecal.evaluation.words import LOSS_TITLES, gap_interval, merged_notes, points_text, accuracy_text
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
@@ -120,7 +120,7 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
     return {
         "model": [name for name, _, _ in rows],
         **shown,
-        "right>": [right_text(e.accuracy) for e in found],
+        "accuracy>": [accuracy_text(e.accuracy) for e in found],
         f"{'Brier' if main is None else LOSS_TITLES[main.name]}>": [
             "" if value is None else f"{value:.{digits}f}" for value in briers
         ],

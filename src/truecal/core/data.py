@@ -399,7 +399,7 @@ def check_class_outcomes(y_true: Any, n_classes: int, labels: Any = None) -> Arr
     if not (y.ndim == 2 and y.shape[1] > 1):
         return check_labels(y, n_classes, labels)
     if labels is not None:
-        raise ValueError("labels cannot apply: y_true has a column per class already")
+        raise ValueError("labels cannot be used: y_true has a column per class already")
     return check_soft_labels(y, n_classes)
 
 

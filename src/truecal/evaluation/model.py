@@ -379,7 +379,7 @@ def evaluate(
     judge_subgroups({result.name: result})
     if features is not None:
         if clusters is not None:
-            raise ValueError("features cannot apply beside groups: segments are tested with independent rows")
+            raise ValueError("features cannot be used with groups: segments are tested with independent rows")
         found = segments_of(inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed)
         result = replace(result, segments=found)
     if advise:

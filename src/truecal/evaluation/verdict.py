@@ -294,17 +294,15 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     unknown = [name for name in facts.names if name not in off and name not in fine]
     parts = []
     single = len(facts.names) == 1
-    if off:
-        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
-        sizes = _sizes(facts, found, off)
-        parts.append(
-            f"{head}{sizes}." if head or sizes.startswith(tuple(facts.names)) else f"{sizes[0].upper()}{sizes[1:]}."
-        )
-        if single:
-            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
     no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
     open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
+    sized = off if single else [name for name in off if name not in open_gaps]
+    if sized:
+        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
+        parts.append(f"{head}{_sizes(facts, found, sized)}.")
+        if single:
+            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     if open_gaps:
         parts.append(_may_be_zero(open_gaps, single))
     seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
@@ -337,7 +335,7 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         first = f"{sizes[0]} point{'' if sizes[0] == '1' else 's'}"
         listed = ", ".join(name for _, name in shown) + more
         if not shown[0][0]:
-            said = word if len(facts.names) == 1 else f"{word} ({listed})"
+            said = word if len(facts.names) == 1 else f"{listed} (strongest violation: {word})"
         elif len(facts.names) == 1:
             said = f"{word} {first}"
         else:

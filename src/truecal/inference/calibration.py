@@ -202,7 +202,7 @@ def calibration_test(
         from .labels import label_test
 
         if n_bins is not None or sampler is not None:
-            raise ValueError("n_bins and sampler cannot apply: labels are tested one by one, each by several forms")
+            raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
         names = [metric.property.view_name(j) for j in range(sample.views)]
         found, _ = label_test(sample, lambda _: draws, seed, names)

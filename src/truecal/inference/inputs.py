@@ -326,7 +326,7 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     for name in errors:
         if name not in possible:
             kind = inputs.kind.replace("_", "-")
-            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {', '.join(possible)}")
+            raise ValueError(f"{name!r} cannot be used with {kind} predictions; expected some of {', '.join(possible)}")
     return tuple(dict.fromkeys(errors))
 
 

@@ -74,7 +74,7 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     error, sample = frozen.error, frozen.sample
     if sampler is not None:
         if sample.values is None:
-            raise ValueError("sampler cannot apply: labels are drawn from the reported probabilities themselves")
+            raise ValueError("sampler cannot be used: labels are drawn from the reported probabilities themselves")
         return World(frozen, _from_sampler(sampler, sample), GIVEN, None)
     proba, property = sample.distributions, error.property
     if proba is not None and property.drawn(np.zeros(1, int), proba.shape[-1]) is not None:

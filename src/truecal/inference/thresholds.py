@@ -146,7 +146,7 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
     if inputs.soft:
         raise ValueError("threshold needs one label per row; these are distributions over labels")
     if inputs.weights is not None:
-        raise ValueError("sample_weight cannot apply: the exact binomial law is that of rows that count alike")
+        raise ValueError("sample_weight cannot be used: the exact binomial law is that of rows that count alike")
     top = inputs.top_label()
     wrong, confidence = ~top.y.astype(bool), top.reports.astype(np.float64)
     n, order = len(wrong), np.argsort(-confidence, kind="stable")

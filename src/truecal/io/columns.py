@@ -86,7 +86,7 @@ class Request:
         if self.logits and self.kind not in (None, "logits"):
             raise ValueError(f"logits=True and kind={self.kind!r} contradict each other: give one of them")
         if self.odds and (self.logits or self.percent or self.kind not in (None, "probabilities")):
-            raise ValueError("odds=True cannot apply to logits, percentages or another kind: give one of them")
+            raise ValueError("odds=True cannot be used with logits, percentages or another kind: give one of them")
         if self.proba_columns is not None and not self.proba_columns:
             raise ValueError("proba_columns: expected at least one name or None, got an empty sequence")
 

@@ -130,7 +130,7 @@ def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[s
     if classes is None:
         return None
     if first.n_classes is None:
-        raise ValueError("classes cannot apply: only the top class of these predictions is known")
+        raise ValueError("classes cannot be used: only the top class of these predictions is known")
     if len(classes) != first.n_classes:
         raise ValueError(f"classes must name all {first.n_classes} classes, got {len(classes)} names")
     return tuple(distinct(shorten(clean(name), 80) for name in classes))
