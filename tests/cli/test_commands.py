@@ -74,7 +74,7 @@ def test_test_exits_with_three_when_calibration_is_rejected(folder: Path, trueca
     code, out, _ = truecal("test", "sharp.csv", "--alpha", "0.05", "--resamples", "99")
     assert code == 3 and out.startswith("Calibration is rejected")
     code, out, _ = truecal("test", "good.npz", "--alpha", "0.001", "--resamples", "1999")
-    assert code == 0 and out.startswith("Calibration is not rejected") and "null:" in out
+    assert code == 0 and out.startswith("Calibration is not rejected") and "null hypothesis:" in out
 
 
 def test_a_tolerated_gap_decides_where_it_is_given(folder: Path, truecal: Run) -> None:

@@ -383,3 +383,15 @@ def test_options_that_cannot_apply_are_refused(data):
         evaluate(y, p, errors=["classwise"], n_resamples=9).loss("cross")
     with pytest.raises(ValueError, match="at least three clusters"):
         evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], n_resamples=9)
+
+
+def test_a_subgroup_needs_a_few_rows():
+    rng = np.random.default_rng(0)
+    u = rng.random(100)
+    with pytest.raises(ValueError, match=r"by has 100 distinct values in 100 rows.*features="):
+        tc.evaluate(rng.random(100) < u, u, by=rng.random(100))
+
+
+def test_an_unknown_error_names_the_nearest():
+    with pytest.raises(ValueError, match=r"there is no error 'claswise'; did you mean 'classwise'\?"):
+        tc.evaluate([0, 1], [[0.5, 0.5], [0.2, 0.8]], errors=["claswise"])

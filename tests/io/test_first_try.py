@@ -452,7 +452,7 @@ def test_bfloat16_is_known_by_its_resolution(folder):
     read = read_predictions("a.npz")
     assert read.proba is not None and np.abs(read.proba.sum(axis=1) - 1).max() < 1e-6
     np.savez("b.npz", probs=rounded * np.float32(1.0001), labels=Y)
-    assert "must hold probabilities" in refusal("b.npz")
+    assert "expected probabilities" in refusal("b.npz")
 
 
 def test_batches_of_different_widths(folder):

@@ -59,7 +59,7 @@ def test_probabilities_enter_by_name(cls):
         np.testing.assert_allclose(from_p.predict_proba(p), cls().fit(z, y).predict_proba(z), atol=1e-7)
     from_log = cls().fit(np.log(p), y)
     np.testing.assert_allclose(from_p.predict_proba(p), from_log.predict_proba(np.log(p)), atol=1e-12)
-    with pytest.raises(ValueError, match=r"X must hold probabilities.*these look like logits"):
+    with pytest.raises(ValueError, match=r"row .* of X sums .*expected probabilities.*these look like logits"):
         from_p.predict_proba(z)
 
 

@@ -226,7 +226,7 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     y, p = world()
     bad = p.copy()
     bad[333, 1] = 3.0
-    with pytest.raises(FileError, match=r"row 333 sums to"):
+    with pytest.raises(FileError, match=r"row 333 of the class columns sums to"):
         evaluate_dataset(open_dataset(written(tmp_path, table(y, bad), 1, "bad")), one_pass=True)
     with pytest.raises(FileError, match="expected parquet or arrow files, found none"):
         open_dataset(tmp_path / "nothing*.parquet")

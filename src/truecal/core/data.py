@@ -253,17 +253,17 @@ def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> Non
     row = int(bad[0])
     values = array[row]
     column = int(values.argmin() if values.min() < -slack else values.argmax())
-    where = f"row {row} sums to {sums[row]:.8g} and has {values[column]:.8g} at column {column}"
-    expected = f"{name} must hold probabilities: entries in [0, 1], rows that sum to 1 (within {tolerance:g})"
+    where = f"row {row} of {name} sums to {sums[row]:.8g}, with {values[column]:.8g} at column {column}"
+    expected = f"expected probabilities in [0, 1] that sum to 1 (within {tolerance:g})"
     if values.min() < -slack:
         hint = "these look like logits or log-probabilities; apply softmax (or exp) first"
     elif percentages:
         hint = "these look like percentages; divide by 100"
     elif values.max() <= 1 + slack:
-        hint = "independent per-class scores are not a distribution; normalise them yourself if that is what you mean"
+        hint = "divide each row by its sum; for several labels per row use tc.evaluate(task='multilabel')"
     else:
-        hint = "unnormalised scores or counts are not probabilities"
-    raise ValueError(f"{expected}; {where}: {hint}")
+        hint = "these look like scores or counts"
+    raise ValueError(f"{where}; {expected}: {hint}")
 
 
 def _refuse_non_finite(array: Array, name: str) -> None:

@@ -147,7 +147,7 @@ class CalibrationTest(Result):
         lines += [] if self.max_gap is None else [f"  {self.sentence}"]
         lines.append(f"  {self.pvalue_text}; strongest violation: {self.strongest}")
         lines += [f"  {detail.text}; {p_text(detail.pvalue, self.n_resamples)}" for detail in self.details]
-        lines.append(f"  null: {self.null}")
+        lines.append(f"  null hypothesis: {self.null}")
         return "\n".join(lines)
 
 
