@@ -381,7 +381,7 @@ def test_options_that_cannot_apply_are_refused(data):
         evaluate(y, p, errors=["classwise"], n_resamples=9).rows("confidence")
     with pytest.raises(ValueError, match="'cross' is not available for these predictions"):
         evaluate(y, p, errors=["classwise"], n_resamples=9).loss("cross")
-    with pytest.raises(ValueError, match="at least three clusters"):
+    with pytest.raises(ValueError, match="at least 3 different values"):
         evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], n_resamples=9)
 
 

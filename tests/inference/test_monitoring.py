@@ -303,7 +303,7 @@ def test_references_are_checked(rng):
         tc.monitor(reference=(y[:50], p[:50]))
     with pytest.raises(TypeError, match=r"reference must be a pair \(y_true, y_proba\)"):
         tc.monitor(reference=tc.evaluate(y, p, n_resamples=19))
-    with pytest.raises(ValueError, match="reference: row .* of y_proba sums.*expected probabilities"):
+    with pytest.raises(ValueError, match=r"reference: row .* of y_proba sums.*expected probabilities"):
         tc.monitor(reference=(y, 2 * p))
     p[7] = np.eye(3)[(y[7] + 1) % 3]
     with pytest.raises(ValueError, match="probability 0 for the label of row 7"):

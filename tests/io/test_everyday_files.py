@@ -258,7 +258,7 @@ def test_rows_are_named_as_they_are_numbered_in_the_file(tmp_path):
     """Two rows before the bad one are left out."""
     lines = ["label,prob_a,prob_b", "a,,", "a,0.5,0.5", "b,,", "b,0.5,0.5", "c,0.5,0.5"]
     path = write(tmp_path / "gaps.csv", "\n".join(lines) + "\n")
-    assert "row 4 has 'c'" in refusal(path, drop_incomplete=True)
+    assert "row 4: 'c' is not one of the classes" in refusal(path, drop_incomplete=True)
     path = write(tmp_path / "sums.csv", "\n".join([*lines[:-1], "b,0.9,0.9"]) + "\n")
     assert "row 4 of the class columns sums to" in refusal(path, drop_incomplete=True)
 

@@ -350,7 +350,7 @@ def test_pixels_without_a_label_are_dropped(folder):
     assert read.n == N - 4 and any("their label is 255 (no label)" in note for note in read.notes)
     labels[0, 0, 0] = 7
     np.savez("images.npz", probs=IMAGES, labels=labels)
-    assert "got 7 at row 0" in refusal("images.npz")
+    assert "row 0 has 7" in refusal("images.npz")
 
 
 def test_tables_and_sheets_have_names(folder):

@@ -159,7 +159,7 @@ def test_a_failed_fit_changes_nothing(cls):
         assert not hasattr(fitted, "feature_names_in_")
         assert_close(fitted.predict_proba(z), before)
     fresh = cls()
-    with pytest.raises(ValueError, match="column index"):
+    with pytest.raises(ValueError, match="column indices"):
         fresh.fit(z, y + 5)
     assert vars(fresh) == vars(cls())
 
@@ -173,7 +173,7 @@ def test_a_floor_cannot_apply_to_logits(cls):
 @pytest.mark.parametrize(
     ("labels", "y", "kind", "message"),
     [
-        (None, [0, 3], ValueError, r"y must be a column index in 0\.\.2, got 3 at row 1"),
+        (None, [0, 3], ValueError, r"y must hold column indices from 0 to 2; row 1 has 3"),
         (None, [1, 3], ValueError, "1-based coding"),
         (None, ["a", "b"], TypeError, r"y holds strings; pass labels="),
         (None, [0.5, 1.0], ValueError, "Unknown label type: continuous; y must hold classes, got 0.5 at row 0"),

@@ -253,7 +253,8 @@ def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> Non
     row = int(bad[0])
     values = array[row]
     column = int(values.argmin() if values.min() < -slack else values.argmax())
-    where = f"row {row} of {name} sums to {sums[row]:.8g}, with {values[column]:.8g} at column {column}"
+    where = f"row {row} of {name} sums to {sums[row]:.8g}"
+    where += f", with {values[column]:.8g} at column {column}" if outside[row] else ""
     expected = f"expected probabilities in [0, 1] that sum to 1 (within {tolerance:g})"
     if values.min() < -slack:
         hint = "these look like logits or log-probabilities; apply softmax (or exp) first"
@@ -436,7 +437,7 @@ def check_labels(y_true: Any, n_classes: int, labels: Any = None, name: str = "y
         return _indices_of_names(y, labels, n_classes, name)
     if y.dtype.kind not in "iuf":
         kind = "bools" if y.dtype.kind == "b" else "strings"
-        raise TypeError(f"{name} holds {kind}; pass labels=[...], the class of each column, to say which is which")
+        raise TypeError(f"{name} holds {kind}; pass labels=[...] with the class of each column, in order")
     return _column_indices(y, n_classes, name)
 
 
@@ -456,7 +457,7 @@ def _column_indices(y: Array, n_classes: int, name: str) -> Array:
                 f"expected 0..{n_classes - 1} (subtract 1, or pass labels=range(1, {n_classes + 1}))"
             )
         row = int(np.argmax((y < 0) | (y >= n_classes)))
-        raise ValueError(f"{name} must be a column index in 0..{n_classes - 1}, got {y[row]:g} at row {row}")
+        raise ValueError(f"{name} must hold column indices from 0 to {n_classes - 1}; row {row} has {y[row]:g}")
     return y.astype(np.intp, copy=False)
 
 

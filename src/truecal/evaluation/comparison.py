@@ -41,7 +41,7 @@ from .model import (
 )
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
-from .words import LOSS_TITLES, gap_text, accuracy_text
+from .words import LOSS_TITLES, accuracy_text, gap_text
 
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
@@ -70,7 +70,7 @@ class Pair:
     `condition` says whether the paper's theorem applies, so that the order of the errors is the order of the losses: U
     of the model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c
     cells), stays below the loss gap. "holds" and "fails": even at the unfavourable (favourable) ends of the intervals.
-    "plausible": the gap is beyond noise and the estimates satisfy it. Else "undecided".
+    "plausible": the gap is significant and the estimates satisfy it. Else "undecided".
     """
 
     first: str

@@ -151,7 +151,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
         "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
-        "said": {line["standing"].said for line in source.board},
+        "answers": {line["standing"].answer for line in source.board},
         "counts": source.counts,
         "start": source.start,
         "several": len(source.models) > 1,
