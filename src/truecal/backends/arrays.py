@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-HOST = (np.ndarray, np.generic, float, int)  # what numpy holds; anything else that is measured is a tensor
+HOST: Any = (np.ndarray, np.generic, float, int)  # what numpy holds; anything else that is measured is a tensor
 _CUDA = (2, 10, 13)  # how DLPack numbers CUDA, ROCm and managed memory
 
 
