@@ -169,9 +169,9 @@ def test_several_answers_per_question_are_samples(tmp_path):
 
 def test_options_that_cannot_apply_are_refused(tmp_path):
     path = write(tmp_path / "log.jsonl", echo(LOGGED))
-    with pytest.raises(FileError, match="cannot apply to log-probabilities of tokens"):
+    with pytest.raises(FileError, match="cannot be used with log-probabilities of tokens"):
         read_predictions(path, percent=True)
-    with pytest.raises(FileError, match="cannot apply to observed tokens: the next token is the label"):
+    with pytest.raises(FileError, match="cannot be used with observed tokens: the next token is the label"):
         read_predictions(path, labels=[0, 1])
     (tmp_path / "log.csv").write_text("a,b\n1,2\n")
     with pytest.raises(FileError, match="expected a log of responses"):

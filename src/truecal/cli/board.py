@@ -31,7 +31,7 @@ def refuse_options(reading: Reading, measuring: Measuring, outputs: Outputs) -> 
     }
     for option, value in given.items():
         if value is not None:
-            raise typer.BadParameter("cannot apply to logs of several tasks: compare one task", param_hint=option)
+            raise typer.BadParameter("cannot be used with logs of several tasks: compare one task", param_hint=option)
 
 
 def measure_board(

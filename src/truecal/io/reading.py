@@ -150,7 +150,9 @@ def read_predictions(
         found = read_inspect_log(request, name, labels is not None)
         request = replace(request, label_column=None, proba_columns=None, kind="top_label")  # names of the log's own
     elif kind in ("choices", "tokens") or length_normalized:
-        raise failure(place, "expected a .jsonl log for kind='choices' or 'tokens', and for length_normalized")
+        if kind == "tokens":
+            raise failure(place, "expected a .jsonl or .json log of responses for kind='tokens'")
+        raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
         found = _FORMATS[form].opener(request)
         request, found = from_long(request, found, labels is not None)

@@ -91,7 +91,7 @@ def is_token_log(request: Request) -> bool:
     if request.kind not in (None, "top_label"):
         return request.kind == "tokens"
     if split_suffix(request.path)[1] == ".json":
-        with byte_stream(request.path) as stream:
+        with parsing(request.path, "JSON"), byte_stream(request.path) as stream:
             start = stream.read(4096)
         if b'"choices"' not in start and b'"prompt_logprobs"' not in start:
             return False
@@ -122,13 +122,13 @@ def token_batches(request: Request, rows: int | None = BATCH) -> Iterator[Tokens
 def read_token_log(request: Request, name: str, labels_elsewhere: bool) -> Source | Predictions:
     """The observed tokens of a log with documents as groups; or its answers, each with the probability of its text."""
     if request.told is not None or request.normalize or request.percent or request.odds:
-        raise request.refuse("logits, normalize, percent and odds cannot apply to log-probabilities of tokens")
+        raise request.refuse("logits, normalize, percent and odds cannot be used with log-probabilities of tokens")
     _, first = next(_records(request), (1, {}))
     answered = labels_elsewhere or _correct_key(request, first) is not None
     if request.kind != "tokens" and _parts(first)[1] and (answered or not _parts(first)[0]):
         return _answers(request, labels_elsewhere)
     if labels_elsewhere:
-        raise request.refuse(f"{LABELS_OPTION} cannot apply to observed tokens: the next token is the label")
+        raise request.refuse(f"{LABELS_OPTION} cannot be used with observed tokens: the next token is the label")
     found = read_tokens(request)
     return Predictions(
         name,
@@ -408,7 +408,7 @@ def _records(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     if split_suffix(request.path)[1] != ".json":
         yield from json_lines(request)
         return
-    with byte_stream(request.path) as stream:
+    with parsing(request.path, "JSON"), byte_stream(request.path) as stream:
         content = stream.read(LONGEST_JSON + 1)
     if len(content) > LONGEST_JSON:
         raise request.refuse("expected a .json file of at most 1 GiB: write a response per line (.jsonl)")

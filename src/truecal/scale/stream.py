@@ -323,7 +323,7 @@ class Stream(Shared):
         """
         if is_dense(y_proba):
             if groups is not None:
-                raise ValueError("groups cannot apply to images: each is a group")
+                raise ValueError("groups cannot be used with images: each is a group")
             self._update_dense(y_true, y_proba, sample_weight, ignore_index, class_axis)
             return
         if ignore_index is not None or class_axis is not None:
