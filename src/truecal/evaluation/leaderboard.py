@@ -69,7 +69,9 @@ class Leaderboard(Result):
     def sentences(self) -> tuple[str, str]:
         """Which models predict best, and which are not calibrated where."""
         best, n = self.best, len(self.means)
-        tasks, pairs = (f"{n} {word}{'s' * (n > 1)}" for n, word in ((len(self.tasks), "task"), (len(self.pairs), "pair")))
+        tasks, pairs = (
+            f"{n} {word}{'s' * (n > 1)}" for n, word in ((len(self.tasks), "task"), (len(self.pairs), "pair"))
+        )
         over = f"on average over {tasks} (corrected over {pairs} of models)"
         first = f"{best[0]} predicts best {over}."
         if len(best) > 1:
