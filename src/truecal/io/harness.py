@@ -153,8 +153,8 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
         what = f"{len(responses)} responses" if isinstance(responses, list) else quote(responses)
         if _is_loglikelihood(responses):
             raise request.refuse(
-                f"expected two or more choices (a multiple-choice task) on line {line}, got one log-likelihood, that of the "
-                "correct answer: the probability of the model's answer is not logged"
+                f"expected two or more choices (a multiple-choice task) on line {line}, got one log-likelihood, that "
+                "of the correct answer: the probability of the model's answer is not logged"
             )
         raise request.refuse(
             f"expected two or more choices (a multiple-choice task) on line {line}, got {what}: a task that generates "
