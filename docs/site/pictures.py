@@ -75,7 +75,7 @@ def language_model(picture: Path) -> None:
         log = tc.tokens.read(DOCS / "logs" / f"{file}.jsonl.gz")
         top = tc.TopPredictions(log.correct, log.confidence)
         tc.plots.reliability(tc.evaluate(None, top, groups=log.document, name=name), ax=ax)
-        ax.set(xlabel="probability of the likeliest next character", ylabel="share in which it came")
+        ax.set(xlabel="probability of the most likely next character", ylabel="observed frequency")
     figure.savefig(picture, dpi=110, bbox_inches="tight")
     plt.close(figure)
 

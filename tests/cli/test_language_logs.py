@@ -37,6 +37,16 @@ def test_next_tokens_with_segments(tmp_path):
     assert "documents, which are groups" in words(found.stdout) and "segments of 2 features" in words(found.stdout)
 
 
+def test_next_tokens_in_one_pass(tmp_path):
+    path = head(tmp_path)
+    found = run("evaluate", path, "--one-pass", "--json", tmp_path / "out.json")
+    assert found.exit_code == 0, found.output
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["n_samples"] == 15 * 319 and "15 images or groups" in words(found.stdout)
+    refused = run("evaluate", path, "--one-pass", "--segments", "position")
+    assert refused.exit_code == 2 and "cannot be used with" in words(refused.stderr)
+
+
 def test_generated_tokens_are_refused_unless_they_are_said_to_be_observed(tmp_path):
     step = {"token": "a", "logprob": -0.2, "top_logprobs": [{"token": "a", "logprob": -0.2}]}
     lines = [json.dumps({"choices": [{"logprobs": {"content": [step] * 5}}]})] * 4

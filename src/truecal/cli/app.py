@@ -33,7 +33,7 @@ from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, estimated, expand, load, split_kind
 from .options import Measuring, Outputs, Printing, Reading, fraction, numbers, split, whole_numbers, with_options
-from .streaming import measure_tables, refuse_test, streamed
+from .streaming import measure_tables, refuse_test, streamed, streamed_tokens
 from .tables import load_forecasts, load_tables
 
 REJECTED = 3
@@ -340,6 +340,10 @@ def _measure(
                 result = tc.evaluate(y_true, next(iter(models.values())), name=next(iter(models)), **arguments)
             else:
                 result = tc.compare(y_true, models, **arguments)
+    elif (tokens := streamed_tokens(files, reading, measuring)) is not None:
+        if rows_only is not None:
+            raise typer.BadParameter("cannot be used with --one-pass", param_hint=rows_only)
+        result = tokens
     elif (datasets := streamed(files, reading, measuring)) is not None:
         if rows_only is not None:
             raise FileError(f"{path_text(files[0])}: {rows_only} needs all rows in memory, and this table is larger")
