@@ -139,7 +139,7 @@ def main() -> None:
     prompts = torch.stack([encode(prompt) for _, prompt, _ in asked])
 
     def word(tokens: list[int]) -> str:
-        return "".join(chars[t] for t in tokens if chars[t].isalpha()) or "(no word)"
+        return "".join(chars[t].lower() for t in tokens if chars[t].isalpha()) or "(no word)"
 
     words, logs = sample(model, prompts, letters, greedy=True)
     answers = []
