@@ -59,12 +59,12 @@ Files = Annotated[
 File = Annotated[
     Path,
     typer.Argument(
-        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs; FILE.db::TABLE.",
+        help="A prediction file; a folder or glob of parquet; FILE:logits if it holds logits; FILE.db::TABLE.",
         show_default=False,
     ),
 ]
 Details = Annotated[
-    bool, typer.Option("--details", help="Also print every error as loss + U, all bin counts, flips and dominance.")
+    bool, typer.Option("--details", help="Also print all errors and bin counts, flips, dominance and discrimination.")
 ]
 
 

@@ -45,7 +45,11 @@ class Reading:
         Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
     ] = None
     length_normalized: Annotated[
-        bool, Option("--length-normalized", help="Divide log-likelihoods by the length of the choice.")
+        bool,
+        Option(
+            "--length-normalized",
+            help="For logs of multiple-choice questions: divide log-likelihoods by the length of the answer.",
+        ),
     ] = False
     temperature: Annotated[
         list[Path] | None,
@@ -88,7 +92,7 @@ class Measuring:
     ] = "auto"
     thresholds: Annotated[
         str | None,
-        Option("--thresholds", help="For --task distribution: 1,2,5 or LOW:HIGH:COUNT, chosen without these outcomes."),
+        Option("--thresholds", help="For --task distribution: 1,2,5 or LOW:HIGH:COUNT, not taken from these outcomes."),
     ] = None
     levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None

@@ -203,7 +203,8 @@ def comparison(result: Comparison, *, details: bool = False, story: str = "", ve
     board = result.leaderboard()
     rows = [(row["model"], result.evaluations[row["model"]], result.verdict.standings[row["model"]]) for row in board]
     columns = _models(rows)
-    columns["model"] = [f"{row['rank']:>2g} {row['model']}" for row in board]
+    columns = {" # model": [f"{row['rank']:>2g} {row['model']}" for row in board]} | columns
+    del columns["model"]
     columns["ECE\nrank>"] = ["" if row["ece_rank"] is None else f"{row['ece_rank']:g}" for row in board]
     _table(console, f"{len(board)} models, {result.n_samples} samples, best score first\n", columns)
     _say(console, "", *([story, ""] if story else []), *result.verdict.sentences)

@@ -536,7 +536,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
         if len(values) > MANY_SUBGROUPS and np.median(sizes) < FEW_IN_SUBGROUP:
             raise ValueError(
                 f"{name} has {len(values)} distinct values in {len(groups)} rows, most with fewer than "
-                f"{FEW_IN_SUBGROUP} rows; for numbers use features= (--segments), which groups them by size"
+                f"{FEW_IN_SUBGROUP} rows; for numbers use features= (--segments), which divides them into quantile bins"
             )
         start = f"{column}: " if column else ""
         found |= {f"{start}{value}": np.flatnonzero(groups == value) for value in values}
