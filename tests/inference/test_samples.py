@@ -78,7 +78,8 @@ def test_the_loss_is_less_its_sampling_variance(size, right):
     chance, mean = 0.3, np.zeros(())
     for hits in product([0, 1], repeat=size):
         weight = np.prod([chance if hit else 1 - chance for hit in hits])
-        one = Split(np.ones(1), np.array([np.mean(hits)]), np.array([right]), np.array([size]), (np.zeros(1, int), 1))
+        none = np.zeros(1, int)
+        one = Split(np.ones(1), np.array([np.mean(hits)]), np.array([right]), np.array([size]), (none, 1), none)
         mean = mean + weight * (np.square(one.report - one.right) - one.excess)[0]
     assert_close(float(mean), (chance - right) ** 2)
 

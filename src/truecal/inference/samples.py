@@ -52,6 +52,8 @@ class Split:
     size: Array
     """How many answers half B has."""
     question: Groups
+    answer: Array
+    """The cluster that half A chose."""
 
     @property
     def sample(self) -> Sample:
@@ -83,9 +85,9 @@ def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Split:
         for own, other in (counts, counts[::-1]):
             top = leaders(own, answers.owner, n, rng)
             total, rest = (np.bincount(answers.owner, x, n) for x in (own, other))
-            found.append((own[top] / total, other[top] / rest, answers.right[top], rest))
-    share, report, right, size = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Split(share, report, right, size, (np.tile(np.arange(n), 2 * splits), n))
+            found.append((own[top] / total, other[top] / rest, answers.right[top], rest, top))
+    share, report, right, size, chosen = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Split(share, report, right, size, (np.tile(np.arange(n), 2 * splits), n), chosen)
 
 
 def leaders(counts: Array, owner: Array, n: int, rng: np.random.Generator) -> Array:
