@@ -1,6 +1,6 @@
 """Sampled answers: bias and coverage of the gap, level and power of the test, and the naive majority share.
 
-    python -m benchmarks.language --simulations 400 --write
+    python -m benchmarks.language --simulations 300 --write
 
 Each question has a distribution over six answers, from which K answers are drawn. The right answer is one more draw
 from it (calibrated; "sure": most questions are easy), or from a flatter one (over-confident: the logits of the sampler
@@ -51,7 +51,7 @@ def draw(rng: np.random.Generator, n: int, k: int, sharp: float, spread: float) 
 
 def noiseless(answers: Answers, sampled: Any, true: Any, seed: int) -> float:
     """gap² of the same cells where every report and outcome is its chance."""
-    split = split_answers(answers, seed)
+    split = split_answers(answers, seed)  # as the evaluation splits them
     cell = share_cells(split, auto_cells(answers.n))
     sample = Sample("top_label", sampled[split.answer], values=true[split.answer])
     sums = ViewSums(sample, split.question, "gap")
@@ -116,7 +116,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--simulations", type=int, default=400, help="samples per row; 5,000 questions have a third")
+    parser.add_argument("--simulations", type=int, default=300, help="samples per row; 5,000 questions have a fifth")
     parser.add_argument("--draws", type=int, default=199, help="draws of each test")
     parser.add_argument("--small", action="store_true", help="few samples of few questions")
     parser.add_argument("--write", action="store_true", help="store the table")
@@ -127,7 +127,7 @@ def main() -> None:
         for k in SAMPLES:
             for n in questions:
                 began = time.process_time()
-                own = simulations if n < 5000 else max(20, simulations // 3)
+                own = simulations if n < 5000 else max(20, simulations // 5)
                 rows.append(rates(world, k, n, own, given.draws))
                 print(table(rows)[-1], f"{time.process_time() - began:.0f} s", flush=True)
                 if given.write:

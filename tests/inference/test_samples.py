@@ -61,6 +61,11 @@ def test_the_gap_is_the_mean_product_of_different_questions():
             rate = min(len(rows) / len(pairs), 1 / 4)  # a cell of very few questions counts less, as in any gap
             total += rate * sum(residual[i] * residual[j] for i, j in pairs) / len(cell)
     assert_close(split_spread(split, cell).theta, total)
+    u = 0.0  # of the mean residual of each question in each cell
+    for b in range(cell.max() + 1):
+        x = [sum(residual[i] for i in range(len(cell)) if (question[i], cell[i]) == (q, b)) / 4 for q in range(12)]
+        u += sum(x[q] * x[r] for q in range(12) for r in range(12) if q != r) / 12
+    assert_close(split_spread(split, cell, "U").theta, u)
 
 
 def test_halves_have_every_answer_once():

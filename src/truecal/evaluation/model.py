@@ -263,7 +263,12 @@ class Evaluation(Measurement):
     @property
     def size_text(self) -> str:
         """The number of rows, such as "2000 samples"."""
-        return f"{self.n_samples} {'samples' if self.sampling is None else 'questions'}"
+        return f"{self.n_samples} {self.row_word}"
+
+    @property
+    def row_word(self) -> str:
+        """What rows are: samples, or questions that were answered several times."""
+        return "samples" if self.sampling is None else "questions"
 
     @property
     def width_text(self) -> str:

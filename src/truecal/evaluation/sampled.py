@@ -145,7 +145,7 @@ def evaluate_answers(answers: Answers, n_bins: int, level: float, draws: int, se
     loss = split.per_question(np.square(split.report - split.right) - split.excess + ~split.right)
     mean, low, high = mean_over_questions(loss, level)
     wrong = mean_over_questions(split.per_question(~split.right), level)
-    u = spread.theta * spread.unit * (len(split.report) / n)
+    u = split_spread(split, cell, "U").theta
     ends: dict[str, Any] = spread_ends(spread, u, level)
     row = ErrorValue(
         ERROR,

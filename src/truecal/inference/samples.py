@@ -32,7 +32,7 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .calibration import BlockForm, CalibrationTest, block_test, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
-from .spread import Spread, View, ViewSums, fold_bins
+from .spread import Of, Spread, View, ViewSums, fold_bins
 
 SPLITS = 8
 """How often each question is halved; both halves take both roles."""
@@ -77,7 +77,7 @@ def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Split:
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     found = []
     for _ in range(splits):
-        order = np.lexsort((rng.random(len(answers.question)), answers.question))
+        order = np.argsort(answers.question + rng.random(len(answers.question)))
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order)) - first[answers.question[order]]
         half = rank < (sizes // 2)[answers.question]
@@ -92,8 +92,8 @@ def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Split:
 
 def leaders(counts: Array, owner: Array, n: int, rng: np.random.Generator) -> Array:
     """The most common cluster of each question; equal counts are drawn from, without a look at what is right."""
-    value = counts + rng.random(len(counts)) / 2
-    return np.lexsort((value, owner))[np.cumsum(np.bincount(owner, minlength=n)) - 1]
+    value = (counts + rng.random(len(counts)) / 2) / (float(counts.max()) + 1)  # below 1: questions stay in order
+    return np.argsort(owner + value)[np.cumsum(np.bincount(owner, minlength=n)) - 1]
 
 
 def share_cells(split: Split, n_bins: int) -> Array:
@@ -107,11 +107,15 @@ def auto_cells(n: int) -> int:
     return auto_bins(n, 1)
 
 
-def split_spread(split: Split, cell: Array) -> Spread:
-    """gap² over pairs of different questions, and how far it strays."""
-    sums = ViewSums(split.sample, split.question, "gap")
+def split_spread(split: Split, cell: Array, of: Of = "gap") -> Spread:
+    """gap², or U, over pairs of different questions, and how far it strays; a question has weight 1."""
+    sums = ViewSums(split.sample, split.question, of)
     sums.add_view(View(split.sample, 0, cell, np.arange(int(cell.max()) + 1)))
-    return sums.spread(None, False)
+    found, rows = sums.spread(None, False), len(cell) / split.question[1]
+    found.unit /= rows
+    if of == "U":
+        found.theta /= rows
+    return found
 
 
 def mean_over_questions(values: Array, level: float) -> tuple[float, float, float]:
