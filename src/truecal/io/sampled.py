@@ -94,11 +94,17 @@ def is_sampled(path: str) -> bool:
             return _has_repeats(first)
         if form == "inspect" or (form == "json" and is_inspect_log(request)):
             found, _ = inspect_samples(request)
-            stated = any(stated_key(sample, score_of(request, sample)) is not None for sample in found)
-            return len({sample.epoch for sample in found}) > 1 and not stated and not any(s.choices for s in found)
+            told = any(_tells(sample, score_of(request, sample)) for sample in found)
+            return len({sample.epoch for sample in found}) > 1 and not told
     except FileError:
         return False  # what is wrong with it is said where it is read
     return False
+
+
+def _tells(sample: Any, score: Any) -> bool:
+    """Whether a sample of inspect_ai has a stated confidence or log-probabilities."""
+    logged = any(getattr(choice, "logprobs", None) is not None for choice in sample.output.choices)
+    return logged or stated_key(sample, score) is not None
 
 
 # -- rows of a table ---------------------------------------------------------------------------------------------------
