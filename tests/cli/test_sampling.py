@@ -71,7 +71,7 @@ def test_one_error_that_names_the_question(answers: Path, truecal: Run) -> None:
 )
 def test_options_that_cannot_apply(answers: Path, truecal: Run, options: tuple[str, ...]) -> None:
     code, _, error = truecal("evaluate", str(answers), *OPTIONS, *options)
-    assert code == 2 and "cannot apply to sampled answers" in " ".join(error.replace("│", " ").split())
+    assert code == 2 and "cannot apply to sampled answers or stated" in " ".join(error.replace("│", " ").split())
     assert options[0] in error
 
 

@@ -1,4 +1,4 @@
-"""Sampled answers on the command line: a model that was asked each question several times."""
+"""Language models on the command line: sampled answers, and confidence that is stated in text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from truecal.io import FileError, read_samples
 from truecal.io.failures import path_text
-from truecal.io.sampled import is_sampled
+from truecal.io.sampled import is_sampled, read_stated
 
 from .options import Measuring, Reading, Sampling, fraction
 
@@ -39,7 +39,7 @@ def sampled(
     if not sampling.given:
         return not given and is_sampled(str(file))
     if given:
-        raise typer.BadParameter("cannot apply to sampled answers", param_hint=given[0])
+        raise typer.BadParameter("cannot apply to sampled answers or stated confidence", param_hint=given[0])
     return True
 
 
@@ -47,6 +47,8 @@ def measure_samples(file: Path, sampling: Sampling, measuring: Measuring) -> Any
     """The evaluation of a file of sampled answers."""
     from truecal.language import from_samples
 
+    if sampling.confidence is not None:
+        return _measure_stated(file, sampling, measuring)
     counts = measuring.counts
     if counts is not None and len(counts) > 1:
         raise typer.BadParameter("takes one number for sampled answers", param_hint="--bins")
@@ -60,3 +62,24 @@ def measure_samples(file: Path, sampling: Sampling, measuring: Measuring) -> Any
         raise FileError(f"{path_text(file)}: {error}") from error
     sentence = () if result.sampling is None else (result.sampling.sentence,)
     return result.with_notes([*sentence, *(f"{file.stem}: {note}" for note in read.notes)])
+
+
+def _measure_stated(file: Path, sampling: Sampling, measuring: Measuring) -> Any:
+    """The evaluation of a file of answers with a stated confidence."""
+    from truecal.language import from_stated
+
+    for name in ("samples", "reference", "pattern"):
+        if getattr(sampling, name) is not None:
+            option = "--answer-pattern" if name == "pattern" else f"--{name}"
+            raise typer.BadParameter("cannot apply beside --confidence", param_hint=option)
+    if measuring.bins is not None:
+        raise typer.BadParameter("cannot apply to stated confidence; use Python", param_hint="--bins")
+    read = read_stated(str(file), sampling.confidence or "", sampling.correct, sampling.question)
+    options: dict[str, Any] = {"level": fraction(measuring.level, "--level"), "n_resamples": measuring.n_resamples}
+    try:
+        result = from_stated(
+            read.stated, read.correct, questions=read.questions, seed=measuring.seed, name=file.stem, **options
+        )
+    except (ValueError, TypeError) as error:
+        raise FileError(f"{path_text(file)}: {error}") from error
+    return result.with_notes([f"{file.stem}: {note}" for note in read.notes])

@@ -88,6 +88,17 @@ class Answers:
         """How many different answers of each question are right."""
         return np.bincount(self.owner, self.right, self.n).astype(np.intp)
 
+    def take(self, keep: Array) -> Answers:
+        """Some of the questions, chosen by truth values."""
+        number, clusters = np.cumsum(keep) - 1, keep[self.owner]
+        place, rows = np.cumsum(clusters) - 1, keep[self.question]
+        return Answers(
+            number[self.question[rows]],
+            place[self.cluster[rows]],
+            number[self.owner[clusters]],
+            self.right[clusters],
+        )
+
 
 def read_answers(
     answers: Any, correct: Any = None, reference: Any = None, questions: Any = None, normalize: bool = True

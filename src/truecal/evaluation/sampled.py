@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.answers import Answers, read_answers
-from ..core.data import check_positive_int
+from ..core.data import check_positive_int, check_seed
 from ..core.errors import COMPOSED, signed_root
 from ..core.parameters import described
 from ..core.result import Result
@@ -17,6 +17,7 @@ from ..core.table import BinTable, Totals
 from ..core.types import Array
 from ..inference.calibration import MOST_PLANNED
 from ..inference.gaps import gap, gap_from
+from ..inference.inputs import TopPredictions
 from ..inference.options import check_draws, check_level
 from ..inference.samples import (
     SPLITS,
@@ -114,7 +115,7 @@ def from_samples(
     sample, and has exact level; where a question has several right answers, signs of blocks of questions are flipped.
 
     >>> import numpy as np, truecal as tc
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> chances = rng.dirichlet([.5] * 5, 400)                       # of five answers to each question
     >>> draw = lambda: (chances.cumsum(1) < rng.random((400, 1))).sum(1)
     >>> answers, truth = np.stack([draw() for _ in range(6)], 1), draw()
@@ -122,7 +123,7 @@ def from_samples(
     >>> result.gap.low < 0 < result.gap.high, result.test.pvalue > .05
     (True, True)
     >>> print(f"{result.sampling.naive_gap:.0f} points")             # what the majority share would say
-    12 points
+    13 points
     """
     level = check_level(level)
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
@@ -142,8 +143,7 @@ def evaluate_answers(answers: Answers, n_bins: int, level: float, draws: int, se
     direction = mean_gap_of(answers, split, seed)
     symbol, m = COMPOSED[ERROR].symbol, int(cell.max()) + 1
     found = gap_from(spread, direction.word, level, m, n, symbol)
-    loss = split.per_question(np.square(split.report - split.right) - split.excess + ~split.right)
-    mean, low, high = mean_over_questions(loss, level)
+    mean, low, high = mean_over_questions(answer_losses(split), level)
     wrong = mean_over_questions(split.per_question(~split.right), level)
     u = split_spread(split, cell, "U").theta
     ends: dict[str, Any] = spread_ends(spread, u, level)
@@ -177,6 +177,11 @@ def evaluate_answers(answers: Answers, n_bins: int, level: float, draws: int, se
         notes=_notes(answers, spread.note),
         sampling=_sampling(answers, seed),
     )
+
+
+def answer_losses(split: Split) -> Array:
+    """(confidence − right)² + 1 − right of each question, less the sampling variance of the confidence."""
+    return split.per_question(np.square(split.report - split.right) - split.excess + ~split.right)
 
 
 def _table(split: Split, cell: Array, n_bins: int) -> BinTable:
@@ -223,3 +228,31 @@ def _notes(answers: Answers, unreliable: str) -> tuple[str, ...]:
             "cluster number; the test flips signs of blocks of questions"
         )
     return tuple(notes)
+
+
+@described(
+    "TopPredictions: the share of the majority answer of each question, and whether it is right.",
+    answers="A list of answers per question, at least four each; or one answer per row together with `questions`.",
+    correct="Whether each answer is right, in the shape of `answers`; or pass `reference`.",
+    reference="The right answer of each question: a list, or a dict by question.",
+    questions="With one answer per row the question of each row; else names of the questions.",
+    normalize="Whether answers are compared after `normalize_answer`.",
+)
+def majority_share(
+    answers: Any,
+    correct: Any = None,
+    *,
+    reference: Any = None,
+    questions: Any = None,
+    normalize: bool = True,
+    seed: int = 0,
+) -> TopPredictions:
+    """The share of the majority answer: over-confident as it is, and a score that `recalibrate` makes a probability.
+
+    >>> import truecal as tc
+    >>> top = tc.language.majority_share([["a", "a", "a", "b"], ["c", "d", "d", "d"]], reference=["a", "c"])
+    >>> top.confidence.tolist(), top.correct.tolist()
+    ([0.75, 0.75], [True, False])
+    """
+    share, right = majority(read_answers(answers, correct, reference, questions, normalize), check_seed(seed))
+    return TopPredictions(right, share)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from truecal.core.stated import stated_confidence
 from truecal.io.arrays import Entry, open_arrays, zip_members
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, Request
 from truecal.io.failures import listing, need, parsing, quote
@@ -73,7 +74,7 @@ def _stated(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) ->
         for sample, score in zip(samples, scores, strict=True)
     ]
     with parsing(request.path, f"numbers in {quote(key)} of the metadata"):
-        values = np.array(stated, dtype=np.float64)
+        values = np.array([_confidence(value) for value in stated], dtype=np.float64)
     if np.isnan(values).all():
         if request.proba_columns is not None:
             raise request.refuse(f"expected {quote(key)} in the metadata of scores or samples ({COLUMNS_OPTION})")
@@ -84,6 +85,14 @@ def _stated(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) ->
         "correct": Entry(correct.shape, "b", lambda: correct),
     }
     return replace(open_arrays(request, entries), notes=notes)
+
+
+def _confidence(value: Any) -> Any:
+    """A confidence that is text, such as "85%", as a number; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    found = stated_confidence([value])
+    return value if found.missing else found.values[0]
 
 
 def stated_key(sample: Any, score: Any, key: str = CONFIDENCE) -> Any:

@@ -75,13 +75,38 @@ def read_samples(
         if samples is None and _has_repeats(records[0][1]):
             return _from_harness(request, records, columns, find)
         return _from_rows(request, [record for _, record in records], columns, find)
-    if form == "json":
-        with parsing(request.path, "a list of JSON objects"), open(request.path, encoding="utf-8-sig") as stream:
-            found = json.load(stream)
-        if isinstance(found, list) and found and all(isinstance(record, dict) for record in found):
-            return _from_rows(request, found, columns, find)
-        raise request.refuse("expected a list of objects, one per answer or per question")
     return _from_rows(request, _table_rows(request, form, columns), columns, find)
+
+
+@dataclass(frozen=True)
+class StatedAnswers:
+    """One row per answer: the confidence as it is stated, whether it is right, and its question where there is one."""
+
+    stated: list[Any]
+    correct: list[Any]
+    questions: list[Any] | None
+    notes: tuple[str, ...]
+
+
+def read_stated(path: str, confidence: str, correct: str | None, question: str | None) -> StatedAnswers:
+    """Read a column of stated confidences, as text or numbers, with whether each answer is right."""
+    request = Request(str(path))
+    form = file_format(request.path)
+    columns = {"confidence": confidence, "correct": correct, "question": question}
+    if form == "jsonl":
+        rows = [record for _, record in _records(request, json_lines(request))]
+    else:
+        rows = _table_rows(request, form, columns)
+    keys = {key for row in rows[:1000] for key in row}
+    for option, name in columns.items():
+        if name is not None and name not in keys:
+            raise request.refuse(f"expected the column {quote(name)} (--{option}), found {listing(sorted(keys))}")
+    marks = correct or _named(keys, CORRECT_NAMES)
+    if marks is None:
+        raise request.refuse(f"expected which answers are right, found {listing(sorted(keys))}: pass --correct")
+    note = f"stated confidence from {quote(confidence)}, right answers from {quote(marks)}"
+    ids = None if question is None else [row.get(question) for row in rows]
+    return StatedAnswers([row.get(confidence) for row in rows], [row.get(marks) for row in rows], ids, (note,))
 
 
 def is_sampled(path: str) -> bool:
@@ -112,6 +137,12 @@ def _tells(sample: Any, score: Any) -> bool:
 
 def _table_rows(request: Request, form: str, columns: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """The rows of a csv, parquet or other table, of the columns that matter."""
+    if form == "json":
+        with parsing(request.path, "a list of JSON objects"), open(request.path, encoding="utf-8-sig") as stream:
+            found = json.load(stream)
+        if not isinstance(found, list) or not found or not all(isinstance(record, dict) for record in found):
+            raise request.refuse("expected a list of objects, one per answer or per question")
+        return found
     if form == "parquet":  # whose lists of text no prediction has
         library = need("pyarrow.parquet", "cli", "tables")
         with parsing(request.path, "a parquet file"):
