@@ -95,3 +95,36 @@ def test_a_list_of_answers_without_options_says_what_to_do(tmp_path: Path, truec
     path.write_text("\n".join(json.dumps({"id": i, "answers": [0, 0, 1, 0], "label": 2}) for i in range(9)))
     code, _, error = truecal("evaluate", str(path))
     assert code == 1 and "pass --samples answers --question ID and --correct or --reference COLUMN" in error
+
+
+def test_stated_confidence_in_text(tmp_path: Path, truecal: Run, rng: np.random.Generator) -> None:
+    right = rng.random(80) < 0.5
+    said = ["I am 90% sure.", "Confidence: 80", "no idea", "almost certain"] * 20
+    rows = [
+        {"q": i // 2, "said": text, "correct": bool(hit)} for i, (text, hit) in enumerate(zip(said, right, strict=True))
+    ]
+    path = tmp_path / "stated.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    code, shown, _ = truecal("evaluate", str(path), "--confidence", "said", "-v")
+    assert code == 0 and "60 samples" in shown and "20 of 80 rows (25.0%) state no confidence" in shown
+    assert "over-confident" in shown
+    table = tmp_path / "stated.csv"
+    table.write_text(
+        "\n".join(["said,correct", *(f"{text},{int(hit)}" for text, hit in zip(said, right, strict=True))])
+    )
+    assert truecal("evaluate", str(table), "--confidence", "said", "-v")[1].replace("stated.csv", "") == shown
+    code, _, _ = truecal("evaluate", str(path), "--confidence", "said", "--question", "q")
+    assert code == 0
+    code, _, error = truecal("evaluate", str(path), "--confidence", "text")
+    assert code == 1 and "expected the column 'text' (--confidence), found 'correct', 'q', 'said'" in error
+    code, _, error = truecal("evaluate", str(path), "--confidence", "q", "--correct", "said")
+    assert code == 1 and "correct must be true or false" in error
+    code, _, error = truecal("evaluate", str(path), "--confidence", "said", "--samples", "said")
+    assert code == 2 and "cannot apply beside --confidence" in " ".join(error.replace("│", " ").split())
+
+
+def test_stated_numbers_of_a_table(tmp_path: Path, truecal: Run) -> None:
+    table = tmp_path / "stated.csv"
+    table.write_text("\n".join(["said,correct", *["0.9,1", "0.85,0", "0.5,1"] * 20]))
+    code, shown, _ = truecal("evaluate", str(table), "--confidence", "said")
+    assert code == 0 and "60 samples" in shown and "75.0%" in shown
