@@ -74,7 +74,7 @@ def test_test_exits_with_three_when_calibration_is_rejected(folder: Path, trueca
     code, out, _ = truecal("test", "sharp.csv", "--alpha", "0.05", "--resamples", "99")
     assert code == 3 and out.startswith("Calibration is rejected")
     code, out, _ = truecal("test", "good.npz", "--alpha", "0.001", "--resamples", "1999")
-    assert code == 0 and out.startswith("Calibration is not rejected") and "null:" in out
+    assert code == 0 and out.startswith("Calibration is not rejected") and "null hypothesis:" in out
 
 
 def test_a_tolerated_gap_decides_where_it_is_given(folder: Path, truecal: Run) -> None:
@@ -132,7 +132,7 @@ def test_every_error_that_test_offers_can_be_tested(folder: Path, truecal: Run) 
     code, out, _ = truecal("test", "binary.csv", "--error", "confidence", "--resamples", "99", "--alpha", "0.01")
     assert code in (0, 3) and "Calibration is" in out
     code, _, err = truecal("test", "good.npz", "--error", "binary")
-    assert code == 1 and "'binary' cannot apply to multiclass predictions" in err
+    assert code == 1 and "'binary' cannot be used with multiclass predictions" in err
     code, _, err = truecal("test", "good.npz", "--error", "linear")
     assert code == 2 and "expected one of classwise," in err and "linear," not in err
 

@@ -141,7 +141,7 @@ class BinningRule:
     def with_bins(self, n_bins: BinCounts) -> BinningRule:
         """The same rule at another bin count, or at several."""
         if not self.has_counts:
-            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {self!r} has no bin count")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot be used: {self!r} has no bin count")
         return replace(self, n_bins=n_bins)  # type: ignore[type-var]  # a rule with counts is a dataclass
 
     @property
@@ -317,7 +317,9 @@ def resolve_ties(rule: BinningRule, norm: str) -> str:
         raise ValueError(f"norm must be 'l1' or 'l2', got {shown(norm)}")
     ties = getattr(rule, "ties", "auto")
     if norm == "l1" and ties == "average":
-        raise ValueError("ties='average' cannot apply to norm='l1', which has no closed form; use 'together' or 'row'")
+        raise ValueError(
+            "ties='average' cannot be used with norm='l1', which has no closed form; use 'together' or 'row'"
+        )
     if ties != "auto":
         return str(ties)
     return "average" if norm == "l2" else "together"

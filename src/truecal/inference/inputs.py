@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -324,9 +325,13 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:
+        if name not in ERRORS:
+            close = difflib.get_close_matches(str(name), ERRORS, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else f"; expected some of {', '.join(possible)}"
+            raise ValueError(f"there is no error {name!r}{meant}")
         if name not in possible:
             kind = inputs.kind.replace("_", "-")
-            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {', '.join(possible)}")
+            raise ValueError(f"{name!r} cannot be used with {kind} predictions; expected some of {', '.join(possible)}")
     return tuple(dict.fromkeys(errors))
 
 
