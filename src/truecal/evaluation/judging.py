@@ -1,4 +1,4 @@
-"""pass_rate: how often do answers pass, from a judge's verdicts on all rows and people's labels on some?"""
+"""pass_rate: how often answers pass, from a judge's verdicts on all rows and people's labels on some."""
 
 from __future__ import annotations
 
