@@ -4,7 +4,7 @@
 
 Each question has a distribution over six answers, from which K answers are drawn. The right answer is one more draw
 from it (calibrated; "sure": most questions are easy), or from a flatter one (over-confident: the logits of the sampler
-are 1.7 times too large). Coverage is the share of samples whose 95% interval holds the gap that the same cells have
+are 1.7 times too large). With several right answers the test flips signs of blocks of questions. Coverage is the share of samples whose 95% interval holds the gap that the same cells have
 where reports and outcomes are replaced by their chances. --write stores the table; docs/how-sure-are-we.md shows it.
 """
 
@@ -27,8 +27,14 @@ from truecal.inference.spread import View, ViewSums
 
 RESULTS = Path(__file__).with_name("language.json")
 ANSWERS = 6
-WORLDS = {"calibrated": (1.0, 1.5), "over-confident": (1.7, 1.5), "calibrated, sure": (1.0, 6.0)}
-"""How much too large the sampler's logits are, and the spread of the true ones."""
+WORLDS = {
+    "calibrated": (1.0, 1.5, False),
+    "over-confident": (1.7, 1.5, False),
+    "calibrated, sure": (1.0, 6.0, False),
+    "calibrated, several right": (1.0, 1.5, True),
+}
+"""How much too large the sampler's logits are, the spread of the true ones, and whether each answer is right by itself
+with its chance, so that questions have none, one or several right answers."""
 SAMPLES, QUESTIONS = (4, 10, 20, 40), (100, 500, 5000)
 
 
@@ -37,7 +43,9 @@ def softmax(logits: Any) -> Any:
     return raised / raised.sum(axis=1, keepdims=True)
 
 
-def draw(rng: np.random.Generator, n: int, k: int, sharp: float, spread: float) -> tuple[Answers, Any, Any]:
+def draw(
+    rng: np.random.Generator, n: int, k: int, sharp: float, spread: float, several: bool
+) -> tuple[Answers, Any, Any]:
     """The answers of n questions, with the chances of every answer in the samples and in truth."""
     logits = rng.normal(0, spread, (n, ANSWERS))
     sampled, true = softmax(sharp * logits), softmax(logits)
@@ -45,6 +53,8 @@ def draw(rng: np.random.Generator, n: int, k: int, sharp: float, spread: float) 
     truth = (true.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, ANSWERS - 1)
     owner = np.repeat(np.arange(n), ANSWERS)
     right = np.tile(np.arange(ANSWERS), n) == truth[owner]
+    if several:
+        right = rng.random(n * ANSWERS) < true.ravel()
     clusters = (answers + ANSWERS * np.arange(n)[:, None]).ravel()
     return Answers(np.repeat(np.arange(n), k), clusters, owner, right), sampled.ravel(), true.ravel()
 
@@ -120,10 +130,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=199, help="draws of each test")
     parser.add_argument("--small", action="store_true", help="few samples of few questions")
     parser.add_argument("--write", action="store_true", help="store the table")
+    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="only these")
     given = parser.parse_args()
     simulations, questions = (20, QUESTIONS[:1]) if given.small else (given.simulations, QUESTIONS)
-    rows = []
-    for world in WORLDS:
+    stored = json.loads(RESULTS.read_text()) if given.write and RESULTS.exists() else []
+    rows = [row for row in stored if row["world"] not in given.worlds]
+    for world in given.worlds:
         for k in SAMPLES:
             for n in questions:
                 began = time.process_time()
