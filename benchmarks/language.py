@@ -4,8 +4,10 @@
 
 Each question has a distribution over six answers, from which K answers are drawn. The right answer is one more draw
 from it (calibrated; "sure": most questions are easy), or from a flatter one (over-confident: the logits of the sampler
-are 1.7 times too large). With several right answers the test flips signs of blocks of questions. Coverage is the share of samples whose 95% interval holds the gap that the same cells have
-where reports and outcomes are replaced by their chances. --write stores the table; docs/how-sure-are-we.md shows it.
+are 1.7 times too large). With several right answers the test flips signs of blocks of questions. Coverage is the share
+of samples whose 95% interval holds the gap that the same cells have where reports and outcomes are replaced by their
+chances; samples whose interval is noted as unreliable are left out. --write stores the table, and
+docs/how-sure-are-we.md shows it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from truecal.inference.samples import auto_cells, share_cells, split_answers
 from truecal.inference.spread import View, ViewSums
 
 RESULTS = Path(__file__).with_name("language.json")
+PAGE = Path(__file__).parents[1] / "docs" / "how-sure-are-we.md"
 ANSWERS = 6
 WORLDS = {
     "calibrated": (1.0, 1.5, False),
@@ -109,7 +112,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     heads = ("world", "samples", "questions", "true gap", "read", "naive", "coverage", "rejected", "direction named")
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for row in rows:
-        covered = "–" if row["coverage"] is None else f"{row['coverage']:.3f}"
+        covered, rejected, named = (_share(row[key]) for key in ("coverage", "rejected", "direction"))
         numbers = (f"{max(0.0, row[key]):.1f}" for key in ("true", "read", "naive"))
         cells = (
             row["world"],
@@ -117,11 +120,23 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
             f"{row['questions']:,}",
             *numbers,
             covered,
-            f"{row['rejected']:.3f}",
-            f"{row['direction']:.3f}",
+            rejected,
+            named,
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}".removeprefix("0")
+
+
+def page(rows: list[dict[str, Any]], text: str) -> str:
+    """The text of docs/how-sure-are-we.md with the table between its marks."""
+    start, end = "<!-- language -->\n", "<!-- end language -->"
+    before, _, rest = text.partition(start)
+    _, _, after = rest.partition(end)
+    return before + start + "\n".join(table(rows)) + "\n" + end + after
 
 
 def main() -> None:
@@ -130,21 +145,26 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=199, help="draws of each test")
     parser.add_argument("--small", action="store_true", help="few samples of few questions")
     parser.add_argument("--write", action="store_true", help="store the table")
+    parser.add_argument("--page", action="store_true", help="write the table of the stored results, run nothing")
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="only these")
     given = parser.parse_args()
     simulations, questions = (20, QUESTIONS[:1]) if given.small else (given.simulations, QUESTIONS)
     stored = json.loads(RESULTS.read_text()) if given.write and RESULTS.exists() else []
     rows = [row for row in stored if row["world"] not in given.worlds]
-    for world in given.worlds:
+    for world in () if given.page else given.worlds:
         for k in SAMPLES:
             for n in questions:
                 began = time.process_time()
                 own = simulations if n < 5000 else max(20, simulations // 5)
                 rows.append(rates(world, k, n, own, given.draws))
                 print(table(rows)[-1], f"{time.process_time() - began:.0f} s", flush=True)
-                if given.write:
-                    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-    print(*table(rows), sep="\n")
+    if given.write:
+        order = list(WORLDS)
+        rows.sort(key=lambda row: (order.index(row["world"]), row["samples"], row["questions"]))
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+    if given.write or given.page:
+        stored = json.loads(RESULTS.read_text())
+        PAGE.write_text(page(stored, PAGE.read_text()))
 
 
 if __name__ == "__main__":

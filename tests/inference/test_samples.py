@@ -107,7 +107,7 @@ def test_the_right_answer_added_is_the_leader_as_often_as_its_share_says():
         assert_close(float(weights @ hits / weights.sum()), max(counts) / 5)
 
 
-def test_a_right_answer_that_was_never_sampled_is_a_cluster_of_its_own():
+def test_a_right_answer_that_was_never_sampled_is_a_further_cluster():
     answers = read_answers([["a", "a", "a", "b"]] * 3, reference=["z"] * 3)
     sample: Any = one_more(answers, 0)
     assert sample.reports.tolist() == [3 / 5] * 3 and not sample.marks.any()

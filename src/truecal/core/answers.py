@@ -58,7 +58,7 @@ def normalize_answer(answer: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers of n questions as clusters, numbered through: those of one question stand together."""
+    """The answers of n questions as clusters, numbered through, question by question."""
 
     question: Array
     """(answers,) the question of each answer, 0..n−1, in order."""
@@ -244,7 +244,7 @@ def _keys(name: Any, own: list[Any], normalize: bool) -> list[Any]:
 
 def _key(name: Any, answer: Any, normalize: bool, which: str) -> Any:
     if _is_missing(answer) or (isinstance(answer, str) and not answer.strip()):
-        raise ValueError(f"{which}question {shown(name)} is missing: give it a text of its own, such as 'no answer'")
+        raise ValueError(f"{which}question {shown(name)} is missing: replace it with a text such as 'no answer'")
     if not isinstance(answer, (str, numbers.Real)):
         raise ValueError(f"{which}question {shown(name)} must be a text or a number, got {shown(answer)}")
     plain: Any = answer  # text and numbers can be looked up

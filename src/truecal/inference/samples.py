@@ -36,8 +36,8 @@ from .spread import Of, Spread, View, ViewSums, fold_bins
 
 SPLITS = 8
 """How often each question is halved; both halves take both roles."""
-ONE_MORE = "the right answer is drawn like the sampled ones: among all of them together every place is as likely its"
-MANY_RIGHT = "the mean share and accuracy of each cell of questions are equal"
+ONE_MORE = "the right answer is one more draw from the distribution of the sampled answers"
+MANY_RIGHT = "in each bin of questions the mean share and accuracy are equal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ def one_more(answers: Answers, seed: int) -> Sample:
     """
     rng = np.random.default_rng(seed)
     n = answers.n
-    unseen = np.flatnonzero(answers.rights == 0)  # a cluster of its own for a right answer that was never sampled
+    unseen = np.flatnonzero(answers.rights == 0)  # a right answer that was never sampled is a further cluster
     owner = np.concatenate([answers.owner, unseen])
     right = np.concatenate([answers.right, np.ones(len(unseen), dtype=bool)])
     counts = np.concatenate([answers.counts, np.zeros(len(unseen), dtype=np.intp)]) + right

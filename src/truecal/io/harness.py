@@ -153,7 +153,8 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
         what = f"{len(responses)} responses" if isinstance(responses, list) else quote(responses)
         raise request.refuse(
             f"expected two or more choices (a multiple-choice task) on line {line}, got {what}: a task that generates "
-            "text logs no probabilities; run one with output_type multiple_choice (such as mmlu) with --log_samples"
+            "text logs no probabilities; run one with output_type multiple_choice (such as mmlu) with --log_samples, "
+            "or set repeats in the task to sample answers"
         )
     scores = [_log_likelihood(request, response, f"line {line}, choice {i}") for i, response in enumerate(responses)]
     prompts = _prompts(record.get("arguments"), len(scores))

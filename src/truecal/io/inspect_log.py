@@ -126,7 +126,7 @@ def _document(request: Request, row: int, sample: Any) -> Document:
         raise request.refuse(
             f"expected {quote(CONFIDENCE)} in the metadata of scores or samples, or choices with the logprobs of the "
             f"answer's letter; sample {quote(sample.id)} has neither: "
-            "run inspect eval with --logprobs --top-logprobs 20"
+            "run inspect eval with --logprobs --top-logprobs 20, or with --epochs 10 to sample answers"
         )
     chances = dict.fromkeys(letters, 0.0)
     for token in answer.top_logprobs or ():

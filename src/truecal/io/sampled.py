@@ -13,6 +13,7 @@ from truecal.io.failures import FileError, failure, listing, need, parsing, quot
 from truecal.io.harness import json_lines
 from truecal.io.inspect_log import correct_by_score, inspect_samples, is_inspect_log, score_of, stated_key
 from truecal.io.reading import file_format, open_source
+from truecal.io.streams import byte_stream
 
 QUESTION_NAMES = ("question_id", "question", "qid", "id", "doc_id", "example_id", "problem_id", "task_id")
 REFERENCE_NAMES = ("reference", "target", "gold", "label", "truth", "solution", "expected")
@@ -138,8 +139,8 @@ def _tells(sample: Any, score: Any) -> bool:
 def _table_rows(request: Request, form: str, columns: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """The rows of a csv, parquet or other table, of the columns that matter."""
     if form == "json":
-        with parsing(request.path, "a list of JSON objects"), open(request.path, encoding="utf-8-sig") as stream:
-            found = json.load(stream)
+        with byte_stream(request.path) as stream, parsing(request.path, "a list of JSON objects"):
+            found = json.loads(stream.read().decode("utf-8-sig"))
         if not isinstance(found, list) or not found or not all(isinstance(record, dict) for record in found):
             raise request.refuse("expected a list of objects, one per answer or per question")
         return found
