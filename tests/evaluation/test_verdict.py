@@ -131,7 +131,7 @@ def test_notions_that_disagree_are_both_named():
     assert claims == {("confidence", "mixed"), ("classwise", "bold")}
     words = "Top-class calibration favours mixed over bold, per-class favours bold."
     assert result.verdict.calibration.endswith(words)
-    assert "over-confident by" in result.verdict.calibration and "off per class by" in result.verdict.calibration
+    assert "over-confident by" in result.verdict.calibration and "miscalibrated per class by" in result.verdict.calibration
 
 
 def claim(notion, better, worse):
@@ -244,7 +244,7 @@ def measured(confidence: tuple[float, float], classwise: tuple[float, float], di
             ("over-confident, with a gap of", 7.0),
         ),
         (measured((7.0, 5.0), (3.0, 2.0)), ("off by", 7.0)),
-        (measured((1.0, -2.0), (3.0, 2.0)), ("off per class by", 3.0)),
+        (measured((1.0, -2.0), (3.0, 2.0)), ("miscalibrated per class by", 3.0)),
         (measured((1.0, -2.0), (3.0, -2.0)), ("what the test said", 0.0)),
     ],
 )

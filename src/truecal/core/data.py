@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, namespace
+from ..backends.arrays import HOST, is_tensor, namespace
 from ..backends.numpy import DISPATCH, over_rows
 from .types import Array
 
@@ -171,7 +171,7 @@ def _floating(array: Array, name: str) -> Array:
 
 def working_dtype(array: Array) -> np.dtype[Any]:
     """The floating dtype in which reports are compared with bin edges (sums are always float64)."""
-    if is_tensor(array):  # validated, so of 4 or 8 bytes
+    if not isinstance(array, HOST):  # a tensor, validated, so of 4 or 8 bytes
         return np.dtype(f"f{array.itemsize}")
     if array.dtype.kind == "f":
         return np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)

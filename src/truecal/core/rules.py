@@ -56,7 +56,7 @@ def read_bins(n_bins: BinCounts) -> int | tuple[int, ...] | Literal["auto"]:
         return "auto"
     if isinstance(n_bins, (str, bytes)) or not isinstance(n_bins, (Sequence, np.ndarray)):
         return check_positive_int(n_bins, "n_bins", MOST_BINS)
-    counts = tuple(check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins)
+    counts = tuple([check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins])
     if not counts:
         raise ValueError("n_bins must hold at least one count, got an empty sequence")
     return counts
@@ -118,7 +118,7 @@ class BinningRule:
         """The requested bin counts, or None for a rule without any."""
         if self.n_bins == "auto":
             raise ValueError("n_bins='auto' has no count before it meets a sample; see `at`")
-        return self.n_bins if self.n_bins is None or self.several else (int(self.n_bins),)
+        return self.n_bins if self.n_bins is None or isinstance(self.n_bins, tuple) else (int(self.n_bins),)
 
     @property
     def has_counts(self) -> bool:

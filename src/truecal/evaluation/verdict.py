@@ -320,7 +320,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
 
 
 def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
-    """ "a is over-confident by 14 points, b by 5; c is off per class by 3 points", largest first."""
+    """ "a is over-confident by 14 points, b by 5; c is miscalibrated per class by 3 points", largest first."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for name in names:
         word, points = _size(facts.evaluations[name], found[name].strongest)
@@ -362,9 +362,9 @@ def _size(found: Evaluation, strongest: str) -> tuple[str, float]:
         points = 0.0 if gap is None else max(0.0, gap.points)
         return (f"{direction.spread}, with a gap of", points) if points >= 0.05 else (direction.spread, 0.0)
     if gap is not None and gap.low > 0:
-        return "off by", gap.points
+        return "miscalibrated by", gap.points
     seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
-    return ("off per class by", seen) if seen else (strongest, 0.0)
+    return ("miscalibrated per class by", seen) if seen else (strongest, 0.0)
 
 
 def _trusted_gap(found: Evaluation) -> Gap | None:
@@ -387,9 +387,11 @@ def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) ->
         ((name, gap),) = gaps.items()
         size = f"the gap of {points_text(gap.points)} points exceeds 0: {gap_interval(gap)}"
         return f"The test does not reject calibration (p {found[name].p}), but {size}."
+    if len(gaps) == 1:
+        ((name, gap),) = gaps.items()
+        return f"The test does not reject {name}, but its gap of {points_text(gap.points)} points is above 0."
     sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
-    above = "the gap is" if len(gaps) == 1 else "their gaps are"
-    return f"The test does not reject {some_of(sizes)}, but {above} above 0."
+    return f"The test does not reject {some_of(sizes)}, but their gaps are above 0."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
@@ -441,7 +443,8 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
     if turned:
-        text += f". With the number of bins, {turned} of {pairs} pairs swap places under ECE, {steady} under the score"
+        swaps = f"{turned} of {pairs} pairs swap places under ECE, {steady} under the score"
+        text += f". As the number of bins changes, {swaps}"
     return text + "."
 
 
