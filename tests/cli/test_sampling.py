@@ -37,7 +37,7 @@ def test_text_json_and_html(answers: Path, tmp_path: Path, truecal: Run) -> None
     wanted = ("--json", str(out), "--html", str(page), "--csv", str(table), "--plot", str(picture))
     code, shown, _ = truecal("evaluate", str(answers), *OPTIONS, *wanted)
     assert code == 0 and "120 questions, 6 answers each" in shown
-    assert "Do not use the majority share" in shown
+    assert "The majority share" in shown
     found = json.loads(out.read_text())
     rows = [json.loads(line) for line in answers.read_text().splitlines()]
     marks = [row["correct"] for row in rows]

@@ -131,7 +131,9 @@ def test_notions_that_disagree_are_both_named():
     assert claims == {("confidence", "mixed"), ("classwise", "bold")}
     words = "Top-class calibration favours mixed over bold, per-class favours bold."
     assert result.verdict.calibration.endswith(words)
-    assert "over-confident by" in result.verdict.calibration and "miscalibrated per class by" in result.verdict.calibration
+    assert (
+        "over-confident by" in result.verdict.calibration and "miscalibrated per class by" in result.verdict.calibration
+    )
 
 
 def claim(notion, better, worse):

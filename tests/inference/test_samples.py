@@ -133,7 +133,7 @@ def test_an_over_confident_sampler_is_found():
     assert_close(1000 * row.value, row.loss + row.U)
     table = result.reliability["top_label"]
     assert_close(float(table.count.sum()), 1000.0)
-    assert "naive" in repr(result) and "1000 questions, 10 answers each" in repr(result)
+    assert "The majority share" in repr(result) and "1000 questions, 10 answers each" in repr(result)
     assert result.to_dict()["sampling"]["fewest"] == 10
 
 

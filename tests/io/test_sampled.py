@@ -203,5 +203,7 @@ def test_epochs_of_inspect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_no_log_of_samples(tmp_path: Path) -> None:
     assert not is_sampled(str(tmp_path / "none.jsonl"))
     assert not is_sampled(str(lines(tmp_path / "a.jsonl", long_records())))
+    likelihood = {"doc_id": 0, "target": "a", "resps": [["-12.3", "False"]], "filtered_resps": [["-12.3", "False"]]}
+    assert not is_sampled(str(lines(tmp_path / "b.jsonl", [likelihood])))
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     assert not is_sampled(str(tmp_path / "a.csv"))

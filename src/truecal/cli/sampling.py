@@ -60,8 +60,7 @@ def measure_samples(file: Path, sampling: Sampling, measuring: Measuring) -> Any
         result = from_samples(**read.arguments, **options, n_resamples=measuring.n_resamples, name=file.stem)
     except ValueError as error:
         raise FileError(f"{path_text(file)}: {error}") from error
-    sentence = () if result.sampling is None else (result.sampling.sentence,)
-    return result.with_notes([*sentence, *(f"{file.stem}: {note}" for note in read.notes)])
+    return result.with_notes([f"{file.stem}: {note}" for note in read.notes])
 
 
 def _measure_stated(file: Path, sampling: Sampling, measuring: Measuring) -> Any:

@@ -63,11 +63,6 @@ class Measurement(Result):
         # every Measurement is a dataclass
         return replace(self, notes=(*self.notes, *notes))  # type: ignore[type-var]
 
-    def with_first_note(self, note: str) -> Self:
-        """The same with a note before its own."""
-        # every Measurement is a dataclass
-        return replace(self, notes=(note, *self.notes))  # type: ignore[type-var]
-
     def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
         """Log numbers, the table and the HTML page to `run`: mlflow, wandb, or a run of one of them.
 
@@ -231,8 +226,6 @@ class Evaluation(Measurement):
         facts.append(("calibrated?", self.verdict.standings[self.name].words))
         if self.ece is not None:
             facts.append(("ECE", f"{self.ece:.4g}"))
-        if self.sampling is not None:
-            facts.append(("naive", f"{self.sampling.naive_text} (biased)"))
         return tuple(facts)
 
     @property

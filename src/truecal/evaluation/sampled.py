@@ -65,14 +65,14 @@ class Sampling(Result):
     def naive_text(self) -> str:
         """What the naive confidence would say."""
         return (
-            f"{self.naive_confidence:.1%} majority share, accuracy {self.naive_accuracy:.1%}, "
+            f"mean {self.naive_confidence:.1%}, accuracy {self.naive_accuracy:.1%}, "
             f"gap {max(0.0, self.naive_gap):.1f} points"
         )
 
     @property
     def sentence(self) -> str:
         """The naive number, and why it is wrong."""
-        return f"Do not use the majority share ({self.naive_text}): {WHY}."
+        return f"The majority share ({self.naive_text}) is biased: {WHY}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -140,7 +140,7 @@ def evaluate_answers(answers: Answers, n_bins: int, level: float, draws: int, se
     split = split_answers(answers, seed)
     cell = share_cells(split, n_bins)
     spread = split_spread(split, cell)
-    direction = mean_gap_of(answers, split, seed)
+    direction, sampling = mean_gap_of(answers, split, seed), _sampling(answers, seed)
     symbol, m = COMPOSED[ERROR].symbol, int(cell.max()) + 1
     found = gap_from(spread, direction.word, level, m, n, symbol)
     mean, low, high = mean_over_questions(answer_losses(split), level)
@@ -174,8 +174,8 @@ def evaluate_answers(answers: Answers, n_bins: int, level: float, draws: int, se
         test=answers_test(answers, spread, draws, seed),
         direction=direction,
         reliability={ERROR: Reliability(ERROR, m, _table(split, cell, n_bins), None)},
-        notes=_notes(answers, spread.note),
-        sampling=_sampling(answers, seed),
+        notes=(*_notes(answers, spread.note), sampling.sentence),
+        sampling=sampling,
     )
 
 

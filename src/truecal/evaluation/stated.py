@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -62,7 +62,7 @@ def from_stated(
     if not read.missing:
         return result
     left = f"{read.text} and are left out; accuracy there {float(right[~found].mean()):.1%}"
-    return result.with_first_note(left)
+    return replace(result, notes=(left, *result.notes))
 
 
 def _marks(correct: Any, n: int) -> Array:

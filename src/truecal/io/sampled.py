@@ -281,7 +281,8 @@ def _texts(value: Any) -> list[str] | None:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
         value = value[0]
     repeated = isinstance(value, list) and len(value) > 1 and all(isinstance(text, str) for text in value)
-    return value if repeated else None
+    likelihood = repeated and len(value) == 2 and value[1] in ("True", "False")  # ["-12.3", "False"]
+    return value if repeated and not likelihood else None
 
 
 def _has_repeats(record: Mapping[str, Any]) -> bool:
