@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -119,6 +121,14 @@ def test_stated_confidences_are_evaluated_beside_a_count_of_the_others(rng: np.r
 def test_wrong_stated_confidences(said: Any, right: Any, options: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         language.from_stated(said, right, **options)
+
+
+def test_every_parameter_is_described() -> None:
+    for name, value in vars(language).items():
+        if callable(value) and not isinstance(value, type):
+            section = (value.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+            told = {line.strip() for line in section.splitlines() if re.fullmatch(r"\s{0,4}\w+", line)}
+            assert set(inspect.signature(value).parameters) == told, name
 
 
 # -- stated against sampled --------------------------------------------------------------------------------------------

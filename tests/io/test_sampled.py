@@ -157,6 +157,8 @@ def test_repeats_of_the_harness(tmp_path: Path) -> None:
     assert read_samples(str(bare), pattern="answer is (.*)").answers == ANSWERS
     assert read_samples(str(bare)).answers[0][0] == "So the answer is 4"
     assert "duplicate doc_id: 0 is on line 2" in refusal(lines(tmp_path / "c.jsonl", [records[1]] * 2))
+    for log in (path, bare):  # answers that are numbers would pass for log-likelihoods
+        assert "the log holds sampled answers, not probabilities of choices: run truecal evaluate" in unread(log)
     short = [records[1], {**records[3], "filtered_resps": ["7"]}]
     assert "several texts in 'filtered_resps' of doc_id 1 on line 2" in refusal(lines(tmp_path / "d.jsonl", short))
 

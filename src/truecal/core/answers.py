@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .data import shown
+from .parameters import described
 from .types import Array
 
 FEWEST = 4
@@ -24,22 +25,12 @@ _RIGHT: dict[str, bool] = {"true": True, "false": False, "1": True, "0": False, 
 """Marks as texts: files spell them so, and inspect_ai writes C and I."""
 
 
+@described("The answer as text.", answer="A text, a number or a truth value.")
 def normalize_answer(answer: Any) -> str:
     """One spelling for the same answer: numbers, choices, and text without case, outer spaces and a final full stop.
 
     "42", "42.0", "$42" and 42 are "42"; "1,000" is "1000"; "(B)", "B." and "b" are "b". "50%" stays apart from "50".
 
-    Parameters
-    ----------
-    answer
-        A text, a number or a truth value.
-
-    Returns
-    -------
-    The answer as text.
-
-    Examples
-    --------
     >>> import truecal as tc
     >>> [tc.language.normalize_answer(a) for a in ("42.0", "$42", "1,000", "(B)", "b.", " The  Nile. ", 7, True)]
     ['42', '42', '1000', 'b', 'b', 'the nile', '7', 'true']

@@ -10,7 +10,7 @@ from typing import Any
 
 from truecal.io.columns import CORRECT_NAMES, Request
 from truecal.io.failures import FileError, failure, listing, need, parsing, quote
-from truecal.io.harness import json_lines
+from truecal.io.harness import has_repeats, json_lines, repeated_texts
 from truecal.io.inspect_log import correct_by_score, inspect_samples, is_inspect_log, score_of, stated_key
 from truecal.io.reading import file_format, open_source
 from truecal.io.streams import byte_stream
@@ -73,7 +73,7 @@ def read_samples(
         return _from_inspect(request, columns, find)
     if form == "jsonl":
         records = _records(request, json_lines(request))
-        if samples is None and _has_repeats(records[0][1]):
+        if samples is None and has_repeats(records[0][1]):
             return _from_harness(request, records, columns, find)
         return _from_rows(request, [record for _, record in records], columns, find)
     return _from_rows(request, _table_rows(request, form, columns), columns, find)
@@ -117,7 +117,7 @@ def is_sampled(path: str) -> bool:
         form = file_format(request.path)
         if form == "jsonl":
             _, first = next(json_lines(request), (0, {}))
-            return _has_repeats(first)
+            return has_repeats(first)
         if form == "inspect" or (form == "json" and is_inspect_log(request)):
             found, _ = inspect_samples(request)
             told = any(_tells(sample, score_of(request, sample)) for sample in found)
@@ -276,20 +276,6 @@ def _records(request: Request, lines: Iterator[tuple[int, dict[str, Any]]]) -> l
     return found
 
 
-def _texts(value: Any) -> list[str] | None:
-    """Two texts or more, as repeats are logged: a list of them, or such a list within another."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
-        value = value[0]
-    repeated = isinstance(value, list) and len(value) > 1 and all(isinstance(text, str) for text in value)
-    likelihood = repeated and len(value) == 2 and value[1] in ("True", "False")  # ["-12.3", "False"]
-    return value if repeated and not likelihood else None
-
-
-def _has_repeats(record: Mapping[str, Any]) -> bool:
-    """Whether a line of lm-evaluation-harness has several generated texts."""
-    return "doc_id" in record and _texts(record.get("resps")) is not None
-
-
 def _from_harness(
     request: Request,
     records: Sequence[tuple[int, dict[str, Any]]],
@@ -297,7 +283,7 @@ def _from_harness(
     find: Any,
 ) -> SampledAnswers:
     """Generated texts with repeats: filtered ones where a filter keeps all of them, else the responses themselves."""
-    filters = {record.get("filter"): _texts(record.get("filtered_resps")) for _, record in reversed(records)}
+    filters = {record.get("filter"): repeated_texts(record.get("filtered_resps")) for _, record in reversed(records)}
     kept = next((name for name in dict.fromkeys(r.get("filter") for _, r in records) if filters[name]), None)
     key, chosen = ("filtered_resps", kept) if kept is not None else ("resps", records[0][1].get("filter"))
     target = columns["reference"] or "target"
@@ -308,7 +294,7 @@ def _from_harness(
         name = record.get("doc_id")
         if name in found.answers:
             raise request.refuse(f"duplicate doc_id: {quote(name)} is on line {line} again")
-        answers = _texts(record.get(key))
+        answers = repeated_texts(record.get(key))
         if answers is None:
             raise request.refuse(f"expected several texts in {quote(key)} of doc_id {quote(name)} on line {line}")
         if target not in record:
