@@ -30,7 +30,7 @@ def test_evaluate_says_how_far_off_and_details_are_loss_and_U(folder: Path, true
 def test_compare_says_the_verdict_in_three_sentences(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5", "--resamples", "199")
     assert code == 0
-    assert "good predicts best (Brier" in out and "next sharp" in out
+    assert "good predicts best: Brier" in out and "for sharp" in out
     assert "sharp is over-confident by" in out and "ECE ranks" in out
 
 

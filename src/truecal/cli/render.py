@@ -120,7 +120,7 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
     return {
         "model": [name for name, _, _ in rows],
         **shown,
-        "accuracy>": [accuracy_text(e.accuracy) for e in found],
+        "accu-\nracy>": [accuracy_text(e.accuracy) for e in found],
         f"{'Brier' if main is None else LOSS_TITLES[main.name]}>": [
             "" if value is None else f"{value:.{digits}f}" for value in briers
         ],

@@ -305,7 +305,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
         if single:
             parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     if open_gaps:
-        parts.append(_may_be_zero(open_gaps, single))
+        parts.append(_may_be_zero(open_gaps, found))
     seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
     quiet = [name for name in fine if name not in seen]
     if quiet:
@@ -373,12 +373,14 @@ def _trusted_gap(found: Evaluation) -> Gap | None:
     return None if gap is None or gap.note or gap.low != gap.low else gap
 
 
-def _may_be_zero(gaps: Mapping[str, Gap], single: bool) -> str:
+def _may_be_zero(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
     """What to say where the test rejects and the interval of the gap holds 0."""
-    if single:
+    if len(found) == 1:
         (gap,) = gaps.values()
         return f"The test rejects, but the gap of {points_text(gap.points)} points may be 0: {gap_interval(gap)}."
-    return f"The test rejects {some_of(list(gaps))}, but {'the gap' if len(gaps) == 1 else 'their gaps'} may be 0."
+    violations = list(dict.fromkeys(found[name].strongest for name in gaps))
+    why = f" ({violations[0]})" if len(violations) == 1 else ""
+    return f"The test rejects {some_of(list(gaps))}{why}, but {'its gap' if len(gaps) == 1 else 'their gaps'} may be 0."
 
 
 def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
