@@ -2,6 +2,7 @@
 from . import analysis as analysis
 from . import forecasts as forecasts
 from . import io as io
+from . import language as language
 from . import losses as losses
 from . import plots as plots
 from . import properties as properties

@@ -138,6 +138,29 @@ class Measuring:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """Where the answers of a language model are: sampled several times, or with a stated confidence."""
+
+    samples: Annotated[
+        str | None, Option("--samples", help="Sampled answers: their column, one per row or a list per question.")
+    ] = None
+    question: Annotated[str | None, Option("--question", help="The column of the question of each answer.")] = None
+    correct: Annotated[str | None, Option("--correct", help="The column that says which answers are right.")] = None
+    reference: Annotated[str | None, Option("--reference", help="The column of the right answer, instead.")] = None
+    confidence: Annotated[
+        str | None, Option("--confidence", help="The column of the confidence that the model states, as text.")
+    ] = None
+    pattern: Annotated[
+        str | None,
+        Option("--answer-pattern", help="A regular expression: its group is the answer in a longer text."),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        return any(getattr(self, f.name) is not None for f in fields(self))
+
+
+@dataclass(frozen=True)
 class Outputs:
     """Files to write."""
 
