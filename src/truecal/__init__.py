@@ -54,6 +54,7 @@ _MOVED = {
     "recalibration": (
         "CalibratedClassifier",
         "CanonicalRecalibration",
+        "DirichletScaling",
         "HistogramBinning",
         "Identity",
         "MatrixScaling",

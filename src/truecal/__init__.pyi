@@ -71,6 +71,9 @@ from .evaluation.model import (
     Evaluation,
     evaluate,
 )
+from .evaluation.sampled import (
+    from_samples,
+)
 from .inference.calibration import (
     calibration_test,
 )
@@ -107,7 +110,6 @@ from .inference.thresholds import (
 )
 from .recalibration import (
     BetaScaling,
-    DirichletScaling,
     IsotonicOneVsRest,
     PlattScaling,
     TemperatureScaling,
@@ -134,7 +136,6 @@ __all__ = [
     "Classwise",
     "Comparison",
     "Confidence",
-    "DirichletScaling",
     "Edges",
     "EqualWidth",
     "Evaluation",
@@ -168,6 +169,7 @@ __all__ = [
     "ece",
     "estimate",
     "evaluate",
+    "from_samples",
     "full_error",
     "gap",
     "labelwise_error",

@@ -87,7 +87,7 @@ def test_repeats_of_the_harness(tmp_path: Any, rng: np.random.Generator) -> None
     raw = [s for s in done["samples"]["sampled"] if s["filter"] == "majority"]
     log.write_text("\n".join(json.dumps(sample, default=str) for sample in raw))
     assert read_samples(str(log), pattern=r"answer is (\d+)").answers == read.answers
-    result = tc.language.from_samples(**read.arguments)
+    result = tc.from_samples(**read.arguments)
     assert result.n_samples == 40 and result.sampling is not None and result.sampling.most == 6
 
 
@@ -122,4 +122,4 @@ def test_epochs_of_inspect(tmp_path: Any, rng: np.random.Generator) -> None:
     assert [sorted(own) for own in read.answers] == [sorted(drawn[name]) for name in sorted(truth)]
     for name, own, marks in zip(read.questions, read.answers, read.correct, strict=True):
         assert marks == [said == truth[name] for said in own]
-    assert tc.language.from_samples(**read.arguments).n_samples == 20
+    assert tc.from_samples(**read.arguments).n_samples == 20

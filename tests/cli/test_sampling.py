@@ -41,7 +41,7 @@ def test_text_json_and_html(answers: Path, tmp_path: Path, truecal: Run) -> None
     found = json.loads(out.read_text())
     rows = [json.loads(line) for line in answers.read_text().splitlines()]
     marks = [row["correct"] for row in rows]
-    result = tc.language.from_samples([row["answer"] for row in rows], marks, questions=[row["id"] for row in rows])
+    result = tc.from_samples([row["answer"] for row in rows], marks, questions=[row["id"] for row in rows])
     assert result.gap is not None and result.sampling is not None
     assert_close(found["score"], result.score)
     assert_close(found["gaps"]["top_label"]["points"], result.gap.points)

@@ -42,7 +42,7 @@ def numbered(answers, truth, m=5):
 
 
 def from_samples(*arguments: Any, **options: Any) -> Any:
-    return tc.language.from_samples(*arguments, **options)
+    return tc.from_samples(*arguments, **options)
 
 
 def test_the_gap_is_the_mean_product_of_different_questions():

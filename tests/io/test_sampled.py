@@ -59,7 +59,7 @@ def test_rows_of_answers_and_rows_of_questions_agree(tmp_path: Path) -> None:
         assert marked.correct == [[a == t for a in own] for own, t in zip(ANSWERS, TRUTH, strict=True)]
         referred = read_samples(str(path), samples=samples, question="id", reference="target")
         assert referred.reference == TRUTH and referred.correct is None
-        assert tc.language.from_samples(**marked.arguments) == tc.language.from_samples(**referred.arguments)
+        assert tc.from_samples(**marked.arguments) == tc.from_samples(**referred.arguments)
 
 
 def test_tables_of_other_formats(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_tables_of_other_formats(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("\n".join(text))
     (tmp_path / "a.json").write_text(json.dumps(records))
     found = [
-        tc.language.from_samples(**read_samples(str(path), samples="answer").arguments) for path in tmp_path.iterdir()
+        tc.from_samples(**read_samples(str(path), samples="answer").arguments) for path in tmp_path.iterdir()
     ]
     assert len(found) == 3 and found[0] == found[1] == found[2]
     nested = nested_records()

@@ -83,7 +83,7 @@ class Evaluation(Measurement):
     has its own n, so they are never ranked), `segments` (with features=), `discrimination` (whether the confidence
     orders right before wrong predictions, which is not calibration), `advice` (with advise=True), `notes`. `standing`:
     for a subgroup, the result of its test, corrected for the number of subgroups. `sampling`: of sampled answers
-    (`language.from_samples`), how many there are and the naive confidence.
+    (`from_samples`), how many there are and the naive confidence.
     """
 
     name: str

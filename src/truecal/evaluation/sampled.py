@@ -119,7 +119,7 @@ def from_samples(
     >>> chances = rng.dirichlet([.5] * 5, 400)                       # of five answers to each question
     >>> draw = lambda: (chances.cumsum(1) < rng.random((400, 1))).sum(1)
     >>> answers, truth = np.stack([draw() for _ in range(6)], 1), draw()
-    >>> result = tc.language.from_samples(answers, reference=truth)  # calibrated: the truth is one more draw
+    >>> result = tc.from_samples(answers, reference=truth)  # calibrated: the truth is one more draw
     >>> result.gap.low < 0 < result.gap.high, result.test.pvalue > .05
     (True, True)
     >>> print(f"{result.sampling.naive_gap:.0f} points")             # what the majority share would say

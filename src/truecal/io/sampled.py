@@ -24,7 +24,7 @@ OPTIONS = "--samples ANSWERS --question ID, and --correct COLUMN or --reference 
 
 @dataclass(frozen=True)
 class SampledAnswers:
-    """The answers of each question, with marks or references, as `truecal.language.from_samples` takes them."""
+    """The answers of each question, with marks or references, as `truecal.from_samples` takes them."""
 
     path: str
     questions: list[Any]
