@@ -80,6 +80,13 @@ def language_model(picture: Path) -> None:
     plt.close(figure)
 
 
+def sampled(picture: Path) -> None:
+    """Majority share and split share of sampled answers."""
+    from sampled_answers import draw_naive_and_split
+
+    draw_naive_and_split(picture)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "report": report,
     "plots": plots,
@@ -87,7 +94,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "peers": peers,
     "why-truthful-noise": noise,
     "why-truthful-pair": pair,
-    "language-model": language_model,
+    "next-tokens": language_model,
+    "language-models": sampled,
 }
 
 

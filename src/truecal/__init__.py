@@ -21,6 +21,7 @@ _MODULES = (
     "analysis",
     "forecasts",
     "io",
+    "language",
     "losses",
     "plots",
     "properties",
@@ -54,6 +55,7 @@ _MOVED = {
     "recalibration": (
         "CalibratedClassifier",
         "CanonicalRecalibration",
+        "DirichletScaling",
         "HistogramBinning",
         "Identity",
         "MatrixScaling",
