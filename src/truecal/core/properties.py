@@ -64,6 +64,8 @@ class Property(ABC):
     """What this calibration is called in a sentence."""
     place = ""
     """What follows "too high" and "too low"."""
+    shares: Array | None = None
+    """What each view counts in their mean, 1 on average; None where all count the same."""
     asks = "any expectation"
     """What is checked, in words."""
     residual_text = "u − φ(y)"

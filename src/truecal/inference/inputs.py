@@ -108,7 +108,7 @@ class Inputs:
 
     def sample(self, error: str | Property) -> Sample:
         """What an error measures, or of a property, made once for all errors of it and never validated again."""
-        property = ERRORS[error].property if isinstance(error, str) else error
+        property = error if not isinstance(error, str) else self._of_thresholds(ERRORS[error].property)
         if property.kind not in self._samples:
             y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
@@ -117,7 +117,10 @@ class Inputs:
     def error(self, name: str) -> CalibrationError:
         """The composed error of a name, in the units of these outcomes."""
         metric = COMPOSED[name]
-        return replace(metric, property=Distribution(self.thresholds)) if self.thresholds else metric
+        return replace(metric, property=self._of_thresholds(metric.property)) if self.thresholds else metric
+
+    def _of_thresholds(self, property: Property) -> Property:
+        return Distribution(self.thresholds) if isinstance(property, Distribution) else property
 
     def forget(self, error: str) -> None:
         """Let go of the sample of an error; it is made again if it is asked for."""
