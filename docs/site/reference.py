@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluster")
 """Modules whose names are public below `truecal`, besides the adapters."""
-NAMES = ("truecal.analysis", "truecal.losses", "truecal.properties", "truecal.results", "truecal.rules")
+NAMES = (
+    "truecal.analysis",
+    "truecal.forecasts",
+    "truecal.losses",
+    "truecal.properties",
+    "truecal.results",
+    "truecal.rules",
+    "truecal.sql",
+)
 """Modules of names that are defined elsewhere."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")
 CODE = re.compile(r"(`[^`]*`)")

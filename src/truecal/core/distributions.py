@@ -56,7 +56,6 @@ class Distribution(OfScale):
     residual_text = "F(t) − 1[y ≤ t]"
     mean_text = "the mean over thresholds t of "
     loss_text = "CRPS over the range of the thresholds"
-    streams = "intervals between thresholds are classes in their order: stream 'ordinal'"
 
     def __init__(self, thresholds: Any = ()) -> None:
         values = np.atleast_1d(np.asarray(as_array(thresholds, "thresholds"))) if np.size(thresholds) else np.empty(0)
@@ -108,7 +107,7 @@ class Distribution(OfScale):
         points = np.asarray(self.thresholds)
         if (points % 1 != 0).any() and len(points) > 2 and np.array_equal(points, np.unique(y)):
             raise ValueError(f"thresholds are the outcomes themselves; {NO_THRESHOLDS}")
-        reports = _cdf_values(y_proba, points)
+        reports = cdf_values(y_proba, points)
         check_same_length(y_true=y, y_proba=reports)
         return np.searchsorted(points, y, side="left"), reports
 
@@ -134,7 +133,7 @@ def intervals(reports: Array) -> Array:
     return xp.diff(xp.concatenate([ends, whole, ends + 1], **along), **along).clip(0.0, 1.0)  # type: ignore[no-any-return]  # an array or a tensor
 
 
-def _cdf_values(forecast: Any, points: Array) -> Array:
+def cdf_values(forecast: Any, points: Array) -> Array:
     """F at the thresholds: of a forecast, of scipy's frozen distributions, or as given (n, T)."""
     if isinstance(forecast, Forecast):
         return forecast.at(points)
@@ -310,7 +309,7 @@ def cdf(values: Any, grid: Any) -> Gridded:
     at = _numbers(grid, "grid", 1)
     if not (np.diff(at) > 0).all():
         raise ValueError(f"grid must increase, got {shown(grid)}")
-    return Gridded(_cdf_values(_numbers(values, "values", 2), at), at)
+    return Gridded(cdf_values(_numbers(values, "values", 2), at), at)
 
 
 def normal(mean: Any, sd: Any) -> Normal:

@@ -294,8 +294,9 @@ def _read_on_device(
 
 
 def is_forecast(y_proba: Any) -> bool:
-    """Whether predictions are distributions of a number, of this package or of scipy."""
-    return isinstance(y_proba, Forecast) or callable(getattr(y_proba, "cdf", None))
+    """Whether predictions are distributions of a number, of this package or of scipy, or a list of scipy's."""
+    first = y_proba[0] if isinstance(y_proba, (list, tuple)) and y_proba else y_proba
+    return isinstance(y_proba, Forecast) or callable(getattr(first, "cdf", None))
 
 
 def is_multilabel(y_true: Any, y_proba: Any) -> bool:
