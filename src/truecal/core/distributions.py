@@ -54,7 +54,7 @@ class Distribution(OfScale):
     notion = "per-threshold"
     asks = "a number of at most t, at each threshold t"
     residual_text = "F(t) − 1[y ≤ t]"
-    mean_text = "the mean over thresholds t of "
+    mean_text = "the mean over thresholds t, by their widths, of "
     loss_text = "CRPS over the range of the thresholds"
 
     def __init__(self, thresholds: Any = ()) -> None:
