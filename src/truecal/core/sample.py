@@ -167,9 +167,9 @@ class Sample:
 
     def square_sums(self, residuals: Array) -> Array:
         """Per row of (n, views) residuals, the sum of their squares, each view times its share."""
-        if self.shares is None:
-            return row_products(residuals, residuals)
-        return row_products(residuals * beside(self.shares, residuals), residuals)
+        weighted = residuals if self.shares is None else residuals * beside(self.shares, residuals)
+        sums: Array = row_products(weighted, residuals)
+        return sums
 
     def loss(self, corrected: bool = True) -> Array:
         """Per row, |u − φ(y)|² (divided by the number of views where those are averaged), plus 1 − z for confidence.
