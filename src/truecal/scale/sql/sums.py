@@ -50,7 +50,9 @@ class Sums:
         real = columns["part"] >= 0
         columns = {name: values[real] for name, values in columns.items()}
         whole = np.isin(columns["part"], [i for i, part in enumerate(parts) if part.view == "confidence"])
-        _refuse_faults(columns, whole, [text for text, there in zip(texts(table, "example"), real, strict=True) if there])
+        _refuse_faults(
+            columns, whole, [text for text, there in zip(texts(table, "example"), real, strict=True) if there]
+        )
         found = [[text for text, there in zip(texts(table, key), real, strict=True) if there] for key in keys]
         subgroups, group = _subgroups(found, len(columns["part"]))
         return Sums(plan, parts, _arrays(columns, plan, parts, group, len(subgroups)), subgroups)
