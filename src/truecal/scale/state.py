@@ -170,8 +170,8 @@ def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Str
         arrays["blocks.residual"] = tally.blocks.residual
         check_array(path, "stream", f"{i}.blocks.residual", tally.blocks.residual, (blocks, *shape))
         check_array(path, "stream", f"{i}.blocks.sums", tally.blocks.sums, (len(BLOCK_SUMS), blocks))
-        most = np.array([[1.0 if name != "loss" else max(views, 2)] for name in BLOCK_SUMS])  # losses add up views
-        if (tally.blocks.sums < 0).any() or (tally.blocks.sums > _SLACK * table.totals.weight * most).any():
+        times = np.array([[1.0 if name != "loss" else max(views, 2)] for name in BLOCK_SUMS])  # losses add up views
+        if (tally.blocks.sums < 0).any() or (tally.blocks.sums > _SLACK * table.totals.weight * times).any():
             raise damaged(path, "stream", f"{i}.blocks.sums", "has sums of more than all rows")
     if not np.allclose(table.count.sum(axis=1), table.totals.weight, rtol=1e-6):
         raise damaged(path, "stream", f"{i}.count", "does not add up to the total")
