@@ -27,6 +27,7 @@ PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluste
 NAMES = (
     "truecal.analysis",
     "truecal.forecasts",
+    "truecal.language",
     "truecal.losses",
     "truecal.properties",
     "truecal.results",
@@ -54,9 +55,9 @@ def rooms() -> dict[str, dict[str, list[str]]]:
         for module in adapters():
             importlib.import_module(module)
     for module in NAMES:
-        names = [name for name in vars(importlib.import_module(module)) if not name.startswith("_")]
+        names = [name for name, value in vars(importlib.import_module(module)).items() if callable(value)]
         found[module.removeprefix("truecal.")][module] = [
-            f"{module}.{name}" for name in names if name not in truecal.__all__
+            f"{module}.{name}" for name in names if name not in truecal.__all__ and not name.startswith("_")
         ]
     others = ("CalibratedClassifier", "CanonicalRecalibration", "Identity", "ScalingBinning", "Selection")
     found["recalibration"]["truecal.recalibration"] += [f"truecal.recalibration.{name}" for name in others]
