@@ -219,15 +219,6 @@ def read_column(
     return values if numbers else numbers_if_whole(values)
 
 
-def open_source(request: Request) -> Source:
-    """The columns of a table or the arrays of a file."""
-    form = file_format(request.path)
-    if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
-        raise request.refuse("expected an array or a table, not a sample log")
-    source: Source = _FORMATS[form].opener(request)
-    return source
-
-
 def _column(request: Request, numbers: bool = False) -> tuple[Values, Keys]:
     """The only column of a file, or the one that is named; and those that its rows can be matched by."""
     form = file_format(request.path)

@@ -27,8 +27,9 @@ from truecal.io.columns import (
     unnamed_layout,
 )
 from truecal.io.failures import FileError, listing, quote
+from truecal.io.harness import is_sample_log
 from truecal.io.predictions import Floats
-from truecal.io.reading import open_source
+from truecal.io.reading import file_format, open_source
 from truecal.io.source import Source
 
 OUTCOME_NAMES = (*LABEL_NAMES, "outcome", "actual", "observed", "observation", "obs", "value")
@@ -44,6 +45,13 @@ _FORECASTS = (
     "quantiles (q0.1, q0.5 or p10, p50 or quantile_0.1), ensemble members (member_1, member_2), mean and std, or CDF "
     "values (cdf_5, cdf_10)"
 )
+
+
+def _opened(request: Request) -> Source:
+    form = file_format(request.path)
+    if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
+        raise request.refuse("expected an array or a table, not a sample log")
+    return open_source(request, form)
 
 
 class ForecastFile(NamedTuple):
@@ -82,7 +90,7 @@ def read_forecasts(
     without levels has ensemble members.
     """
     request = Request(os.fsdecode(path), label_column, None if columns is None else tuple(columns), header=header)
-    source = open_source(request)
+    source = _opened(request)
     label = _outcome(request, source) if outcomes else None
     found, note = _forecast(request, source, label, levels)
     y = None if label is None else _column(source, label)
@@ -94,7 +102,7 @@ def read_forecasts(
 def read_outcomes(path: str | os.PathLike[str], label_column: str | None = None, header: bool | None = None) -> Floats:
     """Outcomes that are in a separate file."""
     request = Request(os.fsdecode(path), label_column, header=header)
-    source = open_source(request)
+    source = _opened(request)
     names = [name for name, form in source.forms.items() if form in (NUMBER, WHOLE)]
     label = names[0] if len(source.forms) == 1 and names and label_column is None else _outcome(request, source)
     return _column(source, label)
@@ -233,7 +241,7 @@ def read_label_tables(
     """
     named = None if columns is None else tuple(columns)
     request = Request(os.fsdecode(path), None, named, logits=logits, header=header)
-    source = open_source(request)
+    source = _opened(request)
     layout_of = find_layout if source.named else unnamed_layout
     family = _label_columns(request, source, label_column, None) if label_column is not None else ()
     one = family[0] if len(family) == 1 else _list_column(request, source) if labels and not family else None
@@ -273,7 +281,7 @@ def read_label_sets(
 ) -> Any:
     """Which labels apply, where that is in a separate file."""
     request = Request(os.fsdecode(path))
-    source = open_source(request)
+    source = _opened(request)
     family = _label_columns(request, source, label_column, names)
     if not family and len(source.forms) == 1:
         family = tuple(source.forms)
