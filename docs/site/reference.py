@@ -33,6 +33,7 @@ NAMES = (
     "truecal.results",
     "truecal.rules",
     "truecal.sql",
+    "truecal.tokens",
 )
 """Modules of names that are defined elsewhere."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")

@@ -75,6 +75,7 @@ class Source:
     dense: Dense | None = None
     unordered: bool = False  # classes have names and no order, so that numbers cannot be their indices
     objects: Callable[[str], list[Any]] | None = None  # one column as Python's values, None for what is missing
+    groups: Indices | None = None  # the question that each row is about, where there are several rows per question
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         n_rows=len(numbers),
         used=used,
         unordered=source.unordered,
+        groups=source.groups,
     )
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
