@@ -194,7 +194,7 @@ def test_readme_tells_the_same() -> None:
     paper = paper_table().query("error == 'ConfECE' and item1 == 'classification_error'")["within_r"].tolist()
     assert f"from {full[0]:.2f} at 2000 bins to {full[-1]:.2f} at 5 (paper: {paper[0]:.2f} to {paper[-1]:.2f}" in README
     scores = [correlations(f, e, "", name) for f, e, p in RUNS.values() if not p for name in ERRORS[3:]]
-    (told,) = re.findall(r"score stays at ([\d.]+) or more", README)
+    (told,) = re.findall(r"score stay at ([\d.]+) or more", README)
     assert 0 <= min(map(min, scores)) - float(told) < 0.01
     assert f"{after_warm_up(FULL, 'within')['trace'].nunique()} training runs" in README
 
