@@ -1,6 +1,7 @@
 """Coverage of gap intervals and level of tests for several labels, ordered classes, distributions and images.
 
     python -m benchmarks.kinds --simulations 200
+    python -m benchmarks.kinds --level --simulations 2000 --rows 100 300    # the tests of calibrated worlds alone
 
 Worlds are calibrated, or too sharp by a known amount; the labels of a row and the pixels of an image depend on each
 other. Coverage is the share of samples whose 95% interval holds the gap that the same bins have without noise.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from scipy.special import expit, logit, ndtr
 
 import truecal as tc
 from truecal.core.errors import signed_root
+from truecal.inference.calibration import omnibus_test
+from truecal.inference.labels import label_test
 from truecal.properties import Cumulative, Distribution, Labelwise, Outcomes
 
 WORLDS = ("calibrated", "too sharp")
@@ -38,10 +42,21 @@ def ordered_world(rng: np.random.Generator, n: int, sharp: float) -> tuple[Any, 
     return y, reports, p.cumsum(axis=1)[:, :-1].clip(0, 1), Cumulative()
 
 
-def number_world(rng: np.random.Generator, n: int, sharp: float) -> tuple[Any, Any, Any, Any]:
-    mean, sd, at = 2 * rng.standard_normal(n), rng.uniform(0.5, 1.5, n), np.linspace(-4, 4, 17)
+EVEN, UNEVEN = np.linspace(-4, 4, 17), np.sinh(np.linspace(-2.1, 2.1, 17))
+
+
+def number_world(rng: np.random.Generator, n: int, sharp: float, at: Any = EVEN) -> tuple[Any, Any, Any, Any]:
+    mean, sd = 2 * rng.standard_normal(n), rng.uniform(0.5, 1.5, n)
     y = rng.normal(mean, sd)
     return y, tc.forecasts.normal(mean, sd / sharp), tc.forecasts.normal(mean, sd).at(at), Distribution(at)
+
+
+KINDS = {
+    "multilabel": label_world,
+    "ordered": ordered_world,
+    "distribution": number_world,
+    "distribution, unequal steps": partial(number_world, at=UNEVEN),
+}
 
 
 def noiseless_gap(metric: Any, sample: Any, mu: Any, n_bins: int) -> float:
@@ -50,7 +65,7 @@ def noiseless_gap(metric: Any, sample: Any, mu: Any, n_bins: int) -> float:
     for j in range(sample.views):
         scalar = tc.CalibrationError(Outcomes((0.0, 1.0)), tc.Quantile(n_bins))
         squares.append(scalar.parts(scalar.read(mu[:, j], sample.view(j)))[0].gap_sq)
-    return 100 * signed_root(float(np.mean(squares)))
+    return 100 * signed_root(float(np.average(squares, weights=sample.shares)))
 
 
 def rates(make: Any, name: str, n: int, sharp: float, simulations: int, draws: int, seed: int) -> dict[str, Any]:
@@ -68,6 +83,25 @@ def rates(make: Any, name: str, n: int, sharp: float, simulations: int, draws: i
         found = tc.evaluate(y, reports, n_resamples=draws, diagram_bins=5, seed=i, **options)  # draws differ
         rejected += bool(found.test is not None and found.test.pvalue <= 0.05)
     return {"covered": covered / max(trusted, 1), "trusted": trusted / simulations, "rejected": rejected / simulations}
+
+
+def levels(kinds: dict[str, Any], rows: list[int], simulations: int, draws: int) -> None:
+    """How often the test rejects calibrated predictions at 5% and at 20%."""
+    print("| predictions | rows | samples | rejects at 5% | at 20% | standard errors |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, make in kinds.items():
+        for n in rows:
+            found = np.empty(simulations)
+            for i in range(simulations):
+                y, reports, _, property = make(np.random.default_rng([2, n, i]), n, 1.0)
+                sample = property.read(y, reports)
+                if name == "multilabel":
+                    found[i] = label_test(sample, lambda _: draws, i, [str(j) for j in range(sample.views)])[0].pvalue
+                else:
+                    found[i] = omnibus_test(sample, draws, i).pvalue
+            shares = [float(np.mean(found <= alpha)) for alpha in (0.05, 0.2)]
+            errors = " and ".join(f"{np.sqrt(a * (1 - a) / simulations):.3f}" for a in (0.05, 0.2))
+            print(f"| {name} | {n} | {simulations:,} | {shares[0]:.3f} | {shares[1]:.3f} | {errors} |", flush=True)
 
 
 def image_rates(sharp: float, simulations: int, seed: int) -> dict[str, Any]:
@@ -97,11 +131,16 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--draws", type=int, default=199)
     parser.add_argument("--rows", type=int, nargs="+", default=[300, 1000])
+    parser.add_argument("--level", action="store_true", help="only the tests of calibrated worlds")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--small", action="store_true", help="few samples, to see that everything runs")
     options = parser.parse_args()
     if options.small:
         options.simulations, options.rows = 5, [100]
-    kinds = {"multilabel": label_world, "ordered": ordered_world, "distribution": number_world}
+    kinds = {name: KINDS[name] for name in options.kinds}
+    if options.level:
+        levels(kinds, options.rows, options.simulations, options.draws)
+        return
     print("| predictions | rows | world | covered | trusted | test rejects at 5% |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, make in kinds.items():

@@ -1,13 +1,13 @@
 """Two queries against the same ECE written by hand, and how often intervals over hash blocks hold what they should.
 
     python -m benchmarks.sql                       # 10 million rows x 10 classes in memory, some minutes
-    python -m benchmarks.sql --rows 100_000_000    # needs some 12 GB
+    python -m benchmarks.sql --rows 100000000 --files FOLDER    # over parquet files, 5 GB that are written there first
     python -m benchmarks.sql --coverage --draws 500
     python -m benchmarks.sql --small
 
-Engines run over tables in memory, float32 predictions. Ours and the hand-written query take turns; times are the least
-of the rounds, ratios those of processor time. By hand is what people write: bins of equal width by rounding, counts and
-two sums; no row is checked.
+Engines run over tables in memory, or with --files over parquet files, float32 predictions. Ours and the hand-written
+query take turns; times are the least of the rounds, ratios those of processor time. By hand is what people write: bins
+of equal width by rounding, counts and two sums; no row is checked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,32 @@ NAMES = [f"p{j}" for j in range(CLASSES)]
 BINS = 15
 
 
-def rows_of(n: int) -> dict[str, Any]:
-    rng = np.random.default_rng(0)
+def rows_of(n: int, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
     p = np.exp(2 * rng.standard_normal((n, CLASSES), dtype=np.float32))
     p /= p.sum(axis=1, keepdims=True)
     y = (p.cumsum(axis=1) < rng.random((n, 1), dtype=np.float32)).sum(axis=1).clip(max=CLASSES - 1)
-    return {"id": np.arange(n), "y": y, **{name: np.ascontiguousarray(p[:, j]) for j, name in enumerate(NAMES)}}
+    return {
+        "id": np.arange(n) + seed * n,
+        "y": y,
+        **{name: np.ascontiguousarray(p[:, j]) for j, name in enumerate(NAMES)},
+    }
+
+
+FILE_ROWS = 5_000_000
+
+
+def write_files(folder: Path, n: int, each: int = FILE_ROWS) -> str:
+    """Parquet files of some million rows each, made one at a time; those that are there are kept."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(-(-n // each)):
+        path = folder / f"part-{number:03}.parquet"
+        if not path.exists():
+            pq.write_table(pa.table(rows_of(each, number)), path, compression="none", use_dictionary=False)
+    return str(folder / "*.parquet")
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
@@ -90,7 +111,7 @@ def measured(tasks: dict[str, Callable[[], Any]], rounds: int, moved: list[int])
     return best
 
 
-def speed(n: int, rounds: int) -> None:
+def speed(n: int, rounds: int, folder: Path | None = None) -> None:
     import ibis
     import polars as pl
     import pyarrow as pa
@@ -98,23 +119,30 @@ def speed(n: int, rounds: int) -> None:
     import truecal as tc
     from truecal.scale import sql as module
 
-    table = pa.table(rows_of(n))
-    duck = ibis.duckdb.connect()
-    duck.con.register("given", table)
-    duck.con.execute("CREATE TABLE predictions AS SELECT * FROM given")
-    duck.con.unregister("given")
-    frame = pl.from_arrow(table)
-    del table
-    bear = ibis.polars.connect()
-    tables = {"DuckDB": duck.table("predictions"), "Polars": bear.create_table("predictions", frame)}
+    duck, bear = ibis.duckdb.connect(), ibis.polars.connect()
+    frame: Any
+    if folder is None:
+        table = pa.table(rows_of(n))
+        duck.con.register("given", table)
+        duck.con.execute("CREATE TABLE predictions AS SELECT * FROM given")
+        duck.con.unregister("given")
+        made = pl.from_arrow(table)
+        del table
+        frame, tables = made.lazy(), {"DuckDB": duck.table("predictions")}
+        tables["Polars"] = bear.create_table("predictions", made)
+    else:
+        files = write_files(folder, n)
+        duck.con.execute(f"SET memory_limit = '4GB'; CREATE VIEW predictions AS SELECT * FROM read_parquet('{files}')")
+        frame, tables = pl.scan_parquet(files), {"DuckDB": duck.table("predictions")}
+        tables["Polars"] = bear.read_parquet(files)
     by_hand: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "DuckDB": (
             lambda: duck.con.execute(duckdb_ece()).fetchall(),
             lambda: duck.con.execute(duckdb_classes()).fetchall(),
         ),
         "Polars": (
-            lambda: polars_ece(frame.lazy()).collect(engine="streaming"),
-            lambda: polars_classes(frame.lazy()).collect(engine="streaming"),
+            lambda: polars_ece(frame).collect(engine="streaming"),
+            lambda: polars_classes(frame).collect(engine="streaming"),
         ),
     }
     moved: list[int] = []
@@ -128,7 +156,7 @@ def speed(n: int, rounds: int) -> None:
     module._executed = watched  # type: ignore[assignment]  # counts the bytes of every result
     columns: dict[str, Any] = {"label": "y", "proba": NAMES}
     uniform = columns | {"n_bins": BINS, "edges": "uniform", "losses": False}
-    print(f"{n:,} rows x {CLASSES}, float32, in memory; {rounds} rounds")
+    print(f"{n:,} rows x {CLASSES}, float32, {'in memory' if folder is None else 'parquet'}; {rounds} rounds")
     print("| engine | | processor seconds | of by hand | seconds | bytes back |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for engine, given in tables.items():
@@ -144,6 +172,8 @@ def speed(n: int, rounds: int) -> None:
             "each class and ECE, `losses=False`": ours(errors=["classwise", "confidence_l1"], **uniform),
             "everything, two queries, 64 blocks": ours(id="id", **columns),
         }
+        if folder is not None:
+            tasks = {name: task for name, task in tasks.items() if "64 blocks" not in name}
         found = measured(tasks, rounds, moved)
         hand = 0.0
         for name, (used, seconds, size) in found.items():
@@ -237,6 +267,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--files", type=Path, help="a folder for parquet files, which are read instead of memory")
     parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--small", action="store_true")
@@ -245,4 +276,4 @@ if __name__ == "__main__":
     if given.coverage:
         coverage(20 if given.small else given.draws)
     else:
-        speed(20_000 if given.small else given.rows, 1 if given.small else given.rounds)
+        speed(20_000 if given.small else given.rows, 1 if given.small else given.rounds, given.files)

@@ -291,6 +291,17 @@ def crps_of_members(y: float, members) -> float:
     return first - sum(abs(a - b) for a in members for b in members) / (2 * m * m)
 
 
+def widths(thresholds) -> list[Fraction]:
+    """Δt: the stretch of numbers nearest to each threshold; the outer two reach as far out as in."""
+    t = [F(float(x)) for x in thresholds]
+    out = []
+    for i, x in enumerate(t):
+        left = (x - t[i - 1]) / 2 if i > 0 else (t[1] - x) / 2
+        right = (t[i + 1] - x) / 2 if i + 1 < len(t) else (x - t[i - 1]) / 2
+        out.append(left + right)
+    return out
+
+
 def quantile_cdf(t: float, values, levels) -> float:
     """Linear between quantiles, 0 below the first and 1 from the last on; of equal quantiles the upper level."""
     if t < values[0]:

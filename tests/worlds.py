@@ -66,7 +66,7 @@ def variants(classes: int = 4) -> list:
             name = f"{metric.symbol}[{kind(metric)[0]}]-{rule_name}"
             property = metric.property
             if property.kind == "distribution":
-                property = tc.properties.Distribution(range(classes - 1))
+                property = tc.properties.Distribution([0.0, 1.5, 2.0][: classes - 1])  # unequal steps
             out[name] = tc.CalibrationError(property, rule, metric.norm, corrected)
     for rule_name, rule in SCALAR_RULES.items():
         for norm in ("l2", "l1"):

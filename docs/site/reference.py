@@ -26,11 +26,13 @@ PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluste
 """Modules whose names are public below `truecal`, besides the adapters."""
 NAMES = (
     "truecal.analysis",
+    "truecal.forecasts",
     "truecal.language",
     "truecal.losses",
     "truecal.properties",
     "truecal.results",
     "truecal.rules",
+    "truecal.sql",
     "truecal.tokens",
 )
 """Modules of names that are defined elsewhere."""

@@ -359,3 +359,9 @@ def test_lists_are_refused_in_words():
             metric.update(preds, target)
     with pytest.raises(TypeError, match=r"sample_weight must be a torch\.Tensor"):
         metric.update(torch.tensor([0.5]), torch.tensor([1]), [1.0])
+
+
+@pytest.mark.parametrize("error", ["ordinal", "labelwise", "distribution"])
+def test_kinds_that_a_stream_takes_are_named_there(error):
+    with pytest.raises(ValueError, match=r"truecal\.stream takes other kinds in batches"):
+        CalibrationMetric(error, num_classes=4)

@@ -62,6 +62,7 @@ def test_quantiles_and_members_of_a_number(tmp_path, rng):
     y, levels = mean + rng.standard_normal(120), np.array([0.25, 0.5, 0.75])
     quantiles = mean[:, None] + np.array([-0.6745, 0.0, 0.6745])
     np.savez(tmp_path / "rain.npz", y=y, quantiles=quantiles)
+    np.savez(tmp_path / "members.npz", y=y, members=quantiles)
     out, at = tmp_path / "out.json", np.linspace(-3, 3, 13)
     common = ("--task", "distribution", "--thresholds=-3:3:13", "--json", out)
     found = run("evaluate", tmp_path / "rain.npz", *common, "--levels", "0.25,0.5,0.75")
@@ -69,7 +70,9 @@ def test_quantiles_and_members_of_a_number(tmp_path, rng):
     forecast = tc.forecasts.quantiles(quantiles, levels)
     score = tc.distribution_error(y, forecast, thresholds=at, scale="score")
     assert json.loads(out.read_text())["score"] == pytest.approx(score)
-    assert run("evaluate", tmp_path / "rain.npz", *common).exit_code == 0  # members of an ensemble
+    untold = run("evaluate", tmp_path / "rain.npz", *common)
+    assert untold.exit_code != 0 and "levels of 'quantiles' are not in the file" in str(untold.exception)
+    assert run("evaluate", tmp_path / "members.npz", *common).exit_code == 0  # members of an ensemble
     members = tc.distribution_error(y, tc.forecasts.ensemble(quantiles), thresholds=at, scale="score")
     assert json.loads(out.read_text())["score"] == pytest.approx(members)
     refused = run("evaluate", tmp_path / "rain.npz", "--task", "distribution")

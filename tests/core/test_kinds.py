@@ -17,10 +17,11 @@ from worlds import label_table
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 
-def by_loops(views, reports, m: int) -> float:
-    """The mean over views of the squared error of quantile bins, ties averaged."""
+def by_loops(views, reports, m: int, weights: Any = None) -> float:
+    """The (weighted) mean over views of the squared error of quantile bins, ties averaged."""
     found = [ref.l2(ref.quantile_average(u.tolist(), m), r) for u, r in zip(reports, views, strict=True)]
-    return float(sum(found) / len(found))
+    weights = [1] * len(found) if weights is None else weights
+    return float(sum(w * x for w, x in zip(weights, found, strict=True)) / sum(weights))
 
 
 # -- ordered classes ---------------------------------------------------------------------------------------------------
@@ -120,13 +121,43 @@ def test_label_tables_that_cannot_be_read_say_why(y, p, words):
 # -- distributions of a number -----------------------------------------------------------------------------------------
 
 
-def test_the_distribution_error_is_the_mean_over_thresholds(rng):
-    at = np.array([-1.0, 0.0, 0.5])
+@pytest.mark.parametrize("at", [np.array([-1.0, 0.0, 1.0]), np.array([-1.0, 0.0, 0.5])])
+def test_the_distribution_error_is_the_mean_over_thresholds_by_their_widths(at, rng):
     mean, sd, y = rng.standard_normal(20), rng.uniform(0.5, 2, 20), rng.standard_normal(20)
     u = stats.norm.cdf(at[None], mean[:, None], sd[:, None])
     views = [[[ref.F(float(a)) - int(b <= t)] for a, b in zip(u[:, j], y, strict=True)] for j, t in enumerate(at)]
     forecast = tc.forecasts.normal(mean, sd)
-    assert_close(tc.distribution_error(y, forecast, thresholds=at, n_bins=4), by_loops(views, forecast.at(at).T, 4))
+    expected = by_loops(views, forecast.at(at).T, 4, ref.widths(at))
+    assert_close(tc.distribution_error(y, forecast, thresholds=at, n_bins=4), expected)
+
+
+def test_the_score_is_crps_and_gaps_by_their_widths(rng):
+    """Σ_t Δt [mean (F(t) − 1[y ≤ t])² + gap_t²], by loops over thresholds; the gap is the weighted mean."""
+    at, n = np.array([-2.0, -0.5, 0.0, 0.25, 3.0]), 60
+    mean, sd, y = rng.standard_normal(n), rng.uniform(0.5, 2, n), rng.standard_normal(n)
+    forecast, dt = tc.forecasts.normal(mean, sd), [float(w) for w in ref.widths(at)]
+    u = forecast.at(at)
+    each = [tc.decompose((y <= t).astype(int), u[:, j], error="binary", n_bins=6) for j, t in enumerate(at)]
+    gaps = [float(np.sign(part.gap) * (part.gap / 100) ** 2) for part in each]
+    metric = tc.CalibrationError(tc.properties.Distribution(at), tc.Quantile(6))
+    found = metric.decompose(y, forecast)
+    crps = sum(w * float(np.mean((u[:, j] - (y <= t)) ** 2)) for j, (w, t) in enumerate(zip(dt, at, strict=True)))
+    assert_close(found.score, crps + sum(w * gap for w, gap in zip(dt, gaps, strict=True)))
+    assert_close(np.sign(found.gap) * (found.gap / 100) ** 2, np.average(gaps, weights=dt))
+    assert_close(found.loss + found.U, n * found.error)
+    whole = tc.evaluate(y, forecast, thresholds=at, n_resamples=99, n_bins=6)
+    assert_close(whole.score, found.score)
+    assert_close(whole.gap.points, found.gap)
+    assert_close(next(loss.value for loss in whole.losses if loss.name == "crps"), crps)
+
+
+def test_weights_of_thresholds_do_not_depend_on_how_the_grid_is_cut(rng):
+    """A threshold in the middle of a wide step changes the quadrature, not its total width."""
+    dense, sparse = (tc.properties.Distribution(at) for at in (np.arange(9.0), [0, 1, 2, 3, 5, 8]))
+    assert_close(dense.widths.sum(), 9.0)
+    assert_close(sparse.widths.tolist(), [1.0, 1.0, 1.0, 1.5, 2.5, 3.0])
+    assert dense.shares is None and abs(sparse.shares.mean() - 1) < 1e-12
+    assert tc.properties.Distribution([2.0]).widths.tolist() == [1.0]
 
 
 def test_an_outcome_on_a_threshold_is_at_most_that(rng):
@@ -156,6 +187,30 @@ def test_crps_is_reached_as_the_steps_get_smaller(rng):
     at = np.linspace(-12, 12, 2401)
     loss = mean_loss(tc.properties.Distribution(at), y, tc.forecasts.normal(mean, sd))
     assert loss == pytest.approx(closed.mean(), abs=2e-3)
+    uneven = np.sinh(np.linspace(-3.2, 3.2, 2401))  # dense in the middle, steps up to 13 times as wide outside
+    loss = mean_loss(tc.properties.Distribution(uneven), y, tc.forecasts.normal(mean, sd))
+    assert loss == pytest.approx(closed.mean(), abs=2e-3)
+
+
+@pytest.mark.slow  # it compiles
+@pytest.mark.parametrize("uneven", [False, True])
+def test_crps_agrees_with_scoringrules(rng, uneven):
+    scoringrules = pytest.importorskip("scoringrules")
+    mean, sd, y = rng.standard_normal(30), rng.uniform(0.5, 2, 30), rng.standard_normal(30)
+    at = np.sinh(np.linspace(-3.2, 3.2, 4001)) if uneven else np.linspace(-12, 12, 4001)
+    property = tc.properties.Distribution(at)
+    theirs = scoringrules.crps_normal(y, mean, sd).mean()
+    assert mean_loss(property, y, tc.forecasts.normal(mean, sd)) == pytest.approx(theirs, abs=1e-3)
+    members = mean[:, None] + sd[:, None] * rng.standard_normal((30, 9))
+    theirs = scoringrules.crps_ensemble(y, members, estimator="nrg").mean()
+    assert mean_loss(property, y, tc.forecasts.ensemble(members)) == pytest.approx(theirs, abs=5e-3)
+
+
+@pytest.mark.slow
+def test_rps_agrees_with_scoringrules(rng):
+    scoringrules = pytest.importorskip("scoringrules")
+    p, y = rng.dirichlet([1.0] * 5, 40), rng.integers(0, 5, 40)
+    assert_close(tc.losses.rps(y, p), float(np.mean(scoringrules.rps_score(y + 1, p))))
 
 
 def test_every_form_of_a_forecast_is_its_distribution_function(rng):

@@ -398,7 +398,7 @@ def test_a_rule_cannot_see_an_outcome():
     from truecal.core import averages, rules, vectors
     from truecal.core.sample import Reports
 
-    assert {field.name for field in fields(Reports)} == {"values", "joint", "bounds", "distributions"}
+    assert {field.name for field in fields(Reports)} == {"values", "joint", "bounds", "distributions", "shares"}
     allowed = {
         "self",
         "seen",

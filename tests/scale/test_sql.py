@@ -285,3 +285,25 @@ def test_array_columns(make: Any):
     table = make({"id": np.arange(800), "y": y, "p": pa.array(rows, pa.list_(pa.float64()))}, "ragged")
     with pytest.raises(ValueError, match="in 1 the array has another number of classes, such as the row with id '5'"):
         sql.evaluate(table, label="y", proba="p", id="id", n_classes=3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("m", [3, 10, 15, 49])
+def test_predictions_on_edges_are_in_the_bins_of_memory(make, dtype, m):
+    """0, 1, every edge j/m in its type, and the numbers next to it: engines that cut by arithmetic agree too."""
+    if make.engine not in QUICK or (make.engine, dtype) == ("sqlite", "float32"):
+        pytest.skip("the text of these queries is that of DuckDB, and SQLite has no single precision")
+    edges = (np.arange(m + 1) / m).astype(dtype)
+    near = [np.nextafter(edges[1:-1], end, dtype=dtype) for end in (np.float64(0).astype(dtype), edges[-1])]
+    u = np.concatenate([edges, *near, edges[:1]])
+    p = np.column_stack([u, (1 - u).astype(dtype), np.zeros(len(u), dtype=dtype)])
+    y = np.arange(len(u)) % 3
+    errors = ["classwise", "confidence"]
+    table = make(wide(y, p), name=f"edges_{m}_{dtype}")
+    found = sql.evaluate(table, label="y", proba=names(3), id="id", errors=errors, n_bins=m, edges="uniform")
+    stream = tc.stream(errors, n_bins=m, edges="uniform")
+    stream.update(y, p)
+    for name in errors:
+        mine, theirs = (x.reliability[name].table for x in (found, stream.result()))
+        assert mine.count.tolist() == theirs.count.tolist(), (name, dtype)
+        assert_close(mine.residual, theirs.residual, 1)

@@ -260,8 +260,11 @@ def _one_for_each(given: Tensor, places: Sequence[int], name: str) -> None:
 def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named: bool) -> CalibrationError:
     """The error over cells that are fixed in advance, the only ones whose sums can be added up over batches."""
     known = error.property.event or (error.property.of_distributions and error.property.of_classes)
-    if not known or error.property.vector:
-        raise ValueError(f"error must be of confidence, classwise or binary predictions, got {error.property.kind}")
+    if not known or error.property.vector or error.property.per_view:
+        raise ValueError(
+            f"error must be of confidence, classwise or binary predictions, got {error.property.kind}; "
+            "truecal.stream takes other kinds in batches"
+        )
     if not named and (n_bins is not None or edges is not None):
         raise ValueError("n_bins and edges cannot be used: error is a CalibrationError, which has its own cells")
     if n_bins is not None and edges is not None:

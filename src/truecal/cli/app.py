@@ -352,12 +352,12 @@ def _measure(
         places = [split_kind(file)[0] for file in files]
         about: dict[str, Any] = {"errors": split(measuring.errors)}
         if measuring.task == "multilabel":
-            y_true, models, classes = load_tables(places, reading)
+            y_true, models, classes, notes = load_tables(places, reading)
             about["labels"] = classes
         else:
             if measuring.thresholds is None:
                 raise typer.BadParameter("is needed: thresholds fixed before the outcomes", param_hint="--thresholds")
-            y_true, models = load_forecasts(places, reading, measuring.levels)
+            y_true, models, _, notes = load_forecasts(places, reading, measuring.levels)
             about |= {"task": "auto", "thresholds": numbers(measuring.thresholds, "--thresholds")}
         with _waiting(doing) as progress:
             arguments = settings | about | {"progress": progress}
@@ -365,6 +365,7 @@ def _measure(
                 result = tc.evaluate(y_true, next(iter(models.values())), name=next(iter(models)), **arguments)
             else:
                 result = tc.compare(y_true, models, **arguments)
+        result = result.with_notes(notes)
     elif (tokens := streamed_tokens(files, reading, measuring)) is not None:
         if rows_only is not None:
             raise typer.BadParameter("cannot be used with --one-pass", param_hint=rows_only)

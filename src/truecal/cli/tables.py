@@ -6,66 +6,59 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from scipy.special import expit
 
-from truecal.io import read_column
-from truecal.io.failures import failure
+from truecal.io.tables import read_forecasts, read_label_sets, read_label_tables, read_outcomes
 
 from .options import Reading, numbers, split
 
-Tables = tuple[Any, dict[str, Any], tuple[str, ...] | None]
+Tables = tuple[Any, dict[str, Any], tuple[str, ...] | None, tuple[str, ...]]
 
 
-def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) -> tuple[Any, dict[str, Any]]:
-    """Outcomes, and the forecasts of each model: quantiles at the given levels, or else ensemble members."""
-    from truecal import forecasts
-
+def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) -> Tables:
+    """Outcomes, the forecasts of each model by the names of their columns, and what was read."""
     models: dict[str, Any] = {}
+    notes: list[str] = []
+    y: Any = None if reading.labels is None else read_outcomes(reading.labels, reading.label_column, reading.header)
+    at = None if levels is None else numbers(levels, "--levels")
     for file in files:
         name = file.stem if file.stem not in models else str(file)
-        table = _table(file, reading.columns, "f", "--columns")
-        if levels is None:
-            models[name] = forecasts.ensemble(table)
-        else:
-            models[name] = forecasts.quantiles(table, numbers(levels, "--levels"))
-    y = _table(reading.labels or files[0], reading.label_column or "y", "fiu", "--label-column")
-    return np.asarray(y).reshape(len(y)), models
+        wanted = y is None and reading.labels is None
+        found = read_forecasts(
+            file,
+            label_column=reading.label_column if reading.labels is None else None,
+            columns=split(reading.columns),
+            levels=at,
+            header=reading.header,
+            outcomes=wanted,
+        )
+        models[name], y = found.forecast, found.y_true if y is None else y
+        notes.append(f"{name}: {len(found.forecast)} rows; {found.note}")
+    return y, models, None, tuple(notes)
 
 
 def load_tables(files: Sequence[Path], reading: Reading) -> Tables:
-    """The label table, the predictions of each model, and the names of the labels, where columns have any."""
+    """The label table, the predictions of each model, the names of the labels where columns have any, and notes."""
     models: dict[str, Any] = {}
+    notes: list[str] = []
+    y: Any = None
+    names: tuple[str, ...] | None = None
     for file in files:
         name = file.stem if file.stem not in models else str(file)
-        models[name] = _table(file, reading.columns, "f", "--columns")
-        if reading.logits:
-            models[name] = expit(models[name])
-        elif reading.percent:
-            models[name] = models[name] / 100
-    labels = _table(reading.labels or files[0], reading.label_column, "biu", "--label-column")
-    return labels, models, split(reading.label_column) if not _is_array(reading.labels or files[0]) else None
-
-
-def _is_array(file: Path) -> bool:
-    return file.suffix in (".npy", ".npz")
-
-
-def _table(file: Path, columns: str | None, kinds: str, option: str) -> Any:
-    """A table of numbers: a two-dimensional array of numpy's files, or the named columns of another file."""
-    if not _is_array(file):
-        if columns is None:
-            raise failure(file, f"expected the columns of the labels, comma-separated, with {option}")
-        return np.column_stack([read_column(file, name, numbers=True) for name in split(columns) or ()])
-    if not file.is_file():
-        raise failure(file, "file not found")
-    loaded = np.load(file, allow_pickle=False)
-    if file.suffix == ".npy":
-        return loaded
-    with loaded:
-        tables = {key: loaded[key] for key in loaded.files}
-    fit = [key for key, array in tables.items() if array.ndim == 2 and array.dtype.kind in kinds]
-    names = [columns] if columns else fit
-    if len(names) != 1 or names[0] not in tables:
-        raise failure(file, f"expected one table to take: name its key with {option}, one of {', '.join(tables)}")
-    return tables[names[0]]
+        found = read_label_tables(
+            file,
+            label_column=reading.label_column if reading.labels is None else None,
+            columns=split(reading.columns),
+            logits=reading.logits,
+            header=reading.header,
+            labels=reading.labels is None and y is None,
+        )
+        scores = found.numbers / 100 if reading.percent else found.numbers
+        models[name] = expit(found.numbers) if found.logits else scores
+        names = names or found.names
+        if y is None:
+            y = found.y_true
+        if y is None and reading.labels is not None:
+            y = read_label_sets(reading.labels, reading.label_column, found.numbers.shape[1], names)
+        notes.append(f"{name}: {len(found.numbers)} rows of {found.numbers.shape[1]} labels; {found.note}")
+    return y, models, names, tuple(notes)

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import doubled, namespace
+from ..backends.arrays import beside, doubled, namespace
 from .properties import OfDistributions, Property
 from .sample import Sample, unit_weights
 from .types import Array
@@ -81,18 +81,23 @@ def came_below(y: Array, proba: Array) -> Array:
     return doubled(y[:, None] <= steps)  # type: ignore[no-any-return]  # an array or a tensor
 
 
-def threshold_losses(u: Array) -> Array:
+def threshold_losses(u: Array, shares: Array | None = None) -> Array:
     """(n, k): the mean over thresholds of (u_t − 1[j ≤ t])² for each label j, of reports u (n, k − 1)."""
-    above = np.cumsum((1 - 2 * u)[:, ::-1], axis=1)[:, ::-1]
+    w = np.ones(u.shape[1]) if shares is None else shares
+    above = np.cumsum((w * (1 - 2 * u))[:, ::-1], axis=1)[:, ::-1]
     steps = np.concatenate([above, np.zeros((len(u), 1))], axis=1)
-    return np.asarray((np.einsum("ij,ij->i", u, u)[:, None] + steps) / u.shape[1])
+    return np.asarray((np.einsum("ij,ij,j->i", u, u, w)[:, None] + steps) / u.shape[1])
 
 
 @final
 @dataclass(frozen=True)
 class Position(OfScale):
-    """The mean place on the scale, from 0 for the lowest class to 1 for the highest: what "too high" is about."""
+    """The mean place on the scale, from 0 for the lowest class to 1 for the highest: what "too high" is about.
 
+    `widths` are the distances between neighbours on the scale, 1 on average; empty where all are the same.
+    """
+
+    widths: tuple[float, ...] = ()
     kind = "position"
     of_classes = False
 
@@ -108,16 +113,16 @@ class Position(OfScale):
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         u = below(reports)
-        steps = doubled(namespace(u).arange(u.shape[1], device=u.device))
-        # Var y = Σ_s Σ_t (F(min) − F(s)F(t)) = Σ_t (2t + 1)(1 − F_t) − (Σ_t (1 − F_t))²
+        width = beside(np.asarray(self.widths or [1.0] * u.shape[1]), u)
+        # Var y = Σ_s Σ_t w_s w_t (S(max) − S(s)S(t)) = Σ_t w_t (w_t + 2 Σ_{s<t} w_s) S_t − (Σ_t w_t S_t)², S = 1 − F
         over = 1.0 - u
-        mean = over.sum(1)
-        variance = (over * (2 * steps + 1)).sum(1) - mean * mean
+        mean = (over * width).sum(1)
+        variance = (over * width * (2 * width.cumsum(0) - width)).sum(1) - mean * mean
         scale = u.shape[1]
         return Sample(
             self.kind,
             mean / scale,
-            values=1.0 - came_below(y, reports).mean(1),
+            values=1.0 - (came_below(y, reports) * width).sum(1) / scale,
             variance=variance.clip(0.0) / scale**2,
             distributions=reports,
             labels=y,

@@ -40,8 +40,9 @@ class Forecast(ABC):
 class Distribution(OfScale):
     """T views of the distribution of a number: F(t) against 1[y ≤ t] at each of T fixed thresholds, averaged over t.
 
-    With equal steps between thresholds the loss is the CRPS over their range, a sum of rectangles as wide as a step;
-    with unequal ones it is the mean over thresholds of the Brier score.
+    Each threshold counts by its width Δt, the stretch of numbers nearest to it; the outer two reach as far out as in.
+    So the loss is the CRPS over the range of the thresholds, Σ_t Δt (F(t) − 1[y ≤ t])². A single threshold has width 1:
+    the loss is its Brier score.
     """
 
     thresholds: tuple[float, ...] = ()
@@ -53,9 +54,8 @@ class Distribution(OfScale):
     notion = "per-threshold"
     asks = "a number of at most t, at each threshold t"
     residual_text = "F(t) − 1[y ≤ t]"
-    mean_text = "the mean over thresholds t of "
+    mean_text = "the mean over thresholds t, by their widths, of "
     loss_text = "CRPS over the range of the thresholds"
-    streams = "intervals between thresholds are classes in their order: stream 'ordinal'"
 
     def __init__(self, thresholds: Any = ()) -> None:
         values = np.atleast_1d(np.asarray(as_array(thresholds, "thresholds"))) if np.size(thresholds) else np.empty(0)
@@ -69,20 +69,28 @@ class Distribution(OfScale):
         return f"Lin{name}_CDF"
 
     @property
-    def step(self) -> float | None:
-        """The step between thresholds, None where they differ or there is one threshold alone."""
+    def widths(self) -> Array:
+        """Δt of each threshold: half of both steps beside it, and of the outer two their one step."""
         steps = np.diff(self.thresholds)
-        even = len(steps) > 0 and float(np.ptp(steps)) <= _EVEN * float(steps.mean())
-        return float(steps.mean()) if even else None
+        if len(steps) == 0:
+            return np.ones(len(self.thresholds))
+        if float(np.ptp(steps)) <= _EVEN * float(steps.mean()):
+            return np.full(len(steps) + 1, steps.mean())
+        return np.asarray((np.append(steps[0], steps) + np.append(steps, steps[-1])) / 2)
+
+    @property
+    def shares(self) -> Array | None:  # type: ignore[override]  # known only with the thresholds
+        widths = self.widths
+        return None if len(widths) == 0 or (widths == widths[0]).all() else widths / widths.mean()
 
     def views(self, classes: int) -> int:
         return classes
 
     def score_unit(self, views: int) -> float:
-        return 1.0 if self.step is None else self.step * views
+        return float(self.widths.sum()) if self.thresholds else 1.0
 
     def directed(self) -> Property:
-        return Position()
+        return Position() if self.shares is None else Position(tuple(self.shares.tolist()))
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
         return f"threshold {j}" if names is None else f"at most {names[j]}"
@@ -99,7 +107,7 @@ class Distribution(OfScale):
         points = np.asarray(self.thresholds)
         if (points % 1 != 0).any() and len(points) > 2 and np.array_equal(points, np.unique(y)):
             raise ValueError(f"thresholds are the outcomes themselves; {NO_THRESHOLDS}")
-        reports = _cdf_values(y_proba, points)
+        reports = cdf_values(y_proba, points)
         check_same_length(y_true=y, y_proba=reports)
         return np.searchsorted(points, y, side="left"), reports
 
@@ -107,13 +115,13 @@ class Distribution(OfScale):
         steps = namespace(reports).arange(reports.shape[1], device=y.device)
         came = doubled(y[:, None] <= steps)
         about: dict[str, Any] = {"distributions": intervals(reports), "labels": y} | unit_weights(weights)
-        return Sample(self.kind, reports, values=came, **about)
+        return Sample(self.kind, reports, values=came, shares=self.shares, **about)
 
     def drawn(self, labels: Array, classes: int) -> Array:
         return np.asarray(labels[..., None] <= np.arange(classes - 1))
 
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:
-        return threshold_losses(np.cumsum(proba, axis=1)[:, :-1])
+        return threshold_losses(np.cumsum(proba, axis=1)[:, :-1], self.shares)
 
 
 def intervals(reports: Array) -> Array:
@@ -125,7 +133,7 @@ def intervals(reports: Array) -> Array:
     return xp.diff(xp.concatenate([ends, whole, ends + 1], **along), **along).clip(0.0, 1.0)  # type: ignore[no-any-return]  # an array or a tensor
 
 
-def _cdf_values(forecast: Any, points: Array) -> Array:
+def cdf_values(forecast: Any, points: Array) -> Array:
     """F at the thresholds: of a forecast, of scipy's frozen distributions, or as given (n, T)."""
     if isinstance(forecast, Forecast):
         return forecast.at(points)
@@ -301,7 +309,7 @@ def cdf(values: Any, grid: Any) -> Gridded:
     at = _numbers(grid, "grid", 1)
     if not (np.diff(at) > 0).all():
         raise ValueError(f"grid must increase, got {shown(grid)}")
-    return Gridded(_cdf_values(_numbers(values, "values", 2), at), at)
+    return Gridded(cdf_values(_numbers(values, "values", 2), at), at)
 
 
 def normal(mean: Any, sd: Any) -> Normal:

@@ -54,8 +54,6 @@ class Property(ABC):
     """Whether the report chooses its outcome, as the top class does: then the squared error needs its correction."""
     label_by_label = False
     """Whether outcomes of one row depend on each other in unknown ways: then each view is tested by itself."""
-    streams = ""
-    """Why a stream does not take it, and what to do; empty where it does."""
     per_view = False
     """Whether `evaluate` lists every view with its gap."""
     loss_name = ""
@@ -64,6 +62,8 @@ class Property(ABC):
     """What this calibration is called in a sentence."""
     place = ""
     """What follows "too high" and "too low"."""
+    shares: Array | None = None
+    """What each view counts in their mean, 1 on average; None where all count the same."""
     asks = "any expectation"
     """What is checked, in words."""
     residual_text = "u − φ(y)"

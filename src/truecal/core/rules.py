@@ -174,7 +174,7 @@ class BinningRule:
             yield Piece(partition_cells(self.partition(seen.values), ties), columns, 1.0)
         else:
             for j in range(*columns.indices(seen.views)):
-                yield Piece(self.view_cells(seen, ties, j), slice(j, j + 1), 1 / seen.views)
+                yield Piece(self.view_cells(seen, ties, j), slice(j, j + 1), seen.weight(j))
 
     def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
         """The cells of one view."""

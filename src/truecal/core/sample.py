@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import device_backend, doubled, is_tensor, namespace, ones, row_products
+from ..backends.arrays import beside, device_backend, doubled, is_tensor, namespace, ones, row_products
 from .data import wide_blocks
 from .types import Array
 
@@ -28,6 +28,8 @@ class Reports:
     bounds: Bounds | None
     distributions: bool
     """Whether each row is a distribution over classes."""
+    shares: Array | None = None
+    """What each view counts in their mean, 1 on average; None where all count the same."""
 
     @property
     def views(self) -> int:
@@ -36,6 +38,10 @@ class Reports:
     def view(self, j: int) -> Array:
         """The reports of view j."""
         return self.values if self.values.ndim == 1 else self.values[:, j]
+
+    def weight(self, j: int) -> float:
+        """The weight of view j in the mean over views."""
+        return (1.0 if self.shares is None else float(self.shares[j])) / self.views
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +75,13 @@ class Sample:
     probabilities of class 1 of two."""
     labels: Array | None = None
     """The class that came in each row, or its label distribution, beside `distributions`."""
+    shares: Array | None = None
+    """What each view counts in their mean, 1 on average; None where all count the same. An array of numpy."""
 
     @property
     def seen(self) -> Reports:
         """What a rule may see."""
-        return Reports(self.reports, self.joint, self.bounds, self.distributions is self.reports)
+        return Reports(self.reports, self.joint, self.bounds, self.distributions is self.reports, self.shares)
 
     @cached_property
     def rows(self) -> int:
@@ -152,10 +160,16 @@ class Sample:
 
     @cached_property
     def residual_sq(self) -> Array:
-        """Per row, |u − φ(y)|², summed over the views."""
+        """Per row, |u − φ(y)|², summed over the views, each times its share."""
         blocks = (self._residual_rows(rows) for rows in wide_blocks(self.reports, self.rows, self.views))
-        total: Array = namespace(self.reports).concatenate([row_products(block, block) for block in blocks])
+        total: Array = namespace(self.reports).concatenate([self.square_sums(block) for block in blocks])
         return total
+
+    def square_sums(self, residuals: Array) -> Array:
+        """Per row of (n, views) residuals, the sum of their squares, each view times its share."""
+        weighted = residuals if self.shares is None else residuals * beside(self.shares, residuals)
+        sums: Array = row_products(weighted, residuals)
+        return sums
 
     def loss(self, corrected: bool = True) -> Array:
         """Per row, |u − φ(y)|² (divided by the number of views where those are averaged), plus 1 − z for confidence.

@@ -104,6 +104,8 @@ class BinTable:
     joint: bool = False
     bounds: Bounds | None = (0.0, 1.0)
     edges: Array | None = None
+    shares: Array | None = None
+    """(views,): what each view counts in their mean, 1 on average; None where all count the same."""
 
     @staticmethod
     def empty(property: Property, binning: BinningRule, *, views: int = 1, dtype: Any = np.float64) -> BinTable:
@@ -118,6 +120,7 @@ class BinTable:
             raise ValueError(f"edges has rows for {len(edges)} views, expected {views}")
         zeros = np.zeros((views, edges.shape[-1] - 1))
         where: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+        where["shares"] = property.shares
         return BinTable(property.kind, binning, zeros, zeros, zeros, zeros, zeros, Totals(), **where)
 
     def view(self, j: int) -> BinTable:
@@ -126,7 +129,7 @@ class BinTable:
         names = ("count", "outcome", "residual", "tie_variance", "residual_sq", "weight_sq", "weight_variance")
         parts: dict[str, Any] = {name: None if (x := getattr(self, name)) is None else x[one] for name in names}
         edges = self.edges if self.edges is None or self.edges.ndim == 1 else self.edges[one]
-        return replace(self, **parts, edges=edges)
+        return replace(self, **parts, edges=edges, shares=None)
 
     @staticmethod
     def from_sums(
@@ -166,6 +169,7 @@ class BinTable:
         wrong = n - float(sums["outcome"].sum()) if property.picks_outcome else 0.0
         totals = Totals(int(n), n, n, 1.0, wrong, wrong)
         about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+        about["shares"] = property.shares
         return BinTable(
             property.kind, binning, tie_variance=np.zeros_like(sums["count"]), totals=totals, **sums, **about
         )
@@ -205,6 +209,8 @@ class BinTable:
             )
         if self.joint != other.joint or self.views != other.views:
             raise ValueError(f"cannot merge tables of {self.views} and {other.views} views")
+        if not _same(self.shares, other.shares):
+            raise ValueError("cannot merge tables of different thresholds")
         if self.rows and other.rows and self.edges.dtype != other.edges.dtype:
             raise ValueError(f"cannot merge: edges were compared in {self.edges.dtype} and in {other.edges.dtype}")
         dtype = self.edges.dtype if self.rows else other.edges.dtype
@@ -235,9 +241,15 @@ class BinTable:
 
     @property
     def loss_total(self) -> float:
-        """Σ w|r|², summed over views."""
+        """Σ w|r|², summed over views, each times its share."""
         assert self.residual_sq is not None
-        return self.totals.residual_sq if self.weight_sq is not None else float(self.residual_sq.sum())
+        return self.totals.residual_sq if self.weight_sq is not None else float(self._over_views(self.residual_sq))
+
+    def _over_views(self, values: Array) -> Any:
+        """The sum of (views,) or (views, cells) values, each view times its share."""
+        if self.shares is None:
+            return values.sum()
+        return (self.shares @ values).sum()
 
     # -- what is read off it ------------------------------------------------------------------------------------------
 
@@ -275,10 +287,12 @@ class BinTable:
         assert self.residual_sq is not None
         if (points := self.rule.midpoints(self.bounds)) is not None:
             return self._grid_moments(points)
-        pair_weight, gap_sq = self.pair_weight, self.gap_sq().sum()
+        pair_weight, gap_sq = self.pair_weight, self._over_views(self.gap_sq())
         paired = pair_weight * has_pairs(self.count, pair_weight)
-        sums = (self.squared(), abs(self.residual), self.residual_sq, gap_sq, paired, gap_sq)
-        totals = [x.sum() for x in sums]
+        squared, absolute, own, pairs = map(
+            self._over_views, (self.squared(), abs(self.residual), self.residual_sq, paired)
+        )
+        totals = (squared, absolute, own, gap_sq, pairs, gap_sq)
         return Moments(*(totals if is_tensor(gap_sq) else map(float, totals)))
 
     def _grid_moments(self, points: Array) -> Moments:
@@ -286,18 +300,25 @@ class BinTable:
         assert self.residual_sq is not None
         rule: Any = self.rule
         found = []
-        for r, w, own, w_sq in zip(self.residual, self.count, self.residual_sq, self.cell_weight_sq, strict=True):
+        shares = np.ones(self.views) if self.shares is None else self.shares
+        each = (self.residual, self.count, self.residual_sq, self.cell_weight_sq, shares)
+        for r, w, own, w_sq, share in zip(*each, strict=True):
             block = PointBlock(points, r[None], w[None], own[None], w_sq[None])
-            found.append(PointSums(rule, self.bounds, partial(iter, [block]), self.totals.largest).moments())
+            sums = PointSums(rule, self.bounds, partial(iter, [block]), self.totals.largest, float(share))
+            found.append(sums.moments())
         return Moments(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
-        return Moments(squared=_number(self.squared().sum()))
+        return Moments(squared=_number(self._over_views(self.squared())))
 
     def absolute_moments(self) -> Moments:
         """What an absolute error needs, and no more."""
-        return Moments(absolute=_number(abs(self.residual).sum()))
+        return Moments(absolute=_number(self._over_views(abs(self.residual))))
+
+
+def _same(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 def _number(x: Any) -> Any:
@@ -356,13 +377,15 @@ class PointSums:
     blocks: Callable[[], Iterator[PointBlock]]
     largest: float = 1.0
     """The largest weight of a row."""
+    share: float = 1.0
+    """What its view counts in the mean over views."""
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
         squared = self.rule.running(self.bounds)
         for block in self.blocks():
             squared.add(block.points, block.residual)
-        return Moments(squared=_number(squared.value.sum()))
+        return Moments(squared=_number(self.share * squared.value.sum()))
 
     def moments(self) -> Moments:
         """Everything numbers need; per view, gap² = Σ_{i≠j} G_ij r_i r_j / Σ_{i≠j} G_ij w_i w_j."""
@@ -378,7 +401,7 @@ class PointSums:
         pair_weight = namespace(pairs).broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
         added = self._gaps_by_cut(totals) if self.rule.mean_cells(self.bounds) is None else 0.0 * gaps
-        totals = [x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight, added)]
+        totals = [self.share * x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight, added)]
         return Moments(*(totals if is_tensor(own) else map(float, totals)))
 
     def _gaps_by_cut(self, totals: list[Array]) -> Array:

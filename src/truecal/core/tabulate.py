@@ -83,7 +83,9 @@ def stacked_tables(
 
 def measurable(sample: Sample, rule: BinningRule) -> Sample:
     """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
-    return sample.on_host() if is_tensor(sample.reports) and not device_backend().has(rule) else sample
+    if not is_tensor(sample.reports) or (device_backend().has(rule) and sample.shares is None):
+        return sample
+    return sample.on_host()
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +115,8 @@ def _stack(parts: Sequence[BinTable]) -> BinTable:
             row += len(count)
         return whole
 
-    return replace(parts[0], **{name: column(name) for name in _POWERS})
+    shares = None if parts[0].shares is None else np.concatenate([part.shares for part in parts])
+    return replace(parts[0], **{name: column(name) for name in _POWERS}, shares=shares)
 
 
 def in_unit(table: BinTable, sample: Sample) -> BinTable:
@@ -463,6 +466,7 @@ class _Builder:
                 "weight_sq": self._weight_sq(whole),
                 "weight_variance": of_weight,
                 "edges": edges[c] if edges else None,
+                "shares": None if self.sample.shares is None else self.sample.shares[columns],
             }
             tables.append(self.table(c, whole[:4], _spread_out(bins, variance), **more))
         return tuple(tables)
@@ -497,7 +501,9 @@ def _kernel_points(sample: Sample, piece: Piece) -> Iterator[PointSums]:
     for tile in piece.tiles(sample.rows, 1 << 20):
         residual = sample.residuals(tile)
         largest = 1.0 if sample.weights is None else float(sample.weights.max())
-        yield PointSums(cells.rule, cells.bounds, partial(_row_blocks, cells, residual, sample.weights), largest)
+        share = 1.0 if sample.shares is None else float(sample.shares[tile.start])  # then a piece is one view
+        blocks = partial(_row_blocks, cells, residual, sample.weights)
+        yield PointSums(cells.rule, cells.bounds, blocks, largest, share)
 
 
 def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> Iterator[PointBlock]:

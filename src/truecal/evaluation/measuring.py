@@ -196,7 +196,7 @@ def measure(
         found.note(DECISIONS)
     folds, possible = work.folds, inputs.error_names()
     main = next((name for name in work.notions if name in possible), possible[0])
-    seen = inputs.sample(COMPOSED[main].property.directed())
+    seen = inputs.sample(inputs.error(main).property.directed())
     found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
     for i, name in enumerate(settings.names):
         if progress is not None:

@@ -83,6 +83,8 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
     mass = np.where(has_pairs(weight, mass), mass, 0.0)
     averaged, several = 1 if table.joint else table.views, table.views > 1
     a = pair_rates(weight, table.cell_weight_sq, mass, table.totals.largest) / (averaged * table.totals.weight)
+    shares = np.ones(table.views) if table.shares is None else table.shares
+    a = a * shares[:, None]
     bias = over(own, table.cell_weight_sq)
     others = weight - over(table.cell_weight_sq, weight)
     spread = np.maximum(own - np.square(over(table.residual, weight)) * table.cell_weight_sq, 0.0)
@@ -97,7 +99,7 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
         c0=(2.0 if several else 1.0) * slope / norm if norm > 0 else 0.0,
         pairs=_pairs(a, own / table.totals.largest**2, over(mass, np.square(weight))),
         even=(float(even[0]), float(even[1]) / plain_norm if plain_norm > 0 else 0.0),
-        pair_weight=float(mass.sum()) / table.views,
+        pair_weight=float(shares @ mass.sum(axis=1)) / table.views,
     )
 
 
@@ -120,8 +122,9 @@ def _kernel_sums(table: BinTable, residual: Array) -> _Sums:
         mass = float(w @ near_w - w_sq.sum())
         if mass <= 0:
             continue
-        scale = 1.0 / (table.views * mass)
-        pair_weight += mass / table.views
+        share = (1.0 if table.shares is None else float(table.shares[v])) / table.views
+        scale = share / mass
+        pair_weight += share * mass
         bias, mean = over(near_own, near_sq), over(field, near_w)
         pull = near((w * bias)[None])[0]
         spread = np.maximum(own - 2 * mean * table.residual[v] * over(w_sq, w) + mean**2 * w_sq, 0.0)

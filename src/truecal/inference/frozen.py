@@ -65,7 +65,8 @@ class FrozenCells:
 def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
     """The sample where its intervals are computed: on a GPU over quantile bins of classes, else on the CPU."""
     there = error.binning.open and error.ties != "row" and error.property.of_classes
-    return sample if there and groups is None and not sample.joint else sample.on_host()
+    plain = groups is None and not sample.joint and sample.shares is None
+    return sample if there and plain else sample.on_host()
 
 
 @dataclass(frozen=True, eq=False)

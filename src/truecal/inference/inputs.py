@@ -107,7 +107,7 @@ class Inputs:
 
     def sample(self, error: str | Property) -> Sample:
         """What an error measures, or of a property, made once for all errors of it and never validated again."""
-        property = ERRORS[error].property if isinstance(error, str) else error
+        property = error if not isinstance(error, str) else self._of_thresholds(ERRORS[error].property)
         if property.kind not in self._samples:
             y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
@@ -116,7 +116,10 @@ class Inputs:
     def error(self, name: str) -> CalibrationError:
         """The composed error of a name, in the units of these outcomes."""
         metric = COMPOSED[name]
-        return replace(metric, property=Distribution(self.thresholds)) if self.thresholds else metric
+        return replace(metric, property=self._of_thresholds(metric.property)) if self.thresholds else metric
+
+    def _of_thresholds(self, property: Property) -> Property:
+        return Distribution(self.thresholds) if isinstance(property, Distribution) else property
 
     def forget(self, error: str) -> None:
         """Let go of the sample of an error; it is made again if it is asked for."""
@@ -290,8 +293,9 @@ def _read_on_device(
 
 
 def is_forecast(y_proba: Any) -> bool:
-    """Whether predictions are distributions of a number, of this package or of scipy."""
-    return isinstance(y_proba, Forecast) or callable(getattr(y_proba, "cdf", None))
+    """Whether predictions are distributions of a number, of this package or of scipy, or a list of scipy's."""
+    first = y_proba[0] if isinstance(y_proba, (list, tuple)) and y_proba else y_proba
+    return isinstance(y_proba, Forecast) or callable(getattr(first, "cdf", None))
 
 
 def is_multilabel(y_true: Any, y_proba: Any) -> bool:

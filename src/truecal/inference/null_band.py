@@ -187,6 +187,6 @@ def _expected_loss(world: World, n_resamples: int, seed: int) -> float:
         reports = sample.reports.astype(np.float64)
         total = np.zeros(sample.rows)
         for _ in range(n_resamples):
-            total += np.square(reports - world.draw(rng, 1)[0]).reshape(sample.rows, -1).sum(axis=1)
-        per_row = total / n_resamples
+            total += sample.square_sums((reports - world.draw(rng, 1)[0]).reshape(sample.rows, -1))
+        per_row = total / (n_resamples * sample.averaged)
     return float(w @ per_row / w.sum())

@@ -379,9 +379,10 @@ class ViewSums:
             table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
         mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
-        a = self._coefficients(weight, weight_sq, mass)
+        share = 1.0 if self.sample.shares is None else float(self.sample.shares[view.view])
+        a = share * self._coefficients(weight, weight_sq, mass)
         self.theta += float(a @ (total * total - own))
-        self.pair_weight += float(mass.sum()) / self.averaged
+        self.pair_weight += share * float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
         bias = over(*((own, weight_sq) if entries.by_row is None else entries.by_row))
         mean, pull = over(total, weight), a * bias

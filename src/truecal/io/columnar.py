@@ -59,12 +59,18 @@ def open_table(table: Table, named: bool = True) -> Source:
         soft = _is_vector(table.types[name])
         return as_values(table.path, _vectors(table, name), name) if soft else _label_column(table, name)
 
+    def objects(name: str) -> list[Any]:
+        found = [value for (array,) in table.batches([name], True) for value in array.to_pylist()]
+        if not found:
+            raise NoRowsError(failure(table.path, "the table has no rows"))
+        return found
+
     with parsing(table.path, "column types with names in UTF-8"):
         forms = {
             name: NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
             for name, kind in table.types.items()
         }
-    return Source(table.path, "column", forms, numbers, values, named)
+    return Source(table.path, "column", forms, numbers, values, named, objects=objects)
 
 
 def _is_number(kind: Any) -> bool:

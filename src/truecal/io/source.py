@@ -74,6 +74,7 @@ class Source:
     notes: tuple[str, ...] = ()
     dense: Dense | None = None
     unordered: bool = False  # classes have names and no order, so that numbers cannot be their indices
+    objects: Callable[[str], list[Any]] | None = None  # one column as Python's values, None for what is missing
     groups: Indices | None = None  # the question that each row is about, where there are several rows per question
 
 

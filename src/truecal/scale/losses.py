@@ -38,9 +38,9 @@ class LossSums:
 
     @staticmethod
     def of(inputs: Inputs, blocks: int, start: int) -> LossSums | None:
-        """The sums of some rows, the first of which is row number `start` of its stream; None where only the top class
-        is known, since they need the probabilities of all classes."""
-        if inputs.kind in ("top_label", "multilabel"):
+        """The sums of some rows, the first of which is row number `start` of its stream; None where there are no
+        probabilities of classes that exclude each other."""
+        if inputs.kind in ("top_label", "multilabel", "distribution"):
             return None
         wide = 1 if inputs.reports.ndim == 1 else inputs.reports.shape[1]
         found = LossSums(np.zeros((len(SUMMED) + 1, max(blocks, 1))))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..baselines import BASELINES, Baseline
 from ..core.data import shown
+from ..core.distributions import NO_THRESHOLDS, Distribution
 from ..core.errors import COMPOSED, CalibrationError, get_error
 from ..core.properties import Property
 from ..core.rules import BinCounts, BinningRule, Edges, EqualWidth
@@ -28,10 +29,14 @@ class StreamEntry:
     name: str
     rule: BinningRule
     n_bins: int | None
+    thresholds: tuple[float, ...] = ()
+    """Of distributions of a number."""
 
     @property
     def error(self) -> CalibrationError:
-        return replace(COMPOSED[self.name], binning=self.rule)
+        known = COMPOSED[self.name].property
+        property = Distribution(self.thresholds) if self.thresholds else known
+        return replace(COMPOSED[self.name], binning=self.rule, property=property)
 
     @property
     def open(self) -> bool:
@@ -54,13 +59,30 @@ class StreamEntry:
         return table if table.rule == self.rule else replace(table, rule=self.rule)
 
 
-def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any) -> tuple[StreamEntry, ...]:
+def read_plan(errors: Any, n_bins: BinCounts | None, edges: Any, thresholds: Any = None) -> tuple[StreamEntry, ...]:
     """The entries behind the arguments of `stream`; a bin count may still be "auto"."""
     given = [errors] if isinstance(errors, (str, CalibrationError, Baseline)) else errors
     if not isinstance(given, Sequence) or not given:
         raise TypeError(f"errors must be names such as ('classwise', 'confidence'), got {shown(errors)}")
-    entries = [entry for error in given for entry in _entries(error, n_bins, edges)]
+    entries = [
+        replace(entry, thresholds=_thresholds(error, thresholds))
+        for error in given
+        for entry in _entries(error, n_bins, edges)
+    ]
     return tuple(dict.fromkeys(entries))
+
+
+def _thresholds(error: Any, given: Any) -> tuple[float, ...]:
+    """The thresholds of an error of numbers; of no other can they be given."""
+    property = get_error(error).property
+    if not isinstance(property, Distribution):
+        if given is not None:
+            raise ValueError(f"thresholds cannot apply to {shown(error)}: they are for errors='distribution'")
+        return ()
+    found = property.thresholds if given is None else Distribution(given).thresholds
+    if not found:
+        raise ValueError(NO_THRESHOLDS)
+    return found
 
 
 def refuse_other_edges(edges: Any, names: Sequence[str]) -> None:
@@ -84,8 +106,6 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[StreamEnt
     name = error if isinstance(error, str) else _name_of(metric)
     if not metric.property.of_classes:
         raise ValueError(f"{name!r} cannot be streamed: expected an error of class probabilities")
-    if metric.property.streams:
-        raise ValueError(f"{name!r} cannot be streamed: {metric.property.streams}")
     own = _given(name, edges)
     if own is not None:
         if n_bins is not None:
@@ -162,5 +182,5 @@ def at_rows(entries: Sequence[StreamEntry], rows: int, classes: int) -> tuple[St
     out = []
     for entry in entries:
         rule = entry.rule.at(rows, COMPOSED[entry.name].property.views(classes))
-        out.append(entry if rule is entry.rule else StreamEntry(entry.name, rule, (rule.counts or (None,))[0]))
+        out.append(entry if rule is entry.rule else replace(entry, rule=rule, n_bins=(rule.counts or (None,))[0]))
     return tuple(dict.fromkeys(out))

@@ -107,7 +107,8 @@ def _views(stream: Stream, headlines: Mapping[str, StreamEntry], level: float) -
     if blocks is None or not 1 < table.views <= MOST_VIEWS or np.count_nonzero(blocks.of("weight")) < 4:
         return ()
     found = []
-    names = None if stream.settings["labels"] is None else [str(name) for name in stream.settings["labels"]]
+    given = [f"{t:.4g}" for t in entry.thresholds] or stream.settings["labels"]
+    names = None if given is None else [str(name) for name in given]
     for j in range(table.views):
         own, residual, weight = table.view(j), blocks.residual[:, j : j + 1], blocks.of("weight")
         moments = own.moments()
@@ -185,9 +186,7 @@ def _gap(
 
 def _direction(stream: Stream) -> MeanGap:
     """Mean prediction minus mean outcome, of the confidence or of the one probability there is."""
-    from .stream import BASICS
-
-    property = BASICS[stream.kind][0]
+    property = stream.basics[0]
     tally = next(tally for key, tally in stream.tallies.items() if key[0] == property.kind)
     found = mean_gap_of_table(tally.whole(), property)
     if not stream.units:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.averages import OnGrid, Poisson, TwoBin
 from ..core.data import shown
+from ..core.distributions import Distribution
 from ..core.properties import Property
 from ..core.result import plain
 from ..core.rules import BinningRule, Edges, EqualWidth, Quantile
@@ -68,7 +69,7 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
         arrays["losses"] = losses.sums
     about = {
         "losses": None if losses is None else [losses.infinite, losses.bounded],
-        "entries": [[entry.name, rule_words(entry.rule), entry.n_bins] for entry in stream.entries],
+        "entries": [_entry_words(entry) for entry in stream.entries],
         "tallies": totals,
         "sketches": sketches,
         **plain(stream.settings),
@@ -84,9 +85,7 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         with reading_field(path, "stream", name):
             return make(about[name])
 
-    entries = field(
-        "entries", lambda x: tuple(StreamEntry(name, read_rule(words), n_bins) for name, words, n_bins in x)
-    )
+    entries = field("entries", lambda x: tuple(_read_entry(*words) for words in x))
     losses = field("losses", lambda x: _losses(x, arrays))
     for name, make in _SETTINGS.items():
         field(name, make)
@@ -144,6 +143,7 @@ def _tally(
     sums: dict[str, Any] = {name: arrays.get(f"{i}.{name}") for name in SUMS}
     edges = edges_of(rule, property.bounds, np.dtype(stream.dtype))
     about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+    about["shares"] = property.shares
     table = BinTable(property.kind, rule, tie_variance=np.zeros_like(sums["count"]), totals=totals, **sums, **about)
     start = f"{i}.lost."
     lost = {name.removeprefix(start): x for name, x in arrays.items() if name.startswith(start)}
@@ -170,7 +170,8 @@ def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Str
         arrays["blocks.residual"] = tally.blocks.residual
         check_array(path, "stream", f"{i}.blocks.residual", tally.blocks.residual, (blocks, *shape))
         check_array(path, "stream", f"{i}.blocks.sums", tally.blocks.sums, (len(BLOCK_SUMS), blocks))
-        if (tally.blocks.sums < 0).any() or (tally.blocks.sums > _SLACK * table.totals.weight).any():
+        times = np.array([[1.0 if name != "loss" else max(views, 2)] for name in BLOCK_SUMS])  # losses add up views
+        if (tally.blocks.sums < 0).any() or (tally.blocks.sums > _SLACK * table.totals.weight * times).any():
             raise damaged(path, "stream", f"{i}.blocks.sums", "has sums of more than all rows")
     if not np.allclose(table.count.sum(axis=1), table.totals.weight, rtol=1e-6):
         raise damaged(path, "stream", f"{i}.count", "does not add up to the total")
@@ -181,6 +182,15 @@ def _check_tally(path: str | os.PathLike[str], i: int, tally: Tally, stream: Str
         )
         if (np.abs(array) > most).any() or (name not in ("residual", "blocks.residual") and (array < 0).any()):
             raise damaged(path, "stream", f"{i}.{name}", "has sums that the rows of its cells cannot have")
+
+
+def _entry_words(entry: StreamEntry) -> list[Any]:
+    words = [entry.name, rule_words(entry.rule), entry.n_bins]
+    return [*words, list(entry.thresholds)] if entry.thresholds else words
+
+
+def _read_entry(name: str, rule: dict[str, Any], n_bins: int | None, thresholds: Any = ()) -> StreamEntry:
+    return StreamEntry(name, read_rule(rule), n_bins, Distribution(thresholds).thresholds)
 
 
 def rule_words(rule: BinningRule) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ..core.data import (
     working_dtype,
 )
 from ..core.dense import ONLY_DENSE, as_rows, is_dense
+from ..core.distributions import Distribution, cdf_values
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.labelwise import LabelRate
 from ..core.parameters import described
@@ -33,7 +34,7 @@ from ..core.table import BinTable
 from ..core.threads import Shared, one_at_a_time
 from ..core.types import Array
 from ..evaluation.model import Evaluation
-from ..inference.inputs import TASKS, Inputs, Kind, read_inputs
+from ..inference.inputs import TASKS, Inputs, Kind, is_forecast, read_inputs
 from .losses import LossSums
 from .plan import StreamEntry, at_rows, read_plan, refuse_other_edges
 from .sketch import ACCURACY, Kept, Sketch
@@ -55,10 +56,11 @@ BASICS: dict[Kind, tuple[Property, ...]] = {
     "top_label": (TopLabel(),),
     "ordered": (Position(), Confidence()),
     "multilabel": (LabelRate(),),
+    "distribution": (Position(),),
 }
 """The properties whose sums give direction (the first) and accuracy; one cell is enough where nobody asked for more."""
-WIDE = ("multiclass", "ordered", "multilabel")
-"""Kinds of predictions with a column per class or label."""
+WIDE = ("multiclass", "ordered", "multilabel", "distribution")
+"""Kinds of predictions with a column per class, label or threshold."""
 
 
 @described("A Stream.")
@@ -70,6 +72,7 @@ def stream(
     blocks: int = BLOCKS,
     labels: Any = None,
     pos_label: Any = 1,
+    thresholds: Any = None,
 ) -> Stream:
     """A stream of predictions: `update(y, p)` in batches, `merge` with others, `result()` at any time.
 
@@ -80,7 +83,7 @@ def stream(
     kept until then (a note of the result has their number); a first pass, `observe(p)` and `freeze()`, takes them from
     all rows instead. Averages over cuts are taken over a grid (`OnGrid`). `blocks` is the number of label-blind blocks
     of rows behind the intervals (0: no intervals); memory is 8·blocks bytes for each class and bin, and 150 to 350
-    beside.
+    beside. With `thresholds` batches are outcomes and forecasts of a number, as `distribution_error` takes them.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -91,10 +94,11 @@ def stream(
     >>> stream.result().gap
     gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
-    entries = read_plan(_MORE_CLASSES if errors is None else errors, n_bins, edges)
+    usual = _MORE_CLASSES if thresholds is None else ("distribution",)
+    entries = read_plan(usual if errors is None else errors, n_bins, edges, thresholds)
     refuse_other_edges(edges, [*(entry.name for entry in entries), *(_TWO_CLASSES if errors is None else ())])
     made = empty_stream(entries, blocks, labels, pos_label)
-    if errors is None:
+    if errors is None and thresholds is None:
         made.of_two_classes = lambda: read_plan(_TWO_CLASSES, n_bins, edges)
     return made
 
@@ -128,6 +132,9 @@ class Stream(Shared):
         self._labels = labels
         self._pos_label = pos_label
         self._kind: Kind = _kind_of(entries)
+        self._thresholds = entries[0].thresholds
+        if any(entry.thresholds != self._thresholds for entry in entries):
+            raise ValueError("errors must have the same thresholds")
         self._rows = 0
         self._observed = 0
         self._expected = 0
@@ -170,7 +177,7 @@ class Stream(Shared):
         """Predictions of a first pass, or of a reference sample: what quantile bins are made from. No labels."""
         if self.rows:
             raise ValueError("observe comes before update: the bins are frozen, and labels have been read")
-        array = as_array(y_proba, "y_proba")
+        array = as_array(self._at_thresholds(y_proba), "y_proba")
         if array.shape[:1] == (0,):
             return
         self._meet(array.shape)
@@ -181,8 +188,14 @@ class Stream(Shared):
         else:
             self.look_at(self._checked(array))
 
+    def _at_thresholds(self, y_proba: Any) -> Any:
+        """Forecasts of a number as F at the thresholds; all else as it is."""
+        return cdf_values(y_proba, np.asarray(self._thresholds)) if is_forecast(y_proba) else y_proba
+
     def _checked(self, array: Array) -> Array:
         """Predictions of the kind that comes."""
+        if self._kind == "distribution":
+            return cdf_values(array, np.asarray(self._thresholds))
         if self._kind == "multilabel":
             return check_report_table(array, "y_proba")
         return check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba")
@@ -191,7 +204,7 @@ class Stream(Shared):
     def look_at(self, reports: Array) -> None:
         """Predictions of a first pass that have been validated."""
         self._check_shape(reports)
-        inputs = _without_labels(self._kind, reports)
+        inputs = self._without_labels(reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         for key, entry in self._open().items():
             columns = entry.rule.sketched(inputs.sample(entry.name).reports, top)
@@ -258,12 +271,19 @@ class Stream(Shared):
 
     def _kept_distributions(self, reports: Array) -> dict[Key, Kept]:
         """The predictions that edges are made from, by property and kind of rule."""
-        inputs = _without_labels(self._kind, reports)
+        inputs = self._without_labels(reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         return {
             key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
             for key, entry in self._open().items()
         }
+
+    def _without_labels(self, reports: Array) -> Inputs:
+        """Predictions alone, for what looks at nothing else."""
+        shape = reports.shape if self._kind == "multilabel" else len(reports)
+        of_classes = reports.ndim == 2 and self._kind != "multilabel"
+        y = np.zeros(shape, dtype=np.intp if of_classes else bool)
+        return Inputs(self._kind, y, reports, thresholds=self._thresholds)
 
     def _settle(self) -> None:
         """Freeze the edges for good and count the rows kept."""
@@ -328,6 +348,7 @@ class Stream(Shared):
             return
         if ignore_index is not None or class_axis is not None:
             raise ValueError(ONLY_DENSE)
+        y_proba = self._at_thresholds(y_proba)
         self._meet(as_array(y_proba, "y_proba").shape)
         if not self.frozen and self._observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
@@ -453,16 +474,22 @@ class Stream(Shared):
         else:
             options: dict[str, Any] = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
             task = self._kind if self._kind in TASKS else "auto"
-            inputs = read_inputs(y_true, y_proba, columns=self._kind == "multiclass", task=task, **options)
+            options |= {"columns": self._kind == "multiclass", "thresholds": self._thresholds or None}
+            inputs = read_inputs(y_true, y_proba, task=task, **options)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
     def counted(self) -> dict[Key, tuple[Property, Any]]:
         """Every table that is counted: its key, its property, and its cells."""
         wanted = {entry.key: (entry.error.property, entry.rule.counted) for entry in self._entries}
-        for property in BASICS[self._kind]:
+        for property in self.basics:
             if not any(key[0] == property.kind for key in wanted):
                 wanted[property.kind, EqualWidth(1)] = (property, EqualWidth(1))
         return wanted
+
+    @property
+    def basics(self) -> tuple[Property, ...]:
+        """The properties whose sums give direction (the first) and accuracy."""
+        return (Distribution(self._thresholds).directed(),) if self._thresholds else BASICS[self._kind]
 
     @property
     def losses(self) -> LossSums | None:
@@ -526,6 +553,7 @@ class Stream(Shared):
             raise ValueError("cannot merge a stream of images with one of rows")
         for what, mine, theirs in (
             ("errors", [e.name for e in self._entries], [e.name for e in other._entries]),
+            ("thresholds", self._thresholds, other._thresholds),
             ("bins", [e.n_bins for e in self._entries], [e.n_bins for e in other._entries]),
             ("edges", [e.rule for e in self._entries], [e.rule for e in other._entries]),
             ("numbers of blocks", self._blocks, other._blocks),
@@ -666,13 +694,6 @@ class Stream(Shared):
         return f"<Stream of {bins}: {state}>"
 
 
-def _without_labels(kind: Kind, reports: Array) -> Inputs:
-    """Predictions alone, for what looks at nothing else."""
-    if kind == "multilabel":
-        return Inputs(kind, np.zeros(reports.shape, dtype=bool), reports)
-    return Inputs(kind, np.zeros(len(reports), dtype=bool if reports.ndim == 1 else np.intp), reports)
-
-
 def _counted_by(known: Stream, waiting: Stream) -> Stream:
     """The rows that wait in one stream, counted by the edges of another of the same errors."""
     names, theirs = ([*dict.fromkeys(entry.name for entry in stream.entries)] for stream in (known, waiting))
@@ -703,7 +724,7 @@ def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> No
 def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
     """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
     properties = [COMPOSED[entry.name].property for entry in entries]
-    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered", "multilabel")
+    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered", "multilabel", "distribution")
     for kind in order:
         if all(kind in p.kinds for p in properties):
             return kind
@@ -711,7 +732,8 @@ def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
         return "multiclass"
     raise ValueError(
         f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "
-        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label or labelwise alone"
+        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label, labelwise or "
+        "distribution alone"
     )
 
 

@@ -179,7 +179,7 @@ def tally(
     fast = partial(_add_compiled, compiled, threads or kernels.THREADS)
     whole = (_add_plainly if plain or edges.dtype.itemsize > 8 else fast)(sample, rule, edges, kept, start)
     _add_block_sums(sample, kept, start)
-    about: dict[str, Any] = {"joint": sample.joint, "bounds": sample.bounds, "edges": edges}
+    about: dict[str, Any] = {"joint": sample.joint, "bounds": sample.bounds, "edges": edges, "shares": sample.shares}
     if sample.weights is not None:
         about["weight_sq"] = whole[4]
     count, outcome, total, own = whole[:4]
@@ -232,7 +232,8 @@ def _add_plainly(sample: Sample, rule: BinningRule, edges: Array, kept: Blocks, 
             whole[SUMS.index("residual"), j] += by_block.sum(axis=0)
             _add_view(whole[:, j], part, j, cell, x)
             if part.weights is None:
-                kept.sums[BLOCK_SUMS.index("loss")] += np.bincount(block, x * x, blocks)
+                share = 1.0 if part.shares is None else part.shares[j]
+                kept.sums[BLOCK_SUMS.index("loss")] += share * np.bincount(block, x * x, blocks)
     return whole
 
 

@@ -18,6 +18,8 @@ from ...core.extras import require
 from ...inference.inputs import Kind
 
 _LOW, _MOST = (1 << 30) - 1, 1e150
+_FEW_TERMS = 64
+"""So many single-precision probabilities sum to 1 within 1e-5 as they are: enough to check that they do."""
 _STEPS = (1640531527, 1103515245)
 """Odd multipliers below 2^31: a product of 30 bits with one of them stays below 2^61 in any engine."""
 
@@ -241,7 +243,8 @@ class Row:
             rows = rows.mutate(u=ibis.greatest(rows.p0, rows.p1))
         else:
             p = [rows[name] for name in reports]
-            total = _total([_double(x) for x in p])
+            few = self.classes <= _FEW_TERMS and not self.half
+            total = _double(_total(p)) if few else _total([_double(x) for x in p])
             rows = rows.mutate(highest=ibis.greatest(*p), least=_double(ibis.least(*p)), total=total)
             rows = rows.mutate(u=_double(rows.highest))
         if not labels:

@@ -118,7 +118,9 @@ def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
     ibis = engine()
     view, whole = row.view(part.view, blocks), part.view == "confidence"
     weighted, keys = row.columns.weight is not None, [f"by_{i}" for i in range(len(row.columns.by))]
-    cell = _search(view.u, part.cuts)
+    even = engine_name(row.source) == "polars" and _is_even(part.cuts, row.dtype)
+    cell = _even(view.u, part.cuts, row.dtype) if even else _search(view.u, part.cuts)
+    cell = cell.fill_null(0).clip(0, len(part.cuts)) if even and whole else cell  # there a negative cell is a fault
     view = view.mutate(cell=ibis.ifelse(view.fault > 0, -view.fault, cell) if whole else cell, r=view.u - view.z)
     kept = [*keys, "cell", *(["block"] if blocks else [])]
     r, z, n = view.r, view.z, view.count()
@@ -200,6 +202,26 @@ def _search(u: Any, cuts: Sequence[float]) -> Any:
         return ibis.ifelse(u <= exactly(cuts[middle]), between(low, middle), between(middle + 1, high))
 
     return between(0, len(cuts))
+
+
+def _even(u: Any, cuts: Sequence[float], dtype: str) -> Any:
+    """The same for cuts j/m, by arithmetic: of the cut nearest to u, whether u is above it.
+
+    For an engine that takes every branch of a choice for every row. Cuts are compared as the edges that they are, in
+    the type of the predictions. At 0 and beyond 1 the cell is outside by one, which is put right when sums are read.
+    """
+    m = len(cuts) + 1
+    nearest = (u * float(m) + 0.5).try_cast("int32")  # NULL for NaN, which is counted as a fault elsewhere
+    edge = nearest / float(m)
+    edge = edge.cast("float32").cast("float64") if dtype == "float32" else edge
+    return nearest - (u <= edge).cast("int32")
+
+
+def _is_even(cuts: Sequence[float], dtype: str) -> bool:
+    """Whether the cuts are j/m in the type of the predictions, also where an engine multiplies by 1/m."""
+    m = len(cuts) + 1
+    j = np.arange(1, m)
+    return m > 2 and all(np.array_equal(cuts, x.astype(dtype).astype(np.float64)) for x in (j / m, j * (1 / m)))
 
 
 # -- what came back -------------------------------------------------------------------------------------------------

@@ -49,7 +49,10 @@ class Sums:
         columns = {name: column_values(table, name) for name in names}
         real = columns["part"] >= 0
         columns = {name: values[real] for name, values in columns.items()}
-        _refuse_faults(columns, [text for text, there in zip(texts(table, "example"), real, strict=True) if there])
+        whole = np.isin(columns["part"], [i for i, part in enumerate(parts) if part.view == "confidence"])
+        _refuse_faults(
+            columns, whole, [text for text, there in zip(texts(table, "example"), real, strict=True) if there]
+        )
         found = [[text for text, there in zip(texts(table, key), real, strict=True) if there] for key in keys]
         subgroups, group = _subgroups(found, len(columns["part"]))
         return Sums(plan, parts, _arrays(columns, plan, parts, group, len(subgroups)), subgroups)
@@ -193,9 +196,10 @@ class Sums:
         return found
 
 
-def _refuse_faults(columns: Mapping[str, Array], examples: Sequence[str | None]) -> None:
-    """Rows that cannot be measured were counted in cells below 0: say how many, of which kind, and name one."""
-    cell = columns["cell"]
+def _refuse_faults(columns: Mapping[str, Array], whole: Array, examples: Sequence[str | None]) -> None:
+    """Rows that cannot be measured were counted in cells below 0 of the parts that look at whole rows: say how many, of
+    which kind, and name one."""
+    cell = np.where(whole, columns["cell"], 0.0)
     if not (cell < 0).any():
         return
     first = columns["part"][cell < 0].min()  # the same rows may be bad for every model
@@ -233,11 +237,13 @@ def _arrays(
         raise ValueError(f"the sums have parts that are none of the {len(parts)} of their query")
     for number, one in enumerate(parts):
         mine = part == number
-        shape = (groups, blocks, len(one.cuts) + 1)
-        places = (group[mine], block[mine], cell[mine])
+        beyond = 0 if one.view == "confidence" else 1  # cells by arithmetic: 0 is one below the first, 1 + ε above
+        shape = (groups, blocks, len(one.cuts) + 1 + 2 * beyond)
+        places = (group[mine], block[mine], cell[mine] + beyond)
         for name, values, most in zip(("subgroup", "block", "cell"), places, shape, strict=True):
             if not ((values >= 0) & (values < most) & (values % 1 == 0)).all():
-                raise ValueError(f"part {number} of the sums has a {name} outside 0 to {most - 1}")
+                last = most - 1 - (2 * beyond if name == "cell" else 0)
+                raise ValueError(f"part {number} of the sums has a {name} outside 0 to {last}")
         place = np.ravel_multi_index([values.astype(np.intp) for values in places], shape)
         if len(np.unique(place)) < len(place):
             raise ValueError(f"part {number} of the sums has a cell twice")
@@ -251,7 +257,7 @@ def _arrays(
                 raise ValueError(f"part {number} of the sums has a value in column {name} that is not finite")
             whole = np.full(int(np.prod(shape)), 1.0 if name == "least" else 0.0)
             whole[place] = values
-            fields[name] = whole.reshape(shape)
+            fields[name] = _inside(whole.reshape(shape), np.maximum if name == "heaviest" else np.add, beyond)
         found.append(fields)
     rows = {float(fields["n"].sum()) for fields in found}
     if len(rows) > 1 or not all(n > 0 and n % 1 == 0 for n in rows):
@@ -259,6 +265,16 @@ def _arrays(
             f"the parts of the sums are of different numbers of rows, {shown(sorted(rows))}: some are missing"
         )
     return tuple(found)
+
+
+def _inside(values: Array, join: Any, beyond: int) -> Array:
+    """The cells beside the outer two joined with these."""
+    if not beyond:
+        return values
+    cells = values[..., 1:-1].copy()
+    for outer, inner in ((0, 0), (-1, -1)):
+        cells[..., inner] = join(cells[..., inner], values[..., outer])
+    return cells
 
 
 def _coarse(values: Array, part: Part, edges: Array) -> Array:
