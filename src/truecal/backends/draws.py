@@ -161,13 +161,13 @@ def _class_draws(
             if kept:
                 for i in range(start, stop):
                     for j in range(k):
-                        log[i - start, j] = np.log(max(float(p[i, j]), clip))
+                        log[i - start, j] = np.log(max(np.float64(p[i, j]), clip))
             for d in range(begin, end):
                 _labels(sums, blocks, seed, (first + d) * n + start, labels[: stop - start])
                 score, square, overall, slope, own = 0.0, 0.0, 0.0, 0.0, 0.0
                 for i in range(start, stop):
                     j, w = labels[i - start], weights[i]
-                    chance = float(p[i, j])
+                    chance = np.float64(p[i, j])
                     score += w * (log[i - start, j] if kept else np.log(max(chance, clip)))
                     square += w * w * chance
                     rates[d, j] += w

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import namespace
+from ..backends.arrays import is_tensor, namespace
+from ..backends.numpy import DISPATCH, THREADS
 from ..baselines import BASELINES, ERRORS
 from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
@@ -24,7 +26,7 @@ from ..inference.frozen import Frozen, FrozenCells
 from ..inference.gaps import Gap, gap_from
 from ..inference.inputs import Inputs, Progress, several_bins
 from ..inference.intervals import within_parts
-from ..inference.mean_losses import INFINITE, Part, mean_interval
+from ..inference.mean_losses import INFINITE, Losses, Part, mean_interval
 from ..inference.null_band import null_band_of
 from ..inference.options import draws_for_band
 from ..inference.paired import block_loss_part, loss_part
@@ -404,8 +406,16 @@ class _Work:
 
     def losses(self) -> Iterator[LossValue]:
         """Every loss that is defined here, with its interval."""
-        for name, losses in self.inputs.loss_values():
-            mean = mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
+        every = list(self.inputs.loss_values())
+
+        def interval(losses: Losses) -> Part:
+            return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
+
+        means = map(interval, (losses for _, losses in every))
+        if self.inputs.n_reports >= DISPATCH.parallel_views and not is_tensor(self.inputs.reports):
+            with ThreadPoolExecutor(THREADS) as pool:
+                means = iter(list(pool.map(interval, (losses for _, losses in every))))
+        for (name, losses), mean in zip(every, means, strict=True):
             if mean.note == INFINITE:
                 number = sum(int(namespace(values.value).isinf(values.value).sum()) for _, values in losses)
                 self.found.note(infinite_text(name, number))
