@@ -157,3 +157,9 @@ def compiled_draws() -> Any:
 def compiled_losses() -> Any:
     """`truecal.backends.row_losses`, loaded when the losses of a large sample are measured; None without numba."""
     return None if compiled_backend() is None else importlib.import_module("truecal.backends.row_losses")
+
+
+@cache
+def compiled_spreads() -> Any:
+    """`truecal.backends.spreads`, loaded when intervals of a large sample are made; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.backends.spreads")

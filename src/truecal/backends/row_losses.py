@@ -15,8 +15,8 @@ KINDS = ("classification_error", "cross_entropy", "brier", "spherical", "confide
 
 
 def row_losses(kind: str, y: Array, p: Array) -> tuple[Array, Array, Array, Array, float]:
-    """Per row of distributions over three classes or more: the loss of label y, mean + sd and mean − sd of the losses of
-    all labels in proportion to p(1 − p), and Σ p(1 − p); and the largest loss of all."""
+    """Per row of distributions over three classes or more: the loss of label y, mean + sd and mean − sd of the losses
+    of all labels in proportion to p(1 − p), and Σ p(1 − p); and the largest loss of all."""
     found = np.empty((4, len(p)))
     most = _row_losses(KINDS.index(kind), np.ascontiguousarray(y, dtype=np.int64), p, found)
     return (*found, most)  # type: ignore[return-value]  # four rows and a number

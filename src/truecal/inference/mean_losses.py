@@ -22,7 +22,17 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..backends.arrays import at_columns, compiled_losses, dot, doubled, indices, is_tensor, namespace, ones, row_products
+from ..backends.arrays import (
+    at_columns,
+    compiled_losses,
+    dot,
+    doubled,
+    indices,
+    is_tensor,
+    namespace,
+    ones,
+    row_products,
+)
 from ..backends.numpy import DISPATCH
 from ..core.data import both_classes
 from ..core.losses import LOSSES
