@@ -8,10 +8,12 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.backends import numpy as cpu
-from truecal.inference import spread
+from truecal.core.rules import quantile_cuts
+from truecal.inference import forms, spread
 from truecal.inference.frozen import Frozen
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
+from truecal.backends.spreads import MIDDLE, MOST, quantile_cells
 
 
 def cases(rng):
@@ -53,11 +55,18 @@ def test_compiled_spreads_are_those_of_the_plain_path(rng, monkeypatch, case, we
 
 
 def test_cells_of_a_view_are_its_quantile_bins(rng):
-    from truecal.backends.spreads import quantile_cells
-
     u = np.concatenate([rng.random(3000) ** 8, [0.0, 1.0, -0.0, 0.5]])
     cuts = tc.Quantile(90).shared_cuts(len(u))[0]
-    found = quantile_cells(u, cuts, False)
+    found = quantile_cells(u, cuts, MOST)
     order = np.argsort(u, kind="stable")
     wanted = np.searchsorted(cuts, np.arange(len(u)), side="right")
     np.testing.assert_array_equal(found[order], wanted)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 12])
+def test_blocks_of_equal_reports_go_to_the_cell_of_their_middle(rng, digits):
+    u = rng.random(999).round(digits)
+    wanted = np.empty(999, int)
+    order = np.argsort(u, kind="stable")
+    wanted[order] = forms._middle_cells(u, order, 40)
+    np.testing.assert_array_equal(quantile_cells(u, quantile_cuts(999, 40), MIDDLE), wanted)

@@ -19,7 +19,7 @@ def row_losses(kind: str, y: Array, p: Array) -> tuple[Array, Array, Array, Arra
     of all labels in proportion to p(1 − p), and Σ p(1 − p); and the largest loss of all."""
     found = np.empty((4, len(p)))
     most = _row_losses(KINDS.index(kind), np.ascontiguousarray(y, dtype=np.int64), p, found)
-    return (*found, most)  # type: ignore[return-value]  # four rows and a number
+    return (*found, most)
 
 
 @entry

@@ -9,23 +9,23 @@ import numpy as np
 from .arrays import Array
 from .numba import _BLOCK, _chosen, _fold, _frame, _place, _sort, entry, inner
 
-_BUCKETS = 1 << 12
 _FEW = 4  # thresholds that are passed one by one
 
 
-def quantile_cells(column: Array, cuts: Array, together: bool) -> Array:
-    """The cell of each report of a view between cuts of their order, without a sort of all of them.
+MOST, FIRST, MIDDLE = 0, 1, 2
+"""Where a block of equal reports that cuts divide goes: to the cell with most of it, its first, or its middle one."""
 
-    A block of equal reports that cuts divide goes whole to the cell that holds most of it, or `together` to the first.
-    """
+
+def quantile_cells(column: Array, cuts: Array, to: int) -> Array:
+    """The cell of each report of a view between cuts of their order, without a sort of all of them."""
     cell = np.empty(len(column), dtype=np.uint16 if len(cuts) < (1 << 16) else np.uint32)
-    buckets = _BUCKETS if len(cuts) <= _BUCKETS // 4 else 1 << 16
-    _quantile_cells(column, column.view(f"i{column.itemsize}"), cuts, together, buckets, cell)
+    buckets = 1 << (12 if len(cuts) <= 64 else 15 if len(cuts) <= 1024 else 16)
+    _quantile_cells(column, column.view(f"i{column.itemsize}"), cuts, to, buckets, cell)
     return cell
 
 
 @entry
-def _quantile_cells(column: Array, bits: Array, cuts: Array, together: bool, buckets: int, cell: Array) -> None:
+def _quantile_cells(column: Array, bits: Array, cuts: Array, to: int, buckets: int, cell: Array) -> None:
     n, bucket = len(column), np.empty(len(column), dtype=np.uint16)
     frame = _frame(column, bits, buckets)
     count = np.zeros(buckets, dtype=np.int32)
@@ -49,7 +49,7 @@ def _quantile_cells(column: Array, bits: Array, cuts: Array, together: bool, buc
         if split[b]:
             here = values[starts[b] : starts[b] + count[b]]
             _sort(here)
-            _find_thresholds(here, before, cuts, first[b], first[b + 1], together, thresholds)
+            _find_thresholds(here, before, cuts, first[b], first[b + 1], to, thresholds)
         before += count[b]
     for i in range(n):
         cell[i] = first[bucket[i]]
@@ -79,9 +79,7 @@ def _divided(count: Array, cuts: Array) -> Any:
 
 
 @inner
-def _find_thresholds(
-    ordered: Array, before: int, cuts: Array, e: int, last: int, together: bool, thresholds: Array
-) -> None:
+def _find_thresholds(ordered: Array, before: int, cuts: Array, e: int, last: int, to: int, thresholds: Array) -> None:
     """The least report behind each cut inside a bucket, where blocks of equal ones are whole."""
     far = ordered.dtype.type(np.inf)
     while e < last and cuts[e] < before + len(ordered):
@@ -103,8 +101,10 @@ def _find_thresholds(
             stop += 1
         if end - start > most:
             home = stop
-        if together:
-            home = e
+        if to != MOST:
+            middle, home = before + (begin + end - 1) // 2, e
+            while to == MIDDLE and home < stop and cuts[home] <= middle:
+                home += 1
         for cut in range(e, stop):
             thresholds[cut] = value if cut < home else ordered[end] if end < len(ordered) else far
         e = stop

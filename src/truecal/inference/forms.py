@@ -13,6 +13,7 @@ each other on a GPU.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,7 @@ from ..backends.arrays import (
     beside,
     cell_totals,
     compiled_draws,
+    compiled_spreads,
     device_backend,
     doubled,
     is_tensor,
@@ -34,8 +36,9 @@ from ..backends.arrays import (
     top_class_and_value,
     where_true,
 )
+from ..backends.numpy import DISPATCH, THREADS, row_shares
 from ..core.data import wide_blocks
-from ..core.rules import auto_bins
+from ..core.rules import auto_bins, quantile_cuts
 from ..core.types import Array
 
 _CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
@@ -64,6 +67,29 @@ def _middle_cells(u: Array, order: Array, m: int) -> Array:
     ends = namespace(u).concatenate([starts[1:], 0 * starts[:1] + n])
     cell: Array = (((starts + ends - 1) // 2 + 1) * m - 1) // n
     return cell[new.cumsum(0) - 1]
+
+
+def _class_cells(p: Array, m: int) -> Array:
+    """(n, k): the quantile cell of each row and class, those of class j from j·m on."""
+    xp, (n, k) = namespace(p), p.shape
+    code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
+    large = not is_tensor(p) and p.size >= DISPATCH.compiled_spread and p.dtype.name in ("float32", "float64")
+    loops = compiled_spreads() if large and m < n else None
+    if loops is None:
+        for j in range(k):
+            order = stable_order(p[:, j])
+            code[order, j] = _middle_cells(p[:, j], order, m) + j * m
+        return code
+    cuts = quantile_cuts(n, m)
+
+    def work(columns: slice) -> None:
+        for j in range(columns.start, columns.stop):
+            code[:, j] = loops.quantile_cells(np.ascontiguousarray(p[:, j]), cuts, loops.MIDDLE)
+            code[:, j] += np.int32(j * m)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, row_shares(k, THREADS)))
+    return code
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +202,7 @@ class ClassForms:
         base: Array = one[:0]
         if n * k <= _MOST_CODES and m > 1:
             forms.append(Form(f"single classes, {m} bins", _CLASSES))
-            code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
-            for j in range(k):
-                order = stable_order(p[:, j])
-                code[order, j] = _middle_cells(p[:, j], order, m) + j * m
+            code = _class_cells(p, m)
             base = beside(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
         entropy, squares = xp.empty_like(one), xp.empty_like(one)
         rates: Any = 0.0

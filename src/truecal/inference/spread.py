@@ -281,7 +281,8 @@ class _Compiled:
     sample: Sample
     cuts: tuple[Array, ...]
     """Of each bin count, between the sorted reports."""
-    together: bool
+    to: int
+    """Where a block of equal reports goes."""
 
     def add_to(self, sums: list[_Sums]) -> None:
         """Add all views to the sums of each bin count."""
@@ -302,7 +303,7 @@ class _Compiled:
         columns = np.ascontiguousarray(reports, dtype)[None] if one else transposed_tile(reports, tile, dtype)
         for column, j in zip(columns, range(tile.start, tile.stop), strict=True):
             for own, cuts in zip(sums, self.cuts, strict=True):
-                cell = self.loops.quantile_cells(column, cuts, self.together)
+                cell = self.loops.quantile_cells(column, cuts, self.to)
                 own.add_cells(self.loops, column, self.labels, j + one, cell, len(cuts) + 1)
         return sums
 
@@ -322,7 +323,10 @@ def _compiled(frozen: Frozen, chosen: tuple[int, ...]) -> _Compiled | None:
     if cuts is None or working_dtype(sample.reports).itemsize > 8:
         return None
     loops = compiled_spreads()
-    return None if loops is None else _Compiled(loops, sample, tuple(cuts[c] for c in chosen), ties == "together")
+    if loops is None:
+        return None
+    to = loops.FIRST if ties == "together" else loops.MOST
+    return _Compiled(loops, sample, tuple(cuts[c] for c in chosen), to)
 
 
 def needs_cells_by_row(sample: Sample, ties: str) -> bool:
@@ -522,8 +526,8 @@ class _Sums:
         """One product for the blocks of many views: small ones would be shared among threads at a loss."""
         if self._waiting:
             tables, rates = zip(*self._waiting, strict=True)
-            table = np.concatenate(tables, axis=1)
-            self.H += (table * np.concatenate(rates)) @ table.T
+            table = np.concatenate(tables, axis=1) * np.sqrt(np.concatenate(rates))
+            self.H += table @ table.T  # of one array: half the products
             self._waiting.clear()
 
     def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:
