@@ -194,7 +194,7 @@ def new_stream(
     classes = inputs.n_classes or 1
     widest = max(COMPOSED[entry.name].property.views(classes) for entry in entries)
     accuracy = LARGEST if widest <= FEW_VIEWS else ACCURACY
-    return Stream(at_rows(entries, n_rows, classes), blocks, None, 1).expect(n_rows, accuracy)
+    return Stream(at_rows(entries, n_rows, classes, blocks), blocks, None, 1).expect(n_rows, accuracy)
 
 
 def check_applies(names: Sequence[str], inputs: Inputs) -> None:

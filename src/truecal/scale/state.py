@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,7 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     about = {
         "losses": None if losses is None else [losses.infinite, losses.bounded],
         "entries": [[entry.name, rule_words(entry.rule), entry.n_bins] for entry in stream.entries],
+        "made": [[entry.automatic, entry.tied] for entry in stream.entries],
         "tallies": totals,
         "sketches": sketches,
         **plain(stream.settings),
@@ -87,6 +88,8 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     entries = field(
         "entries", lambda x: tuple(StreamEntry(name, read_rule(words), n_bins) for name, words, n_bins in x)
     )
+    if "made" in about:  # states of earlier versions do not tell how their bins were made
+        entries = field("made", lambda x: tuple(_made(entry, *how) for entry, how in zip(entries, x, strict=True)))
     losses = field("losses", lambda x: _losses(x, arrays))
     for name, make in _SETTINGS.items():
         field(name, make)
@@ -119,6 +122,10 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         if (sums < 0).any() or (sums[1:] > most).any() or (sums[0][np.isfinite(sums[0])] > _DEAREST * most).any():
             raise damaged(path, "stream", "losses", "has sums that its rows cannot have")
     return stream
+
+
+def _made(entry: StreamEntry, automatic: Any, tied: Any) -> StreamEntry:
+    return replace(entry, automatic=None if automatic is None else int(automatic), tied=bool(tied))
 
 
 def _totals(values: Any) -> Totals:
