@@ -107,7 +107,8 @@ class Measuring:
         str | None, Option("--dask", help="Count parquet on the Dask cluster at this address, tcp://HOST:PORT.")
     ] = None
     workers: Annotated[
-        int | None, Option("--workers", help="Count parquet in this many processes on this machine.", min=1)
+        int | None,
+        Option("--workers", help="Count parquet in this many processes on this machine, if that is faster.", min=1),
     ] = None
 
     @property

@@ -197,6 +197,10 @@ class Stream(Shared):
             self._sketches[key].add(columns)
         self._observed += len(reports)
 
+    def unobserve(self) -> None:
+        """Forget the predictions observed so far."""
+        self._observed, self._sketches = 0, {}
+
     def _open(self) -> dict[Key, StreamEntry]:
         """An entry for every kind of sketch."""
         return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
