@@ -150,7 +150,7 @@ def _class_draws(
     group = max(1, min(draws, _COUNTED // max(1, len(base))))
     kept = k <= group  # the logs of all probabilities, rather than of those drawn
     sums, blocks = np.empty((size, k + 1)), np.empty((size, (k - 1) // _CLASSES))
-    log, labels = np.empty((size, k if kept else 0)), np.empty(size, dtype=np.int64)
+    log, labels = np.empty((size, k if kept else 0)), np.empty(size, dtype=np.uint64)
     counted = np.empty((group, len(base)))
     for begin in range(0, draws, group):
         end = min(draws, begin + group)
@@ -165,19 +165,22 @@ def _class_draws(
             for d in range(begin, end):
                 _labels(sums, blocks, seed, (first + d) * n + start, labels[: stop - start])
                 score, square, overall, slope, own = 0.0, 0.0, 0.0, 0.0, 0.0
+                rate, in_cell, in_atom = rates[d], counted[d - begin], atoms[d]
                 for i in range(start, stop):
-                    j, w = labels[i - start], weights[i]
+                    at = i - start
+                    j, w = labels[at], weights[i]
                     chance = np.float64(p[i, j])
-                    score += w * (log[i - start, j] if kept else np.log(max(chance, clip)))
+                    score += w * (log[at, j] if kept else np.log(max(chance, clip)))
                     square += w * w * chance
-                    rates[d, j] += w
-                    if len(code):
-                        counted[d - begin, code[i, j]] += w
+                    rate[j] += w
                     came = 1.0 if j == top[i] else 0.0
-                    atoms[d, atom[i]] += came * w
+                    in_atom[atom[i]] += came * w
                     overall += came * linear[i, 0]
                     slope += came * linear[i, 1]
                     own += came * linear[i, 2]
+                if len(code):
+                    for i in range(start, stop):
+                        in_cell[code[i, labels[i - start]]] += weights[i]
                 logs[d] += score
                 squares[d] += square
                 forms[d, 0] += overall
