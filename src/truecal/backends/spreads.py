@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array
-from .numba import _BLOCK, _chosen, _fold, _frame, _place, _sort, entry, inner
+from .numba import _BLOCK, _chosen, _fold, _frame, _place, _sort, entry, inner, reordered
 
 _FEW = 4  # thresholds that are passed one by one
 
@@ -190,4 +190,31 @@ def _add_influence(
         total += each * each
         if len(h):
             h[i] += here[3] * x * (here[4] - x)
+    return total
+
+
+def add_products(table: Array, rates: Array, whole: Array) -> None:
+    """Add Σ_c rate_c·x_ac·x_bc of blocks a and b to `whole`. Not by a linear algebra library, whose threads wait for
+    each other where views are summed side by side."""
+    _add_products(table, rates, whole)
+
+
+@entry
+def _add_products(table: Array, rates: Array, whole: Array) -> None:
+    scaled = np.empty(len(rates))
+    for a in range(len(table)):
+        for c in range(len(rates)):
+            scaled[c] = rates[c] * table[a, c]
+        for b in range(a + 1):
+            found = _dot(scaled, table[b])
+            whole[a, b] += found
+            if a != b:
+                whole[b, a] += found
+
+
+@reordered
+def _dot(a: Array, b: Array) -> float:
+    total = 0.0
+    for c in range(len(a)):
+        total += a[c] * b[c]
     return total

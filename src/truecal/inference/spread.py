@@ -449,7 +449,10 @@ class _Sums:
             found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
             sums, one, two = sums + found, one + ones, two + twos
             table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
-        about = self._add_sums(sums, table.reshape(blocks, m), one, two, entries.by_row)
+        about = self._add_sums(sums, one, two, entries.by_row)
+        self._waiting.append((table.reshape(blocks, m), about[3]))
+        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
+            self._add_waiting()
         slope = np.zeros(0 if self.groups is None else self.by.number)
         pulls, means, weights, rates, totals = (beside(y, self.sample.reports) for y in about)
         for cell, unit, w, x in entries:
@@ -472,14 +475,15 @@ class _Sums:
         weights = np.zeros(0) if self.sample.weights is None else self.sample.weights
         row = (column, labels, label, weights, cell)
         sums, table, one, two = loops.view_sums(*row, self.block, self.unit_sq, (len(self.H), m))
-        about = self._add_sums(sums, table, one, two, None)
+        about = self._add_sums(sums, one, two, None)
+        loops.add_products(table, about[3], self.H)
         self.slope += 4 * loops.add_influence(*row, about, self.h if self.lasting else np.zeros(0))
         if not self.lasting:
             view = _View(self.sample, 0, cell, np.arange(m))
             self.influence = partial(_row_influence, view, *about[3:])
 
     def _add_sums(
-        self, sums: Array, table: Array, one: float, two: float, by_row: tuple[Array, Array] | None
+        self, sums: Array, one: float, two: float, by_row: tuple[Array, Array] | None
     ) -> tuple[Array, Array, Array, Array, Array]:
         """Add what the cells of a view say, from `_cell_sums`; pull, mean, weight, rate and total of each cell."""
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
@@ -491,9 +495,6 @@ class _Sums:
         bias = over(*((own, weight_sq) if by_row is None else by_row))
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
-        self._waiting.append((table, a))
-        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
-            self._add_waiting()
         if two > 0:
             met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * (one / two) ** 2
             self.meet += float((a * a) @ met)
