@@ -53,7 +53,7 @@ def subgroups(number: int, rows: int, samples: int) -> tuple[float, float]:
         y = (rng.random(len(q)) < q).astype(int)
         found = tc.evaluate(y, q, by=by, errors=["binary"], seed=seed)
         parts = found.subgroups.values()
-        rejected += any(part.verdict.standings[part.name].said == "no" for part in parts)
+        rejected += any(part.verdict.standings[part.name].answer == "no" for part in parts)
         named += any(part.direction.word != "no clear direction" for part in parts)
     return rejected / samples, named / samples
 
@@ -74,7 +74,7 @@ def base_rates(folds: int, n: int, samples: int) -> tuple[float, float]:
         y = (rng.random(n) < 0.3).astype(int)
         cv = KFold(folds, shuffle=True, random_state=seed)
         found = cross_evaluate(DummyClassifier(), np.zeros((n, 1)), y, cv=cv, errors=["binary"], seed=seed)
-        rejected += found.verdict.standings[found.name].said == "no"
+        rejected += found.verdict.standings[found.name].answer == "no"
         off += found.gap is not None and not found.gap.note and found.gap.low > 0
     return rejected / samples, off / samples
 

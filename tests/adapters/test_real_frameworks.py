@@ -171,7 +171,7 @@ def test_a_metric_of_inspect(tmp_path, rng):
         Sample(input=f"{i}?", target="yes", metadata={"passage": i // 2, "says": f"{'yes' if hit else 'no'} {chance}"})
         for i, (hit, chance) in enumerate(pairs)
     ]
-    task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=names["stated"]())
+    task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=names["stated_confidence"]())
     [log] = inspect_ai.eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
     assert log.status == "success", log.error
     found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
@@ -179,7 +179,7 @@ def test_a_metric_of_inspect(tmp_path, rng):
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, abs=1e-9), name
     scores = [
-        SampleScore(score=sample.scores["stated"], sample_metadata=sample.metadata, sample_id=sample.id)
+        SampleScore(score=sample.scores["stated_confidence"], sample_metadata=sample.metadata, sample_id=sample.id)
         for sample in log.samples
     ]
     assert calibration(cluster="passage")(scores) == pytest.approx(clustered, abs=1e-9)
@@ -190,7 +190,7 @@ def test_a_module_of_evaluate(tmp_path, rng):
     evaluate = pytest.importorskip("evaluate", reason="evaluate is not installed: make frameworks")
     names: dict[str, Any] = {}
     exec(example("Hugging Face evaluate"), names)
-    assert names["found"]["accuracy"] == 0.75
+    assert names["result"]["accuracy"] == 0.75
     module = evaluate.load(huggingface.path(), cache_dir=str(tmp_path))
     proba = rng.dirichlet([1, 1, 1], 80)
     labels = [int(rng.choice(3, p=row)) for row in proba]
@@ -226,7 +226,7 @@ def test_runs_of_mlflow(results, tmp_path):
     client = mlflow.MlflowClient()
     with pytest.raises(TypeError, match="run must be mlflow"):
         one.log_to(client)
-    assert "rivals/a/score" in client.get_run(names["run"].info.run_id).data.metrics
+    assert "models/a/score" in client.get_run(names["run"].info.run_id).data.metrics
     logged = client.get_run(run.info.run_id).data.metrics
     assert logged["truecal/score"] == pytest.approx(one.score)
     assert logged["truecal/odd_ ones/gap"] == pytest.approx(one.subgroups["odd: ones"].gap.points)

@@ -182,10 +182,10 @@ def test_options_reach_the_measure():
 REFUSED = [
     (lambda: tc.scorer("gap"), ValueError, r"knows nothing and predicts base rates has gap 0.*use scorer\('score'\)"),
     (lambda: tc.scorer("breir"), ValueError, r"measure must be 'score', .*got 'breir'; similar names: 'brier'"),
-    (lambda: tc.scorer("linear"), ValueError, r"measure='linear' cannot apply: it takes outcomes"),
+    (lambda: tc.scorer("linear"), ValueError, r"measure='linear' cannot be used: it takes outcomes"),
     (lambda: tc.scorer(tc.ERRORS["top_label"]), ValueError, r"for the confidence in the top class use 'confidence'"),
     (lambda: tc.scorer(3), TypeError, r"a name, a loss or a member of ERRORS, got 3"),
-    (lambda: tc.scorer("brier", n_bins=5), ValueError, r"n_bins=5 cannot apply to a loss"),
+    (lambda: tc.scorer("brier", n_bins=5), ValueError, r"n_bins=5 cannot be used with a loss"),
     (lambda: tc.scorer("brier", error="classwise"), ValueError, r"error='classwise' applies to measure='score' only"),
     (lambda: tc.scorer("score", error="confidence_l1"), ValueError, r"confidence_l1 is not: absolute bin sums"),
     (

@@ -278,17 +278,17 @@ def test_it_is_drawn():
     [
         ({"error": tc.ERRORS["confidence"]}, r"needs all predictions at once.*Edges"),
         ({"error": tc.CalibrationError(tc.Confidence(), tc.EqualWidth((2, 3)))}, "needs all predictions at once"),
-        ({"error": tc.CalibrationError(tc.Confidence(), tc.EqualWidth(3)), "n_bins": 4}, "cannot apply"),
+        ({"error": tc.CalibrationError(tc.Confidence(), tc.EqualWidth(3)), "n_bins": 4}, "cannot be used"),
         ({"error": "full"}, "confidence, classwise or binary"),
         ({"error": "classwise"}, "num_classes is needed"),
-        ({"error": "binary", "num_classes": 2}, "num_classes cannot apply"),
+        ({"error": "binary", "num_classes": 2}, "num_classes cannot be used"),
         ({"num_classes": 0}, "num_classes must be at least 1"),
         (
             {"error": "classwise", "num_classes": 3, "edges": [[0, 0.5, 1]] * 2},
             "edges has rows for 2 views, expected 3",
         ),
         ({"n_bins": 3, "edges": [0, 1]}, "not both"),
-        ({"error": "confidence_l1", "scale": "score"}, "cannot apply to norm='l1'"),
+        ({"error": "confidence_l1", "scale": "score"}, "cannot be used with norm='l1'"),
         ({"scale": "best"}, "scale must be one of"),
     ],
 )

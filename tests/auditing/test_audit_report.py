@@ -173,13 +173,13 @@ def test_logits_go_in_as_logarithms():
         ({"metric_options": [1]}, "metric_options must map names to values"),
         ({"expected": {"speed": "slow"}}, "expected names the check 'speed'; there are finite, "),
         ({"expected": {"finite": ""}}, "expected must give a reason in words for 'finite'"),
-        ({"exact": True, "input": "logits"}, "exact=True cannot apply to input='logits'"),
+        ({"exact": True, "input": "logits"}, "exact=True cannot be used with input='logits'"),
         (
             {"metric": len},
             "the metric returned no number for any sample, with labels before predictions: 2 classes: Type",
         ),
         ({"metric": lambda y, p: p}, "must return one number, got array"),
-        ({"metric": lambda y, p: float("nan")}, "the metric has no finite expected value in any world"),
+        ({"metric": lambda y, p: float("nan")}, "the metric returned no finite value for any case"),
     ],
 )
 def test_what_is_refused(options, words):

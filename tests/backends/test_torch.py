@@ -343,7 +343,7 @@ def test_losses_of_arrays_on_a_gpu(name):
         assert weighted == pytest.approx(loss(labels, p, sample_weight=w), rel=1e-12)
     each = loss(OnDevice(y), OnDevice(p), per_example=True)
     assert isinstance(each, torch.Tensor) and each.tolist() == pytest.approx(loss(y, p, per_example=True).tolist())
-    with pytest.raises(ValueError, match="sample_weight cannot apply"):
+    with pytest.raises(ValueError, match="sample_weight cannot be used"):
         loss(OnDevice(y), OnDevice(p), sample_weight=w, per_example=True)
 
 

@@ -134,9 +134,9 @@ def test_bad_predictions_are_named_as_on_the_cpu(stays):
     y, p = sample()
     p[7] *= 2
     for call in (tc.evaluate, tc.gap, tc.confidence_interval):
-        with pytest.raises(ValueError, match="row 7 sums to") as there:
+        with pytest.raises(ValueError, match=r"row 7 of .* sums to") as there:
             call(OnDevice(y), OnDevice(p))
-        with pytest.raises(ValueError, match="row 7 sums to") as here:
+        with pytest.raises(ValueError, match=r"row 7 of .* sums to") as here:
             call(y, p)
         assert str(there.value) == str(here.value)
 

@@ -132,14 +132,14 @@ def test_label_distributions_are_outcomes(rng):
             if baseline.weighted:
                 assert baseline(np.eye(4)[y], p) == pytest.approx(baseline(y, p), rel=1e-12)
             else:
-                with pytest.raises(ValueError, match=f"label distributions cannot apply to {name}: it counts rows"):
+                with pytest.raises(ValueError, match=f"label distributions cannot be used with {name}: it counts rows"):
                     baseline(np.eye(4)[y], p)
 
 
 def test_the_positive_class_is_named():
     steps = BASELINES["step_calibration"]
     assert_close(steps(["no", "yes", "yes"], [0.1, 0.4, 0.8], pos_label="yes"), steps([0, 1, 1], [0.1, 0.4, 0.8]), 1)
-    with pytest.raises(ValueError, match="pos_label='yes' cannot apply: sce is about classwise"):
+    with pytest.raises(ValueError, match="pos_label='yes' cannot be used: sce is about classwise"):
         BASELINES["sce"]([0, 1], [[0.5, 0.5], [0.2, 0.8]], pos_label="yes")
 
 
@@ -192,7 +192,7 @@ def test_what_an_option_of_one_probability_refuses(name, options, kind, words):
 def test_what_cannot_apply_is_said():
     with pytest.raises(TypeError, match=r"property of skce must be one of Full\(\), got Binary"):
         replace(BASELINES["skce"], property=tc.Binary())
-    with pytest.raises(ValueError, match="sample_weight cannot apply to spiegelhalter: it counts rows"):
+    with pytest.raises(ValueError, match="sample_weight cannot be used with spiegelhalter: it counts rows"):
         BASELINES["spiegelhalter"]([0, 1, 1], [0.1, 0.4, 0.8], sample_weight=[1, 2, 3])
     with pytest.raises(ValueError, match="y_proba"):
         BASELINES["ici"]([0, 1, 1], [0.1, 0.4, 1.8])

@@ -92,7 +92,7 @@ def test_our_own_errors_and_losses_go_by_their_names(truecal: Run) -> None:
         (("math:pi",), 1, "expected a callable, got 'float'"),
         (("json:dumps",), 1, "the metric returned no number for any sample"),
         (("brier", "-k", "weight"), 1, "-k: expected name=value, got 'weight'"),
-        (("brier", "--classes", "two"), 2, "expected whole numbers such as 2,3, got 'two'"),
+        (("brier", "--classes", "two"), 2, "expected positive whole numbers such as 2,3, got 'two'"),
         (("brier", "--budget", "much"), 1, "budget must be one of 'quick'"),
         (("brier", "--convention", "p"), 1, "convention must be one of"),
         (("brier", "--json", "no/such/folder.json"), 1, "does not exist"),

@@ -30,7 +30,7 @@ def test_evaluate_says_how_far_off_and_details_are_loss_and_U(folder: Path, true
 def test_compare_says_the_verdict_in_three_sentences(folder: Path, truecal: Run) -> None:
     code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5", "--resamples", "199")
     assert code == 0
-    assert "good predicts best (Brier" in out and "next sharp" in out
+    assert "good predicts best: Brier" in out and "for sharp" in out
     assert "sharp is over-confident by" in out and "ECE ranks" in out
 
 
@@ -74,7 +74,7 @@ def test_test_exits_with_three_when_calibration_is_rejected(folder: Path, trueca
     code, out, _ = truecal("test", "sharp.csv", "--alpha", "0.05", "--resamples", "99")
     assert code == 3 and out.startswith("Calibration is rejected")
     code, out, _ = truecal("test", "good.npz", "--alpha", "0.001", "--resamples", "1999")
-    assert code == 0 and out.startswith("Calibration is not rejected") and "null:" in out
+    assert code == 0 and out.startswith("Calibration is not rejected") and "null hypothesis:" in out
 
 
 def test_a_tolerated_gap_decides_where_it_is_given(folder: Path, truecal: Run) -> None:
@@ -132,7 +132,7 @@ def test_every_error_that_test_offers_can_be_tested(folder: Path, truecal: Run) 
     code, out, _ = truecal("test", "binary.csv", "--error", "confidence", "--resamples", "99", "--alpha", "0.01")
     assert code in (0, 3) and "Calibration is" in out
     code, _, err = truecal("test", "good.npz", "--error", "binary")
-    assert code == 1 and "'binary' cannot apply to multiclass predictions" in err
+    assert code == 1 and "'binary' cannot be used with multiclass predictions" in err
     code, _, err = truecal("test", "good.npz", "--error", "linear")
     assert code == 2 and "expected one of classwise," in err and "linear," not in err
 

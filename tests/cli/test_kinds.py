@@ -45,7 +45,7 @@ def test_several_labels_as_tables_and_as_columns(tmp_path, rng):
         assert json.loads(out.read_text())["score"] == pytest.approx(value)
     assert "y_a" in found.stdout and "2 labels" in found.stdout
     refused = run("evaluate", tmp_path / "tags.npz", "--task", "multilabel", "--weights", "w")
-    assert refused.exit_code == 2 and "cannot apply to --task multilabel" in refused.stderr.replace("\n", " ")
+    assert refused.exit_code == 2 and "cannot be used with --task multilabel" in refused.stderr.replace("\n", " ")
     both = run("compare", tmp_path / "tags.npz", tmp_path / "other.npz", "--task", "multilabel", "--logits")
     assert both.exit_code == 0 and "tags predicts best" in both.stdout.replace("\n", " ")
 

@@ -58,9 +58,9 @@ def test_evaluate_measures_votes_and_withholds_what_needs_labels():
 
 
 def test_votes_are_validated_as_probabilities_are():
-    with pytest.raises(ValueError, match=r"y_true must hold probabilities.*row 0 sums to 1\.1"):
+    with pytest.raises(ValueError, match=r"row 0 of y_true sums to 1\.1"):
         tc.brier(VOTES * 1.1, P)
     with pytest.raises(ValueError, match="y_true has 4 columns and y_proba has 3"):
         tc.brier(VOTES, P[:, :3] / P[:, :3].sum(axis=1, keepdims=True))
-    with pytest.raises(ValueError, match="labels cannot apply: y_true has a column per class"):
+    with pytest.raises(ValueError, match="labels cannot be used: y_true has a column per class"):
         tc.brier(VOTES, P, labels=["a", "b", "c", "d"])

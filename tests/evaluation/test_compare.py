@@ -304,7 +304,7 @@ def test_costly_errors_count_all_models(data, monkeypatch):
             lambda y, m: (y % 2, {"a": m["true"], "b": m["true"][:, :2] / m["true"][:, :2].sum(1, keepdims=True)}),
             "same classes",
         ),
-        (lambda y, m: (y, {"a": m["true"], "b": m["true"] * 2}), "model 'b': y_proba must hold probabilities"),
+        (lambda y, m: (y, {"a": m["true"], "b": m["true"] * 2}), "model 'b': row 0 of y_proba sums to 2"),
         (lambda y, m: (None, {"a": ([1, 0], [0.5, 0.6]), "b": ([1], [0.5])}), "'a' has 2 rows, 'b' 1"),
         (lambda y, m: (y, {1: m["true"], "1": m["true"]}), "two models are called '1'"),
     ],

@@ -367,7 +367,7 @@ def test_very_many_predictions_leave_classes_without_an_interval(data, monkeypat
 def test_options_that_cannot_apply_are_refused(data):
     y, models = data
     p = models["true"]
-    with pytest.raises(ValueError, match="'binary' cannot apply to multiclass predictions"):
+    with pytest.raises(ValueError, match="'binary' cannot be used with multiclass predictions"):
         evaluate(y, p, errors=["binary"])
     with pytest.raises(TypeError, match="errors must be a sequence of names"):
         evaluate(y, p, errors="classwise")
@@ -381,5 +381,17 @@ def test_options_that_cannot_apply_are_refused(data):
         evaluate(y, p, errors=["classwise"], n_resamples=9).rows("confidence")
     with pytest.raises(ValueError, match="'cross' is not available for these predictions"):
         evaluate(y, p, errors=["classwise"], n_resamples=9).loss("cross")
-    with pytest.raises(ValueError, match="at least three clusters"):
+    with pytest.raises(ValueError, match="at least 3 different values"):
         evaluate(y, p, groups=np.zeros(len(y)), errors=["classwise"], n_resamples=9)
+
+
+def test_a_subgroup_needs_a_few_rows():
+    rng = np.random.default_rng(0)
+    u = rng.random(100)
+    with pytest.raises(ValueError, match=r"by has 100 distinct values in 100 rows.*features="):
+        tc.evaluate(rng.random(100) < u, u, by=rng.random(100))
+
+
+def test_an_unknown_error_names_the_nearest():
+    with pytest.raises(ValueError, match=r"there is no error 'claswise'; did you mean 'classwise'\?"):
+        tc.evaluate([0, 1], [[0.5, 0.5], [0.2, 0.8]], errors=["claswise"])

@@ -75,11 +75,13 @@ def test_a_baseline_alone_gives_no_score(data):
 
 def test_what_does_not_fit_is_refused_by_name(one):
     y, u = one
-    with pytest.raises(ValueError, match=r"'linear' cannot apply to binary predictions; expected some of classwise, "):
+    with pytest.raises(
+        ValueError, match=r"'linear' cannot be used with binary predictions; expected some of classwise, "
+    ):
         tc.evaluate(y, u, errors=["linear"])
-    with pytest.raises(ValueError, match="'ici' cannot apply to top-label predictions"):
+    with pytest.raises(ValueError, match="'ici' cannot be used with top-label predictions"):
         tc.evaluate(None, TopPredictions(y == 1, u), errors=["ici"])
-    with pytest.raises(ValueError, match="sample_weight cannot apply to spiegelhalter: it counts rows"):
+    with pytest.raises(ValueError, match="sample_weight cannot be used with spiegelhalter: it counts rows"):
         tc.evaluate(y, u, errors=["spiegelhalter"], sample_weight=np.ones(120))
 
 

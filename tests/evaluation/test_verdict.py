@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 def test_a_distorted_model_is_rejected_with_its_size_and_the_words_are_apart():
     z, y = world(n=2000)
     verdict = compare(y, {"true": softmax(z), "sharp": softmax(2 * z)}, n_resamples=99, errors=["classwise"]).verdict
-    assert verdict.predictive.startswith("true predicts best (Brier 0.") and "next sharp" in verdict.predictive
+    assert verdict.predictive.startswith("true predicts best: Brier 0.") and "for sharp" in verdict.predictive
     assert "calibrat" not in verdict.predictive
     assert verdict.calibration.startswith("sharp is over-confident by 1")
     assert "No miscalibration detected for true." in verdict.calibration
@@ -51,7 +51,9 @@ def test_equal_models_cannot_be_told_apart():
     z, y = world()
     p = softmax(z)
     verdict = compare(y, {"one": p, "two": p}, n_resamples=99, errors=["classwise", "confidence_l1"]).verdict
-    assert verdict.predictive.startswith("one and two predict best, with no significant difference (Brier 0.")
+    assert (
+        verdict.predictive.startswith("one and two predict best: Brier 0.") and "no significant" in verdict.predictive
+    )
     assert verdict.best == ("one", "two")
     gap = verdict.behind["two"]
     assert (gap.difference, gap.low, gap.high, gap.note) == (0.0, 0.0, 0.0, "")
@@ -60,7 +62,7 @@ def test_equal_models_cannot_be_told_apart():
 def test_rows_that_differ_alike_tell_no_models_apart():
     """Three equal rows that came true: what was seen does not vary, which is no evidence."""
     result = compare(np.ones(3, int), {"a": [0.4] * 3, "b": [0.9] * 3}, n_bins=1, errors=["binary"])
-    assert "b and a predict best, with no significant difference" in result.verdict.predictive
+    assert "b and a predict best: Brier 0.01, no significant difference" in result.verdict.predictive
     assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "undecided"
 
 
@@ -131,7 +133,8 @@ def test_notions_that_disagree_are_both_named():
     assert claims == {("confidence", "mixed"), ("classwise", "bold")}
     words = "Top-class calibration favours mixed over bold, per-class favours bold."
     assert result.verdict.calibration.endswith(words)
-    assert "over-confident by" in result.verdict.calibration and "off per class by" in result.verdict.calibration
+    assert "over-confident by" in result.verdict.calibration
+    assert "miscalibrated per class by" in result.verdict.calibration
 
 
 def claim(notion, better, worse):
@@ -243,8 +246,8 @@ def measured(confidence: tuple[float, float], classwise: tuple[float, float], di
             measured((7.0, 5.0), (3.0, 2.0), Direction("", "over-confident", 0.2), False),
             ("over-confident, with a gap of", 7.0),
         ),
-        (measured((7.0, 5.0), (3.0, 2.0)), ("off by", 7.0)),
-        (measured((1.0, -2.0), (3.0, 2.0)), ("off per class by", 3.0)),
+        (measured((7.0, 5.0), (3.0, 2.0)), ("miscalibrated by", 7.0)),
+        (measured((1.0, -2.0), (3.0, 2.0)), ("miscalibrated per class by", 3.0)),
         (measured((1.0, -2.0), (3.0, -2.0)), ("what the test said", 0.0)),
     ],
 )
@@ -260,9 +263,8 @@ def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
     models = {"model": softmax(z), "other": softmax(z)}
     result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, n_resamples=199)
     assert result.verdict.rejected == ("model", "other")
-    words = "some classes are predicted too often, others too rarely (other, model)."
-    both = "Rejected by the test, but the gap may be 0: model and other."
-    assert result.verdict.calibration == f"No model is calibrated: {words} {both}"
+    words = "(some classes are predicted too often, others too rarely)"
+    assert result.verdict.calibration == f"The test rejects model and other {words}, but their gaps may be 0."
 
 
 def with_test_and_gap(pvalue: float, low: float, note: str = "", name: str = "model") -> Any:
@@ -286,7 +288,7 @@ def test_a_test_and_a_gap_that_disagree_are_both_said():
     unreliable = with_test_and_gap(0.2, 0.5, "unreliable").verdict
     assert unreliable.calibration == "No miscalibration detected."
     several = {name: with_test_and_gap(p, low, name=name) for name, p, low in (("a", 0.4, 0.5), ("b", 0.4, -0.5))}
-    words = "No miscalibration detected for b. Not rejected by the test, but the gap exceeds 0: a (3.0 points)."
+    words = "No miscalibration detected for b. The test does not reject a, but its gap of 3.0 points is above 0."
     assert _calibration_of(several) == words
 
 
@@ -305,18 +307,20 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
     assert verdict.ece == (
-        "ECE ranks steady first at 10 bins, cancels at 1 bin; "
-        "over the bin counts 1 of 1 pairs swap places under ECE, 0 under the score."
+        "ECE ranks steady first at 10 bins, cancels at 1 bin. "
+        "As the number of bins changes, 1 of 1 pairs swap places under ECE, 0 under the score."
     )
     models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
-    assert verdict.ece.endswith("; over the bin counts 1 of 3 pairs swap places under ECE, 0 under the score.")
+    assert verdict.ece.endswith(
+        ". As the number of bins changes, 1 of 3 pairs swap places under ECE, 0 under the score."
+    )
 
 
 def test_models_that_ece_cannot_tell_apart_are_first_together():
     confidence, correct = np.repeat([0.55, 0.95], 50), np.arange(100) % 4 > 0
     models = {name: TopPredictions(correct, confidence) for name in ("one", "other")}
-    words = "ECE ranks {} first together (15 bins)."
+    words = "By ECE, {} share the first rank (15 bins)."
     assert compare(None, models, n_resamples=19).verdict.ece == words.format("one and other")
     models |= {"third": models["one"], "off": TopPredictions(correct, np.full(100, 0.3))}
     assert compare(None, models, n_resamples=19).verdict.ece == words.format("3 models")
@@ -331,7 +335,7 @@ def test_many_models_are_named_in_part_and_counted(data):
     assert " is over-confident by " in verdict.calibration
     assert "No miscalibration detected for model-0" in verdict.calibration
     close = compare(y, {f"m{i}": models["true"] for i in range(9)}, errors=["classwise"], n_resamples=199).verdict
-    assert "m0, m1, m2, m3 and 5 more predict best, with no significant difference" in close.predictive
+    assert "m0, m1, m2, m3 and 5 more predict best: Brier 0.49, no significant difference" in close.predictive
 
 
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):

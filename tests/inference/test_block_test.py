@@ -11,7 +11,7 @@ from truecal.inference.calibration import FEWEST_BLOCKS, BlockForm, block_test
 def forms(sums: np.ndarray) -> list[BlockForm]:
     """Of residual sums (blocks, cells): the bins, and the sum over all of them."""
     whole = sums.sum(axis=1)
-    return [BlockForm("10 bins", sums @ sums.T), BlockForm("overall", np.outer(whole, whole), float(whole.sum()))]
+    return [BlockForm("10 bins", sums @ sums.T), BlockForm("mean", np.outer(whole, whole), float(whole.sum()))]
 
 
 def test_sums_that_share_a_sign_are_rejected():
@@ -21,7 +21,7 @@ def test_sums_that_share_a_sign_are_rejected():
     assert found is not None and found.pvalue <= 0.001 and found.strongest == "probabilities are too high overall"
     turned = block_test(forms(noise + 0.5 * np.where(np.arange(10) % 2, 1, -1)), 1000, 999, 0)
     assert turned is not None and turned.pvalue <= 0.001 and "10 bins" in turned.strongest
-    assert [detail.name for detail in turned.details] == ["10 bins", "overall"] and "64 blocks" in turned.null
+    assert [detail.name for detail in turned.details] == ["10 bins", "mean"] and "64 blocks" in turned.null
 
 
 @pytest.mark.slow

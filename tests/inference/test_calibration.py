@@ -268,8 +268,8 @@ def test_the_test_says_which_null_it_tests():
     y, p = rows_of(3, 30, 1)
     for error in (None, "classwise"):
         null = calibration_test(y, p, n_resamples=9, error=error).null
-        assert "full conditional calibration given the predictions" in null
+        assert "drawn from the predicted probabilities" in null
     assert "top class" in calibration_test(y, p, error="confidence", n_resamples=9).null
     assert "u_i" in calibration_test(y == 0, p[:, 0], error="binary", n_resamples=9).null
     assert "u_i" in calibration_test((y == 0).astype(int), p[:, 0], n_resamples=9).null
-    assert "null:" in repr(calibration_test(y, p, n_resamples=9))
+    assert "null hypothesis:" in repr(calibration_test(y, p, n_resamples=9))

@@ -105,7 +105,7 @@ def test_subgroups_have_draws_enough_to_reject_and_a_bad_one_is_found():
     y = (rng.random(len(q)) < q).astype(int)
     found = tc.evaluate(y, u, by=by, errors=["binary"])
     standings = {name: part.verdict.standings[name] for name, part in found.subgroups.items()}
-    assert [name for name, standing in standings.items() if standing.said == "no"] == ["7"]
+    assert [name for name, standing in standings.items() if standing.answer == "no"] == ["7"]
     part = found.subgroups["7"]
     assert part.test is not None and part.test.n_resamples >= 30 / 0.05 and part.standing == standings["7"]
     assert standings["7"].pvalue == pytest.approx(30 * part.test.pvalue)

@@ -124,7 +124,7 @@ def test_text_json_and_refusals():
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["points"] == found.points
     with pytest.raises(ValueError, match="norm='l1' errors have none"):
         gap(y, p, error="confidence_l1")
-    with pytest.raises(ValueError, match="at least three clusters"):
+    with pytest.raises(ValueError, match="at least 3 different values"):
         gap(y, p, groups=np.arange(200) % 2)
     with pytest.raises(ValueError, match="different counts, got 5 twice"):
         gap(y, p, n_bins=(5, 5))

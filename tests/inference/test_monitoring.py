@@ -303,7 +303,7 @@ def test_references_are_checked(rng):
         tc.monitor(reference=(y[:50], p[:50]))
     with pytest.raises(TypeError, match=r"reference must be a pair \(y_true, y_proba\)"):
         tc.monitor(reference=tc.evaluate(y, p, n_resamples=19))
-    with pytest.raises(ValueError, match="reference: y_proba must hold probabilities"):
+    with pytest.raises(ValueError, match=r"reference: row .* of y_proba sums.*expected probabilities"):
         tc.monitor(reference=(y, 2 * p))
     p[7] = np.eye(3)[(y[7] + 1) % 3]
     with pytest.raises(ValueError, match="probability 0 for the label of row 7"):
@@ -318,8 +318,8 @@ def test_rows_that_are_refused_leave_everything_as_it_was(rng):
         ("expected multiclass predictions of 3 classes as before, got binary", ([0, 1], [0.2, 0.3]), {}),
         ("predictions of 3 classes as before, got binary predictions", ([0], [[0.2, 0.8]]), {}),
         ("a monitor needs one label per row", (p[:2], p[:2]), {}),
-        ("sample_weight cannot apply", ([0], p[:1]), {"sample_weight": [2.0]}),
-        ("rows that sum to 1", ([0], [[0.2, 0.2, 0.2]]), {}),
+        ("sample_weight cannot be used", ([0], p[:1]), {"sample_weight": [2.0]}),
+        ("that sum to 1", ([0], [[0.2, 0.2, 0.2]]), {}),
     )
     for words, arguments, more in cases:
         with pytest.raises(ValueError, match=words):

@@ -71,9 +71,7 @@ def test_scalar_forms_are_their_formulas():
     u, w = rng.random(n), rng.random(n) + 0.5
     y = (rng.random((4, n)) < u).astype(float)
     forms = ScalarForms.of(u, w)
-    assert [form.name for form in forms.forms] == [
-        *("overall", "slope", "5 bins", "neighbourhoods of 0.02", "neighbourhoods of 0.1")
-    ]
+    assert [form.name for form in forms.forms] == [*("mean", "slope", "5 bins", "within 0.02", "within 0.1")]
     values, signed = forms.values(y[:, forms.order])
     for row, found, sums in zip(y, values, signed, strict=True):
         r = w * (u - row)
@@ -99,20 +97,20 @@ def test_class_forms_are_their_formulas():
     own = np.square(r).sum()
     score = w @ ((p * np.log(p)).sum(axis=1) - np.log(p[np.arange(n), y]))
     assert found["temperature"] == pytest.approx(score**2) and signed[0, 2] == pytest.approx(score)
-    assert found["class rates"] == pytest.approx(np.square(r.sum(axis=0)).sum() - own)
+    assert found["class frequencies"] == pytest.approx(np.square(r.sum(axis=0)).sum() - own)
     m = auto_bins(n, k)
     cells = [((np.argsort(np.argsort(p[:, j])) + 1) * m - 1) // n for j in range(k)]
     squares = sum(np.square(np.bincount(c, r[:, j], m)).sum() for j, c in enumerate(cells))
-    assert found[f"single classes, {m} bins"] == pytest.approx(squares - own)
+    assert found[f"per class, {m} bins"] == pytest.approx(squares - own)
     c = w * (p.max(axis=1) - (p.argmax(axis=1) == y))
-    assert found["confidence: overall"] == pytest.approx(c.sum() ** 2)
+    assert found["confidence: mean"] == pytest.approx(c.sum() ** 2)
 
 
 def test_very_many_predictions_leave_single_classes_to_their_rates(monkeypatch):
     y, p = rows_of(3, 200, 0)
-    assert "single classes" in calibration_test(y, p, n_resamples=19).details[-1].name
+    assert "per class" in calibration_test(y, p, n_resamples=19).details[-1].name
     monkeypatch.setattr(forms_module, "_MOST_CODES", 599)
-    assert calibration_test(y, p, n_resamples=19).details[-1].name == "class rates"
+    assert calibration_test(y, p, n_resamples=19).details[-1].name == "class frequencies"
 
 
 def test_equal_predictions_go_whole_to_one_cell():
@@ -159,9 +157,9 @@ def test_every_form_has_words_of_its_own():
     names |= {detail.name for detail in calibration_test((y == 0).astype(int), p[:, 0], n_resamples=9).details}
     for name in names:
         high, low = words(name, 1.0), words(name, -1.0)
-        signed = name.endswith(("overall", "slope", "temperature"))
+        signed = name.endswith(("mean", "slope", "temperature"))
         assert (high != low) == signed
-    assert words("confidence: overall", 1.0) == "over-confident: the confidence is too high overall"
+    assert words("confidence: mean", 1.0) == "over-confident: the confidence is too high overall"
     assert words("confidence: slope", -1.0) == "high confidence is too low"
     assert words("confidence: 5 bins", 0.0) == "confidence and accuracy differ (5 bins)"
 
@@ -230,7 +228,7 @@ def test_pvalues_at_the_floor_are_bounds():
     assert p_text(0.005, 199) == "p ≤ 0.005" and p_text(0.032, 999) == "p = 0.032"
     found = calibration_test(*sampled(lambda u: u**3), n_resamples=199)
     assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005;" in repr(found)
-    assert "overall; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)
+    assert "mean; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)
     band = tc.analysis.null_band(*sampled(lambda u: u**3), error="binary_l1", n_resamples=199)
     assert "(p ≤ 0.005)" in repr(band)
     fine = calibration_test(*sampled(lambda u: u), n_resamples=199)

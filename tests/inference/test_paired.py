@@ -67,7 +67,9 @@ def test_a_predictor_does_not_differ_from_itself():
     for name in PARTS:
         part = getattr(found, name)
         assert (part.estimate, part.pvalue) == (0.0, 1.0)
-    assert "no difference in loss" in repr(found) and "no difference in calibration" in repr(found)
+    assert "no significant difference in loss" in repr(found) and "no significant difference in calibration" in repr(
+        found
+    )
 
 
 def test_the_pvalue_agrees_with_the_interval():
@@ -89,7 +91,7 @@ def test_words_keep_loss_and_calibration_apart():
     found = paired_difference(y, q, np.full(n, y.mean()), error="binary", names=("sharp", "flat"))
     loss, calibration = found.conclusions
     assert loss == "sharp predicts better than flat: smaller loss"
-    assert "no difference in calibration" in calibration
+    assert "no significant difference in calibration" in calibration
     loss_line = repr(found).splitlines()[1]
     assert "calibrat" not in loss_line and "better calibrated" not in repr(found)
     off = paired_difference(y, expit(logit(q.clip(1e-9, 1 - 1e-9)) / 4), q, error="binary", names=("off", "true"))
@@ -130,7 +132,7 @@ def _real() -> tc.CalibrationError:
 def test_rows_that_differ_alike_are_told_from_none():
     """Three rows that all came true: the differences are equal, which is no evidence."""
     found = paired_difference([1, 1, 1], [0.4] * 3, [0.9] * 3, error="binary", n_bins=1)
-    assert found.loss.low < 0 < found.loss.high and "no difference in loss beyond noise" in found.conclusions[0]
+    assert found.loss.low < 0 < found.loss.high and "no significant difference in loss" in found.conclusions[0]
     assert "no conclusion about calibration" in found.conclusions[1]
 
 

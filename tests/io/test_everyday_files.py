@@ -85,7 +85,7 @@ def test_names_alone_are_counted_against_the_rows(tmp_path: Path) -> None:
 
 def test_columns_without_names_go_by_their_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "1,0.25,0.75\n0,0.5,0.5\n")
-    assert "row 0 sums to 2" in refusal(path)
+    assert "row 0 of the class columns sums to 2" in refusal(path)
     text = write(tmp_path / "b.csv", "cat,0.25,0.75\ndog,0.5,0.5\n")
     assert "in 0, got values of type string: if it holds the labels, name it with label_column" in refusal(text)
     read = read_predictions(path, label_column="0")
@@ -144,7 +144,9 @@ def test_scores_are_probabilities_unless_said_otherwise(tmp_path: Path) -> None:
     graded = write(tmp_path / "d.csv", "correct,confidence,score\n1,0.5,7\n")
     assert read_predictions(graded).kind == "top_label"
     unclear = write(tmp_path / "e.csv", "label,score,age\n1,0.5,31\n")
-    assert "row 0 sums to" in refusal(unclear)  # two numeric columns: nothing says which is the prediction
+    assert "row 0 of the class columns sums to" in refusal(
+        unclear
+    )  # two numeric columns: nothing says which is the prediction
     assert read_predictions(unclear, proba_columns="score").n == 1
 
 
@@ -174,7 +176,7 @@ def test_soft_labels_may_be_a_column_per_class(tmp_path: Path) -> None:
     one_hot = read_predictions(path)
     assert one_hot.y_true is not None and one_hot.y_true.tolist() == [0, 1]
     path.write_text("label_cat,label_dog,prob_dog,prob_cat\n0.2,0.2,0.6,0.4\n1,0,0.3,0.7\n")
-    assert "rows that sum to 1" in refusal(path)
+    assert "that sum to 1" in refusal(path)
     path.write_text("label_cat,label_bird,prob_dog,prob_cat\n0.2,0.8,0.6,0.4\n")
     assert read_predictions(path).y_true is None  # other classes: no family
 
@@ -194,7 +196,7 @@ def test_soft_labels_are_handed_on(tmp_path: Path) -> None:
     assert len(check_same_samples([read, own])) == 2
     one_hot = read_predictions(bare, labels=np.eye(2, dtype=int)[LABELS])
     assert one_hot.y_true is not None and one_hot.y_true.tolist() == LABELS.tolist()
-    assert "labels must hold probabilities" in refusal(bare, labels=np.array([[3, 1], [2, 2], [0, 4]]))
+    assert "row 0 of labels sums to 4" in refusal(bare, labels=np.array([[3, 1], [2, 2], [0, 4]]))
     other = read_predictions(bare, labels=soft[:, ::-1])
     with pytest.raises(ValueError, match=r"the labels differ from those of .*: at row 0"):
         check_same_samples([read, other])
@@ -256,9 +258,9 @@ def test_rows_are_named_as_they_are_numbered_in_the_file(tmp_path):
     """Two rows before the bad one are left out."""
     lines = ["label,prob_a,prob_b", "a,,", "a,0.5,0.5", "b,,", "b,0.5,0.5", "c,0.5,0.5"]
     path = write(tmp_path / "gaps.csv", "\n".join(lines) + "\n")
-    assert "row 4 has 'c'" in refusal(path, drop_incomplete=True)
+    assert "row 4: 'c' is not one of the classes" in refusal(path, drop_incomplete=True)
     path = write(tmp_path / "sums.csv", "\n".join([*lines[:-1], "b,0.9,0.9"]) + "\n")
-    assert "row 4 sums to" in refusal(path, drop_incomplete=True)
+    assert "row 4 of the class columns sums to" in refusal(path, drop_incomplete=True)
 
 
 def test_files_with_gaps_are_compared_on_the_rows_of_all(tmp_path: Path) -> None:
@@ -369,7 +371,7 @@ def test_choices_normalized_by_length_as_the_harness_does(tmp_path: Path) -> Non
     assert "to agree with 'acc_norm' of the log" in refusal(contrary, length_normalized=True)
     bare = log(tmp_path / "c.jsonl", sample(0, 1, [-2, -6]))
     assert "expected the texts of the choices in 'arguments' on line 1" in refusal(bare, length_normalized=True)
-    assert "normalize and percent cannot apply to a sample log" in refusal(path, percent=True)
+    assert "normalize and percent cannot be used with a sample log" in refusal(path, percent=True)
     elsewhere = read_predictions(path, labels=[2], label_base=1)
     assert elsewhere.y_true is not None and elsewhere.y_true.tolist() == [1]
     table = write(tmp_path / "d.csv", "label,prob\n1,0.5\n")

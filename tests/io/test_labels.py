@@ -54,8 +54,8 @@ def test_names_in_arrays(tmp_path: Path) -> None:
     ("labels", "message"),
     [
         (np.array([1, 2, 2]), "expected class indices 0 to 1 in key 'labels', but it counts from 1"),
-        (np.array([0, 1, 5]), "must be a column index in 0..1, got 5 at row 2"),
-        (np.array([0, 1, -1]), "got -1 at row 2"),
+        (np.array([0, 1, 5]), "must hold column indices from 0 to 1; row 2 has 5"),
+        (np.array([0, 1, -1]), "row 2 has -1"),
         (np.array([0.0, 1.0, 0.5]), "expected whole numbers or names in key 'labels', row 2 has 0.5"),
         (np.array([0.0, np.nan, 1.0]), "row 1 has nan"),
         (np.array(["a", "b", "a"]), "the columns have no names"),
@@ -73,7 +73,7 @@ def test_bad_labels(tmp_path: Path, labels: Array, message: str) -> None:
 
 def test_unknown_names_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "label,prob_a,prob_b\na,0.5,0.5\nc,0.5,0.5\n")
-    assert refusal(path) == "expected labels of column 'label' among the classes 'a', 'b', row 1 has 'c'"
+    assert refusal(path) == "column 'label', row 1: 'c' is not one of the classes 'a', 'b'"
     path = write(tmp_path / "b.csv", "label,prob_1,prob_2\n1,0.5,0.5\n0,0.5,0.5\n")
     assert "has 0 at row 1, which is not in labels (the class columns are '1', '2')" in refusal(path)
     path = npz(tmp_path / "c.npz", probs=PROBA, labels=LABELS, classes=np.array(["a", "b", "c"]))

@@ -72,7 +72,7 @@ def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins
     for error in ("classwise", "confidence"):
         assert 10 * flips[error, "score"] <= min(flips["confidence_l1", "value"], flips[error, "value"])
     assert "ECE ranks it first; the score ranks it last" in demo.story(result)
-    assert "ECE ranks cheat first at every number of bins; the score ranks it last" in result.verdict.ece
+    assert "ECE ranks cheat first at every number of bins. The score ranks it last" in result.verdict.ece
 
 
 def test_the_story_claims_nothing_that_the_run_does_not_show():

@@ -57,7 +57,7 @@ def section(page: str, heading: str) -> str:
 
 RESULTS = section("docs/reproduce.md", "Results: the paper's experiment, smaller")
 WORDS = " ".join(RESULTS.split())
-README = " ".join(section("README.md", "The paper's experiment, smaller").split())
+README = " ".join(section("README.md", "Reproducing the paper").split())
 ERRORS = ("ConfECE_fix", "ConfCE_corr_qua", "LinCE_cw_qua", "score_ConfCE_corr_qua", "score_LinCE_cw_qua")
 MANY_TO_FEW = (2000, 20, 5)
 RUNS = {  # in the table of docs/reproduce.md: folder, experiment and prefix of the columns

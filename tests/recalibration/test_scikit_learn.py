@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of every map, with the list of those that cannot apply, and why."""
+"""scikit-learn's own checks of every map, with the list of those that do not apply, and why."""
 
 from __future__ import annotations
 

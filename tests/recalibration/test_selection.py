@@ -112,7 +112,7 @@ def test_a_callable_must_say_that_it_is_truthful():
         ({"error": 3}, TypeError, "error must be a name in ERRORS, a CalibrationError or a callable, got 3"),
         ({"error": "binary"}, ValueError, "does not take one probability per class"),
         ({"n_bins": (5, 20)}, ValueError, "n_bins must be one count"),
-        ({"error": lambda y, p: 0.0, "n_bins": 5}, ValueError, "n_bins cannot apply to a callable"),
+        ({"error": lambda y, p: 0.0, "n_bins": 5}, ValueError, "n_bins cannot be used with a callable"),
         ({"candidates": {1: Identity()}}, TypeError, "the name of a candidate must be a string, got 1"),
         ({"candidates": []}, ValueError, "candidates is empty"),
         ({"candidates": [Identity(), Identity()]}, ValueError, "candidates has several of Identity"),

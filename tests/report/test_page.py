@@ -115,7 +115,7 @@ def test_the_leaderboard_is_that_of_the_comparison(page):
         found = comparison.evaluations[row["model"]].gap
         assert found is not None and gap == f"{points_text(found.points)} {gap_interval(found)}".strip()
         standing = comparison.verdict.standings[row["model"]]
-        assert standing.said in said and standing.p in said
+        assert standing.answer in said and standing.p in said
 
 
 def test_rankings_are_those_of_the_comparison(page):

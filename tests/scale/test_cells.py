@@ -106,7 +106,7 @@ def test_refused_in_words():
         (lambda: tc.CalibrationError(tc.Classwise(), tc.Edges(EDGES / 2))(y, p), "do not cover the prediction"),
         (lambda: tc.CalibrationError(tc.Full(), tc.rules.ArgmaxEdges(EDGES[:2]))(y, p), "edges has rows for 2 classes"),
         (lambda: tc.rules.ArgmaxEdges([0, 1]), "one row per class"),
-        (lambda: tc.CalibrationError(tc.Binary(), tc.rules.OnGrid(tc.TwoBin()), "l1"), "norm='l1' cannot apply"),
+        (lambda: tc.CalibrationError(tc.Binary(), tc.rules.OnGrid(tc.TwoBin()), "l1"), "norm='l1' cannot be used"),
     ):
         with pytest.raises(ValueError, match=words):
             make()

@@ -230,9 +230,9 @@ def test_edges_are_stored_before_a_label_is_counted(tmp_path):
     assert tc.Stream.load(state).rows == 900
     again = cluster.evaluate(*arrays(y, p), edges=found)  # the edges are in the result as well
     assert_close(again.row("classwise"), found.row("classwise"), 1)
-    with pytest.raises(ValueError, match="errors and n_bins cannot apply"):
+    with pytest.raises(ValueError, match="errors and n_bins cannot be used"):
         cluster.evaluate(*arrays(y, p), edges=state, n_bins=3)
-    with pytest.raises(ValueError, match="'classwise' cannot apply to binary predictions"):
+    with pytest.raises(ValueError, match="'classwise' cannot be used with binary predictions"):
         cluster.evaluate(*arrays(y == 0, p[:, 0]), edges=state)
     unread = da.from_delayed(dask.delayed(pytest.fail)("rows were read"), (900, K), float)
     with pytest.raises(FileError, match=r"nowhere does not exist"):
@@ -332,7 +332,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
         (lambda: cluster.evaluate(table, colour=9), TypeError, "colour: unknown option"),
         (lambda: cluster.evaluate(table, weight="w"), FileError, "weights named 'w'"),
         (lambda: cluster.evaluate(labels, proba, blocks=2), ValueError, "blocks must be 0"),
-        (lambda: cluster.evaluate(labels, proba, errors=["binary"]), ValueError, "cannot apply to multiclass"),
+        (lambda: cluster.evaluate(labels, proba, errors=["binary"]), ValueError, "cannot be used with multiclass"),
         (lambda: cluster.evaluate(table[table.label > 5]), ValueError, "no rows"),
         (lambda: cluster.evaluate(labels[:0], proba[:0]), ValueError, "no rows"),
         (lambda: cluster.evaluate(labels[labels > 5], proba[labels > 5]), ValueError, "no rows"),

@@ -226,7 +226,7 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     y, p = world()
     bad = p.copy()
     bad[333, 1] = 3.0
-    with pytest.raises(FileError, match=r"row 333 sums to"):
+    with pytest.raises(FileError, match=r"row 333 of the class columns sums to"):
         evaluate_dataset(open_dataset(written(tmp_path, table(y, bad), 1, "bad")), one_pass=True)
     with pytest.raises(FileError, match="expected parquet or arrow files, found none"):
         open_dataset(tmp_path / "nothing*.parquet")
@@ -239,7 +239,7 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     empty = table(y, p).slice(0, 0)
     with pytest.raises(FileError, match="no rows"):
         open_dataset(written(tmp_path, empty, 1, "empty"))
-    with pytest.raises(ValueError, match="'binary' cannot apply to multiclass predictions"):
+    with pytest.raises(ValueError, match="'binary' cannot be used with multiclass predictions"):
         evaluate_dataset(open_dataset(tmp_path / "good.parquet"), errors=["binary"])
     no_labels = table(y, p).drop_columns(["label"])
     with pytest.raises(FileError, match="the table has no labels"):

@@ -135,7 +135,7 @@ def test_sums_that_were_pasted(duck: Make, tmp_path: Path, truecal: Run):
     assert_close(json.loads(Path("out.json").read_text())["score"], wanted.score, 1)
     for option in (("--bins", "5"), ("--logits",), ("--by", "site")):
         code, _, err = truecal("evaluate", "--sums", "sums.csv", *option)
-        assert code == 2 and "cannot apply beside --sums" in err
+        assert code == 2 and "cannot be used with --sums" in err
 
 
 @SLOW

@@ -226,8 +226,8 @@ def test_refusals_in_words():
         (lambda: tc.stream(("binary", "classwise")), "one kind of predictions"),
         (lambda: tc.stream("binary", blocks=2), "blocks must be 0"),
         (lambda: tc.stream("binary", edges="equal"), "edges must be 'uniform'"),
-        (lambda: tc.stream("binary", n_bins=3, edges=[0, 0.5, 1]), "n_bins=3 cannot apply"),
-        (lambda: tc.stream("full", edges="uniform"), "cannot apply to 'full'"),
+        (lambda: tc.stream("binary", n_bins=3, edges=[0, 0.5, 1]), "n_bins=3 cannot be used"),
+        (lambda: tc.stream("full", edges="uniform"), "cannot be used with 'full'"),
         (
             lambda: tc.stream("binary", edges=tc.analysis.tabulate(tc.Binary(), tc.Quantile(3), y == 0, p[:, 0])[0]),
             "observe",

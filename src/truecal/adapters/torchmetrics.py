@@ -263,7 +263,7 @@ def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named
     if not known or error.property.vector:
         raise ValueError(f"error must be of confidence, classwise or binary predictions, got {error.property.kind}")
     if not named and (n_bins is not None or edges is not None):
-        raise ValueError("n_bins and edges cannot apply: error is a CalibrationError, which has its own cells")
+        raise ValueError("n_bins and edges cannot be used: error is a CalibrationError, which has its own cells")
     if n_bins is not None and edges is not None:
         raise ValueError("pass n_bins or edges, not both")
     rule: BinningRule = error.binning
@@ -285,7 +285,7 @@ def _scale(scale: Scale | None, error: CalibrationError) -> Scale:
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
     if scale != "raw" and error.norm == "l1":
-        raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
+        raise ValueError(f"scale={shown(scale)} cannot be used with norm='l1': it is for squared errors")
     return scale
 
 
@@ -304,7 +304,7 @@ def _num_classes(error: CalibrationError, num_classes: int | None) -> int | None
             )
         return None
     if error.property.event:
-        raise ValueError("num_classes cannot apply: 'binary' takes one probability of one event")
+        raise ValueError("num_classes cannot be used: 'binary' takes one probability of one event")
     return check_positive_int(num_classes, "num_classes")
 
 

@@ -200,7 +200,7 @@ def _how(proof: Proof) -> str:
 def lasting_text(lasting: Lasting) -> str:
     """What a lie is worth at 300 rows, in a few words."""
     if not lasting.survives:
-        return f"no lie that was tried gains beyond noise at {ROWS} rows"
+        return f"no lie that was tried gains significantly at {ROWS} rows"
     return f"at {ROWS} rows the truth has {lasting.expected_truth:.3g} and a lie {lasting.expected_lie:.3g}"
 
 

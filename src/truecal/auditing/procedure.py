@@ -123,7 +123,7 @@ def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better
         if not isinstance(flag, (bool, np.bool_)):
             raise TypeError(f"{name} must be True or False, got {shown(flag)}")
     if exact and input == "logits":
-        raise ValueError("exact=True cannot apply to input='logits': logarithms are no fractions")
+        raise ValueError("exact=True cannot be used with input='logits': logarithms are no fractions")
     return CallForm(
         convention, "numpy" if exact and array == "auto" else array, binary, input, bool(higher_is_better), exact
     )
@@ -267,7 +267,7 @@ class _Auditor:
         if not found.searched:
             return f"the {'time limit' if self.meter.late else 'budget'} allowed no search"
         refusal = next((m.refusal for m in self.metrics.values() if m.refusal), "it gave NaN or infinity")
-        raise ValueError(f"the metric has no finite expected value in any world that was tried: {refusal}")
+        raise ValueError(f"the metric returned no finite value for any case that was tried: {refusal}")
 
     def _unseen(self, found: Found) -> Iterator[int]:
         """The numbers of classes that were asked for and not looked at."""

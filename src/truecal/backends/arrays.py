@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+HOST: Any = (np.ndarray, np.generic, float, int)  # what numpy holds; anything else that is measured is a tensor
 _CUDA = (2, 10, 13)  # how DLPack numbers CUDA, ROCm and managed memory
 
 
@@ -34,31 +35,31 @@ def on_cpu(x: Any) -> Any:
 
 def is_tensor(x: Any) -> bool:
     """Whether an array of a sample or a table is a torch tensor, not one of numpy."""
-    return not isinstance(x, (np.ndarray, np.generic, float, int))
+    return not isinstance(x, HOST)
 
 
 def namespace(x: Any) -> Any:
     """The library whose functions take the array: torch for a tensor, else numpy."""
-    return importlib.import_module("torch") if is_tensor(x) else np
+    return importlib.import_module("torch") if not isinstance(x, HOST) else np
 
 
 def doubled(x: Any, *, copy: bool = False) -> Any:
     """Numbers as float64, in memory of their own where asked for."""
-    return x.to(namespace(x).float64, copy=copy) if is_tensor(x) else x.astype(np.float64, copy=copy)
+    return x.to(namespace(x).float64, copy=copy) if not isinstance(x, HOST) else x.astype(np.float64, copy=copy)
 
 
 def row_products(a: Any, b: Any) -> Any:
     """Σ_j a_ij b_ij of each row, in float64."""
-    if is_tensor(a):
+    if not isinstance(a, HOST):
         return namespace(a).linalg.vecdot(doubled(a), doubled(b))
     return np.einsum("ij,ij->i", a, b, dtype=np.float64)
 
 
 def top_class_and_value(x: Any) -> tuple[Any, Any]:
     """Index (the lowest on ties) and value of the largest entry of each row; (n,) are those of class 1 of two."""
-    if is_tensor(x) and x.ndim == 1:
+    if not isinstance(x, HOST) and x.ndim == 1:
         return (x > 1 - x).long(), namespace(x).maximum(x, 1 - x)
-    if is_tensor(x):
+    if not isinstance(x, HOST):
         value, index = x.max(1)
         return index, value
     found: tuple[Any, Any] = importlib.import_module("truecal.backends.numpy").top_class_and_value(x)
@@ -67,7 +68,7 @@ def top_class_and_value(x: Any) -> tuple[Any, Any]:
 
 def median(x: Any) -> Any:
     """The median of a vector, half-way between the two in the middle."""
-    if not is_tensor(x):
+    if isinstance(x, HOST):
         return np.median(x)
     ordered = x.sort().values
     return (ordered[(len(x) - 1) // 2] + ordered[len(x) // 2]) / 2
@@ -80,7 +81,7 @@ def at_columns(x: Any, columns: Any) -> Any:
 
 def indices(x: Any) -> Any:
     """Whole numbers or bools of any width as indices."""
-    return x.long() if is_tensor(x) else x.astype(np.intp)
+    return x.long() if not isinstance(x, HOST) else x.astype(np.intp)
 
 
 def stable_order(keys: Any) -> Any:
@@ -95,42 +96,42 @@ def where_true(marks: Any) -> Any:
 
 def run_sums(x: Any, starts: Any) -> Any:
     """Sums over runs of the last axis, each from its start to the next one's."""
-    return device_backend().run_sums(x, starts) if is_tensor(x) else np.add.reduceat(x, starts, axis=-1)
+    return device_backend().run_sums(x, starts) if not isinstance(x, HOST) else np.add.reduceat(x, starts, axis=-1)
 
 
 def ones(n: int, other: Any) -> Any:
     """So many ones in float64, beside another array."""
-    return other.new_ones(n, dtype=namespace(other).float64) if is_tensor(other) else np.ones(n)
+    return other.new_ones(n, dtype=namespace(other).float64) if not isinstance(other, HOST) else np.ones(n)
 
 
 def dot(a: Any, b: Any) -> float:
     """Σ a·b of two vectors, on one thread: for blocks of rows, waking those of a linear algebra library takes
     longer."""
-    return float(a @ b) if is_tensor(a) else float(np.einsum("i,i->", a, b))
+    return float(a @ b) if not isinstance(a, HOST) else float(np.einsum("i,i->", a, b))
 
 
 def sorted_values(x: Any) -> Any:
     """A vector in order."""
-    return x.sort().values if is_tensor(x) else np.sort(x)
+    return x.sort().values if not isinstance(x, HOST) else np.sort(x)
 
 
 def places_among(ordered: Any, values: Any, *, right: bool = False) -> Any:
     """Where values would go in a sorted vector: before their equals, or after them."""
-    if is_tensor(ordered):
+    if not isinstance(ordered, HOST):
         return namespace(ordered).searchsorted(ordered, values.contiguous(), right=right)
     return np.searchsorted(ordered, values, side="right" if right else "left")
 
 
 def cell_totals(cell: Any, values: Any, m: int) -> Array:
     """(values, m) sums of several vectors by cell, as an array of numpy."""
-    if is_tensor(cell):
+    if not isinstance(cell, HOST):
         return device_backend().cell_totals(cell, values, m)  # type: ignore[no-any-return]  # a module loaded by name
     return np.array([np.bincount(cell, each, m) for each in values])
 
 
 def beside(array: Any, other: Any) -> Any:
     """An array of numpy as one of the library of another, where that lies."""
-    return device_backend().like(array, other) if is_tensor(other) else array
+    return device_backend().like(array, other) if not isinstance(other, HOST) else array
 
 
 def device_backend() -> Any:

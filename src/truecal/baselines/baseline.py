@@ -91,16 +91,16 @@ class Baseline:
         property = self.property
         if pos_label is not None:
             if not property.event:
-                raise ValueError(f"pos_label={shown(pos_label)} cannot apply: {self.name} is about {property.kind}")
+                raise ValueError(f"pos_label={shown(pos_label)} cannot be used: {self.name} is about {property.kind}")
             property = Binary(pos_label)
         return self.of(property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
 
     def of(self, sample: Sample) -> float:
         """The measure of a validated sample."""
         if sample.weights is not None and not self.weighted:
-            raise ValueError(f"sample_weight cannot apply to {self.name}: it counts rows")
+            raise ValueError(f"sample_weight cannot be used with {self.name}: it counts rows")
         if sample.marks is None and not self.weighted:
-            raise ValueError(f"label distributions cannot apply to {self.name}: it counts rows")
+            raise ValueError(f"label distributions cannot be used with {self.name}: it counts rows")
         return float(self.compute(sample, **self.options))
 
 

@@ -183,10 +183,16 @@ def evaluate(
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the reliability diagram as a picture.")] = None,
     segments: Annotated[
         str | None,
-        typer.Option("--segments", help="For whom is it off? Columns, FILE or FILE:COLUMN, comma-separated."),
+        typer.Option(
+            "--segments", help="Find miscalibrated segments of these columns (comma-separated; FILE or FILE:COLUMN)."
+        ),
     ] = None,
-    advise: Annotated[bool, typer.Option("--advise", help="End with what to do now, at most three lines.")] = False,
-    sums: Annotated[bool, typer.Option("--sums", help="FILE is what the second query of `truecal sql` gave.")] = False,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Also print advice on what to do next, at most three lines.")
+    ] = False,
+    sums: Annotated[
+        bool, typer.Option("--sums", help="FILE is the result of the second query of `truecal sql`.")
+    ] = False,
 ) -> None:
     """Measure one model: accuracy, losses, the calibration gap and a calibration test.
 
@@ -198,17 +204,17 @@ def evaluate(
 
     - `truecal evaluate 'predictions/*.parquet' --memory 2GB` (larger than memory: read in batches)
 
-    - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (past one process, or machine)
+    - `truecal evaluate predictions/ --workers 8`, or `--dask tcp://scheduler:8786` (several processes, or a cluster)
 
     - `truecal evaluate submission.csv --labels solution.csv --plot reliability.png` (rows matched by id)
 
-    - `truecal evaluate preds.csv --segments region,age,device --advise` (for whom is it off, and what to do)
+    - `truecal evaluate preds.csv --segments region,age,device --advise` (where is it miscalibrated, and what to do)
 
     - `truecal evaluate --sums sums.csv` (predictions that stayed in a database, see `truecal sql`)
 
     - `truecal evaluate grades.csv --task ordered` (classes in their order: score = RPS + gap²)
 
-    - `truecal evaluate tags.npz --task multilabel --logits` (several labels per row, as two tables)
+    - `truecal evaluate tags.npz --task multilabel --logits` (several labels per row: a 0/1 table and one of logits)
 
     - `truecal evaluate rain.npz --task distribution --thresholds 0:50:26 --levels .1,.5,.9` (quantiles of a number)
     """
@@ -302,10 +308,10 @@ def _measure(
     rows_only = None if segments is None and not advise else "--advise" if segments is None else "--segments"
     if measuring.task in ("multilabel", "distribution"):
         if rows_only is not None:
-            raise typer.BadParameter(f"cannot apply to --task {measuring.task}", param_hint=rows_only)
+            raise typer.BadParameter(f"cannot be used with --task {measuring.task}", param_hint=rows_only)
         for option, given in (("--by", measuring.by), ("--groups", measuring.groups), ("--weights", measuring.weights)):
             if given is not None:
-                raise typer.BadParameter(f"cannot apply to --task {measuring.task}; use Python", param_hint=option)
+                raise typer.BadParameter(f"cannot be used with --task {measuring.task}; use Python", param_hint=option)
         places = [split_kind(file)[0] for file in files]
         about: dict[str, Any] = {"errors": split(measuring.errors)}
         if measuring.task == "multilabel":
@@ -380,8 +386,8 @@ def run_calibration_test(
 ) -> None:
     """Test whether one model is calibrated; exit code 3 when it is rejected, for use in pipelines.
 
-    With many rows every model is rejected: --max-gap 3 rejects only where the gap exceeds 3 points beyond noise, at the
-    lower end of its interval. Examples:
+    With many rows every model is rejected: --max-gap 3 rejects only where the gap is significantly above 3 points.
+    Examples:
 
     - `truecal test preds.npz --alpha 0.01 && deploy`
 

@@ -231,7 +231,7 @@ def read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predic
     if not is_dataset(path):
         return read_predictions(path, labels=labels, **options)
     if labels is not None:
-        raise failure(path, "--labels cannot apply: the labels of a table in several files must be a column of it")
+        raise failure(path, "--labels cannot be used: the labels of a table in several files must be a column of it")
     table = open_table(file, reading)
     read, _ = table.whole()
     return replace(read, notes=(*read.notes, *left_out_files([table])))

@@ -29,15 +29,17 @@ class Reading:
     no_id: Annotated[bool, Option("--no-id", help="Rows of all files are in the same order.")] = False
     logits: Annotated[bool, Option("--logits", help="The numbers are logits; softmax is applied.")] = False
     label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
-    normalize: Annotated[bool, Option("--normalize", help="Divide rounded rows by their sums.")] = False
+    normalize: Annotated[bool, Option("--normalize", help="Rescale rows to sum to 1 (for rounded probabilities).")] = (
+        False
+    )
     percent: Annotated[bool, Option("--percent", help="The probabilities run from 0 to 100.")] = False
     odds: Annotated[bool, Option("--odds", help="The numbers are a bookmaker's decimal odds.")] = False
     class_axis: Annotated[
         int | None, Option("--class-axis", help="The axis of the classes, for arrays of images or sequences.")
     ] = None
-    drop_incomplete: Annotated[bool, Option("--drop-incomplete", help="Drop and count rows without a prediction.")] = (
-        False
-    )
+    drop_incomplete: Annotated[
+        bool, Option("--drop-incomplete", help="Drop rows without a prediction and print how many.")
+    ] = False
     header: Annotated[
         bool | None,
         Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
@@ -49,7 +51,7 @@ class Reading:
         list[Path] | None,
         Option(
             "--temperature",
-            help="Validation logits to fit a temperature on, one file per model, in order. Never the test labels.",
+            help="Validation logits to fit a temperature on, one file per model, in order. Not the test file.",
         ),
     ] = None
 
@@ -81,11 +83,12 @@ class Measuring:
         Literal["auto", "ordered", "multilabel", "distribution"],
         Option(
             "--task",
-            help="ordered: classes in their order. multilabel: several labels per row. distribution: of a number.",
+            help="ordered: ordinal classes. multilabel: several labels per row. distribution: forecasts of a number.",
         ),
     ] = "auto"
     thresholds: Annotated[
-        str | None, Option("--thresholds", help="Of a number: 1,2,5 or LOW:HIGH:COUNT, never from these outcomes.")
+        str | None,
+        Option("--thresholds", help="For --task distribution: 1,2,5 or LOW:HIGH:COUNT, chosen without these outcomes."),
     ] = None
     levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
@@ -98,17 +101,22 @@ class Measuring:
     level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
     memory: Annotated[
         str | None,
-        Option("--memory", help="Read larger tables in batches, such as 2GB. Default: a quarter of the free memory."),
+        Option(
+            "--memory",
+            help="Memory limit, such as 2GB; larger tables are read in batches. Default: a quarter of the free memory.",
+        ),
     ] = None
     one_pass: Annotated[
-        bool, Option("--one-pass", help="Read a table in one pass of batches, with bins of equal width.")
+        bool, Option("--one-pass", help="Read the table once, in batches, with bins of equal width.")
     ] = False
     dask: Annotated[
-        str | None, Option("--dask", help="Count parquet on the Dask cluster at this address, tcp://HOST:PORT.")
+        str | None, Option("--dask", help="Process parquet files on the Dask cluster at this address, tcp://HOST:PORT.")
     ] = None
     workers: Annotated[
         int | None,
-        Option("--workers", help="Count parquet in this many processes on this machine, if that is faster.", min=1),
+        Option(
+            "--workers", help="Process parquet files in this many processes on this machine, if that is faster.", min=1
+        ),
     ] = None
 
     @property
@@ -159,7 +167,7 @@ def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ..
     except ValueError:
         counts = ()
     if not counts or min(counts) < 1:
-        raise typer.BadParameter(f"expected whole numbers such as {example}, got {text!r}", param_hint=option)
+        raise typer.BadParameter(f"expected positive whole numbers such as {example}, got {text!r}", param_hint=option)
     return counts
 
 

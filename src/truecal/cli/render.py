@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from truecal.core.cumulative import ON_SCALE
-from truecal.evaluation.words import LOSS_TITLES, gap_interval, merged_notes, points_text, right_text
+from truecal.evaluation.words import LOSS_TITLES, accuracy_text, gap_interval, merged_notes, points_text
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
@@ -120,7 +120,7 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
     return {
         "model": [name for name, _, _ in rows],
         **shown,
-        "right>": [right_text(e.accuracy) for e in found],
+        "accu-\nracy>": [accuracy_text(e.accuracy) for e in found],
         f"{'Brier' if main is None else LOSS_TITLES[main.name]}>": [
             "" if value is None else f"{value:.{digits}f}" for value in briers
         ],
@@ -128,7 +128,7 @@ def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[
         "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
         f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
         "": [_DIRECTIONS.get(e.direction.word.removesuffix(ON_SCALE), "") for e in found],
-        "calibrated?": [standing.said for _, _, standing in rows],
+        "calibrated?": [standing.answer for _, _, standing in rows],
         "p": [standing.p.removeprefix("= ").replace("0.", ".", 1).replace(" ", "") for _, _, standing in rows],
     }
 

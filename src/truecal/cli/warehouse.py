@@ -139,11 +139,11 @@ def _unbound(wanted: Warehouse, models: dict[str, Any]) -> Any:
 
 
 def read_result(file: Path, reading: Reading, measuring: Measuring) -> Any:
-    """What the second query gave; options that would change what was counted cannot apply."""
+    """What the second query gave; options that would change what was counted raise."""
     same = replace(Measuring(), level=measuring.level, seed=measuring.seed)
     if reading != Reading() or measuring != same:
         others = [*_changed(reading, Reading()), *_changed(measuring, same)]
-        message = "cannot apply beside --sums: the query decided what was counted"
+        message = "cannot be used with --sums: the query decided what was counted"
         raise typer.BadParameter(message, param_hint=f"--{others[0].replace('_', '-')}")
     settings = measuring.settings()
     if not file.is_file():

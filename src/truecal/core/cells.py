@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -88,7 +89,7 @@ class Bins:
         """How many bins hold rows."""
         return len(self.occupied)
 
-    @property
+    @cached_property
     def split(self) -> bool:
         """Whether a cut divides some block of equal reports."""
         return bool(self.extra.any())
@@ -104,7 +105,7 @@ class Bins:
         s(t − s)/(t²(t − 1))·(tQ − R²).
         """
         if not self.split:
-            return np.zeros((self.number, atoms.shape[1]))
+            return np.zeros((len(self.occupied), atoms.shape[1]))
         t = sizes[:, None].astype(np.float64)
         spread = np.maximum(t * squares - np.square(atoms), 0.0) / np.maximum(t - 1, 1)
         divided = self.share.copy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, namespace
+from ..backends.arrays import HOST, is_tensor, namespace
 from ..backends.numpy import DISPATCH, over_rows
 from .types import Array
 
@@ -171,7 +171,7 @@ def _floating(array: Array, name: str) -> Array:
 
 def working_dtype(array: Array) -> np.dtype[Any]:
     """The floating dtype in which reports are compared with bin edges (sums are always float64)."""
-    if is_tensor(array):  # validated, so of 4 or 8 bytes
+    if not isinstance(array, HOST):  # a tensor, validated, so of 4 or 8 bytes
         return np.dtype(f"f{array.itemsize}")
     if array.dtype.kind == "f":
         return np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
@@ -253,17 +253,18 @@ def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> Non
     row = int(bad[0])
     values = array[row]
     column = int(values.argmin() if values.min() < -slack else values.argmax())
-    where = f"row {row} sums to {sums[row]:.8g} and has {values[column]:.8g} at column {column}"
-    expected = f"{name} must hold probabilities: entries in [0, 1], rows that sum to 1 (within {tolerance:g})"
+    where = f"row {row} of {name} sums to {sums[row]:.8g}"
+    where += f", with {values[column]:.8g} at column {column}" if outside[row] else ""
+    expected = f"expected probabilities in [0, 1] that sum to 1 (within {tolerance:g})"
     if values.min() < -slack:
         hint = "these look like logits or log-probabilities; apply softmax (or exp) first"
     elif percentages:
         hint = "these look like percentages; divide by 100"
     elif values.max() <= 1 + slack:
-        hint = "independent per-class scores are not a distribution; normalise them yourself if that is what you mean"
+        hint = "divide each row by its sum; for several labels per row use tc.evaluate(task='multilabel')"
     else:
-        hint = "unnormalised scores or counts are not probabilities"
-    raise ValueError(f"{expected}; {where}: {hint}")
+        hint = "these look like scores or counts"
+    raise ValueError(f"{where}; {expected}: {hint}")
 
 
 def _refuse_non_finite(array: Array, name: str) -> None:
@@ -399,7 +400,7 @@ def check_class_outcomes(y_true: Any, n_classes: int, labels: Any = None) -> Arr
     if not (y.ndim == 2 and y.shape[1] > 1):
         return check_labels(y, n_classes, labels)
     if labels is not None:
-        raise ValueError("labels cannot apply: y_true has a column per class already")
+        raise ValueError("labels cannot be used: y_true has a column per class already")
     return check_soft_labels(y, n_classes)
 
 
@@ -436,7 +437,7 @@ def check_labels(y_true: Any, n_classes: int, labels: Any = None, name: str = "y
         return _indices_of_names(y, labels, n_classes, name)
     if y.dtype.kind not in "iuf":
         kind = "bools" if y.dtype.kind == "b" else "strings"
-        raise TypeError(f"{name} holds {kind}; pass labels=[...], the class of each column, to say which is which")
+        raise TypeError(f"{name} holds {kind}; pass labels=[...] with the class of each column, in order")
     return _column_indices(y, n_classes, name)
 
 
@@ -456,7 +457,7 @@ def _column_indices(y: Array, n_classes: int, name: str) -> Array:
                 f"expected 0..{n_classes - 1} (subtract 1, or pass labels=range(1, {n_classes + 1}))"
             )
         row = int(np.argmax((y < 0) | (y >= n_classes)))
-        raise ValueError(f"{name} must be a column index in 0..{n_classes - 1}, got {y[row]:g} at row {row}")
+        raise ValueError(f"{name} must hold column indices from 0 to {n_classes - 1}; row {row} has {y[row]:g}")
     return y.astype(np.intp, copy=False)
 
 

@@ -92,7 +92,7 @@ class Distribution(OfScale):
         if not self.thresholds:
             raise ValueError(NO_THRESHOLDS)
         if labels is not None:
-            raise ValueError("labels cannot apply: outcomes are numbers")
+            raise ValueError("labels cannot be used: outcomes are numbers")
         y = np.asarray(as_array(y_true, "y_true"))
         if y.ndim != 1 or y.dtype.kind not in "biuf" or not np.isfinite(y).all():
             raise ValueError(f"y_true must be finite numbers, one per row, got shape {y.shape} of {y.dtype}")

@@ -68,7 +68,7 @@ class CalibrationError:
             raise ValueError(f"norm must be 'l1' or 'l2', got {shown(self.norm)}")
         if self.norm == "l1" and self.binning.averages:
             raise ValueError(
-                f"norm='l1' cannot apply to {shown(self.binning)}: an average over cuts is a quadratic form"
+                f"norm='l1' cannot be used with {shown(self.binning)}: an average over cuts is a quadratic form"
             )
         resolve_ties(self.binning, self.norm)
         object.__setattr__(self, "corrected", self._resolve_correction())
@@ -79,9 +79,11 @@ class CalibrationError:
         if self.corrected == "auto":
             return self.property.picks_outcome and self.norm == "l2"
         if self.corrected and not self.property.picks_outcome:
-            raise ValueError(f"corrected=True cannot apply to {shown(self.property)}: only confidence has a correction")
+            raise ValueError(
+                f"corrected=True cannot be used with {shown(self.property)}: only confidence has a correction"
+            )
         if self.corrected and self.norm == "l1":
-            raise ValueError("corrected=True cannot apply to norm='l1': the correction repairs the squared error")
+            raise ValueError("corrected=True cannot be used with norm='l1': the correction repairs the squared error")
         return bool(self.corrected)
 
     @cached_property
@@ -143,9 +145,9 @@ class CalibrationError:
         if scale not in SCALES:
             raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
         if scale != "raw" and self.norm == "l1":
-            raise ValueError(f"scale={shown(scale)} cannot apply to norm='l1': it is for squared errors")
+            raise ValueError(f"scale={shown(scale)} cannot be used with norm='l1': it is for squared errors")
         if scale == "bins" and not self.binning.has_counts:
-            raise ValueError(f"scale='bins' cannot apply: {shown(self.binning)} has no requested bin count")
+            raise ValueError(f"scale='bins' cannot be used: {shown(self.binning)} has no requested bin count")
         if scale == "score":
             sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
             return self.present(np.array([parts.score for parts in self.parts(sample)]))

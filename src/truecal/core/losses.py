@@ -95,7 +95,7 @@ def _loss(
 def _finish(values: Array, weights: Array | None, per_example: bool) -> float | Array:
     if per_example:
         if weights is not None:
-            raise ValueError("sample_weight cannot apply with per_example=True: the values are not averaged")
+            raise ValueError("sample_weight cannot be used with per_example=True: the values are not averaged")
         return values
     return weighted_mean(values, weights)
 

@@ -319,7 +319,7 @@ class TopLabel(_OfTopClass):
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if labels is not None:
-            raise ValueError("labels cannot apply: top_label_error takes whether each top class was correct")
+            raise ValueError("labels cannot be used: top_label_error takes whether each top class was correct")
         confidence = check_reports(y_proba, "confidence")
         correct = _check_correct(y_true)
         check_same_length(correct=correct, confidence=confidence)
@@ -444,7 +444,7 @@ class Outcomes(Property):
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if labels is not None:
-            raise ValueError("labels cannot apply to outcome values")
+            raise ValueError("labels cannot be used with outcome values")
         return check_pair(y_true, y_proba, self.range)
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:

@@ -56,7 +56,7 @@ def read_bins(n_bins: BinCounts) -> int | tuple[int, ...] | Literal["auto"]:
         return "auto"
     if isinstance(n_bins, (str, bytes)) or not isinstance(n_bins, (Sequence, np.ndarray)):
         return check_positive_int(n_bins, "n_bins", MOST_BINS)
-    counts = tuple(check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins)
+    counts = tuple([check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins])
     if not counts:
         raise ValueError("n_bins must hold at least one count, got an empty sequence")
     return counts
@@ -118,7 +118,7 @@ class BinningRule:
         """The requested bin counts, or None for a rule without any."""
         if self.n_bins == "auto":
             raise ValueError("n_bins='auto' has no count before it meets a sample; see `at`")
-        return self.n_bins if self.n_bins is None or self.several else (int(self.n_bins),)
+        return self.n_bins if self.n_bins is None or isinstance(self.n_bins, tuple) else (int(self.n_bins),)
 
     @property
     def has_counts(self) -> bool:
@@ -141,7 +141,7 @@ class BinningRule:
     def with_bins(self, n_bins: BinCounts) -> BinningRule:
         """The same rule at another bin count, or at several."""
         if not self.has_counts:
-            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: {self!r} has no bin count")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot be used: {self!r} has no bin count")
         return replace(self, n_bins=n_bins)  # type: ignore[type-var]  # a rule with counts is a dataclass
 
     @property
@@ -317,7 +317,9 @@ def resolve_ties(rule: BinningRule, norm: str) -> str:
         raise ValueError(f"norm must be 'l1' or 'l2', got {shown(norm)}")
     ties = getattr(rule, "ties", "auto")
     if norm == "l1" and ties == "average":
-        raise ValueError("ties='average' cannot apply to norm='l1', which has no closed form; use 'together' or 'row'")
+        raise ValueError(
+            "ties='average' cannot be used with norm='l1', which has no closed form; use 'together' or 'row'"
+        )
     if ties != "auto":
         return str(ties)
     return "average" if norm == "l2" else "together"

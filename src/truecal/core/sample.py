@@ -131,8 +131,8 @@ class Sample:
 
     def outcome(self, columns: slice, rows: slice = EVERY) -> Array:
         """Outcomes of the views in `columns`, as (views, rows) float64."""
-        if is_tensor(self.reports):
-            return device_backend().outcome(self.take(rows), columns)  # type: ignore[no-any-return]  # loaded by name
+        if not isinstance(self.reports, np.ndarray):
+            return device_backend().outcome(self.take(rows), columns)
         if self.values is not None:
             return np.asarray(np.atleast_2d(self.values[rows].T)[columns], dtype=np.float64)
         assert self.marks is not None
@@ -143,8 +143,8 @@ class Sample:
 
     def residuals(self, columns: slice, rows: slice = EVERY) -> Array:
         """w·(report − outcome) of some views, as (views, rows) float64."""
-        if is_tensor(self.reports):
-            return device_backend().residuals(self.take(rows), columns)  # type: ignore[no-any-return]  # loaded by name
+        if not isinstance(self.reports, np.ndarray):
+            return device_backend().residuals(self.take(rows), columns)
         reports = self.reports[None, rows] if self.reports.ndim == 1 else self.reports[rows, columns].T
         r = reports.astype(np.float64)
         r -= self.outcome(columns, rows)

@@ -31,16 +31,16 @@ def read_rule(
     *,
     names: dict[str, type[BinningRule]] = SCALAR_STRATEGIES,
 ) -> BinningRule:
-    """The rule behind a strategy name, or the rule object itself; an option that cannot apply raises."""
+    """The rule behind a strategy name, or the rule object itself; an option without a meaning there raises."""
     check_ties(ties)
     if isinstance(strategy, BinningRule):
         if n_bins is not None:
             raise ValueError(
-                f"n_bins={shown(n_bins)} cannot apply: strategy is the rule {shown(strategy)}, which has its own"
+                f"n_bins={shown(n_bins)} cannot be used: strategy is the rule {shown(strategy)}, which has its own"
             )
         if ties != "auto":
             raise ValueError(
-                f"ties={shown(ties)} cannot apply: strategy is the rule {shown(strategy)}; set ties on the rule"
+                f"ties={shown(ties)} cannot be used: strategy is the rule {shown(strategy)}; set ties on the rule"
             )
         return strategy
     if not isinstance(strategy, str) or strategy not in names:
@@ -50,10 +50,10 @@ def read_rule(
     options: dict[str, Any] = {}
     if n_bins is not None:
         if kind.n_bins is None:
-            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: strategy={shown(strategy)} has no bin count")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot be used: strategy={shown(strategy)} has no bin count")
         options["n_bins"] = read_bins(n_bins)
     if ties != "auto":
         if not hasattr(kind, "ties"):
-            raise ValueError(f"ties={shown(ties)} cannot apply: strategy={shown(strategy)} has no ties to break")
+            raise ValueError(f"ties={shown(ties)} cannot be used: strategy={shown(strategy)} has no ties to break")
         options["ties"] = ties
     return kind(**options)

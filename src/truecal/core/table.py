@@ -304,9 +304,12 @@ def _number(x: Any) -> Any:
     return x if is_tensor(x) else float(x)
 
 
+_PAIRED = 1e-9  # of a cell's squared weight; a single row leaves only rounding of w·w − w²
+
+
 def has_pairs(weight: Array, pair_weight: Array) -> Array:
-    """Whether a cell holds two rows or more; a single row leaves only rounding of w·w − w²."""
-    return pair_weight > 1e-9 * weight * weight
+    """Whether a cell holds two rows or more."""
+    return pair_weight > _PAIRED * weight * weight
 
 
 def pair_rates(weight: Array, weight_sq: Array, pair_weight: Array, largest: float) -> Array:
@@ -317,7 +320,7 @@ def pair_rates(weight: Array, weight_sq: Array, pair_weight: Array, largest: flo
     of a cell is at most the largest of all and at most √Σ_B w². So no column of largest weights is needed.
     """
     xp = namespace(weight)
-    met = has_pairs(weight, pair_weight)
+    met = pair_weight > _PAIRED * weight * weight
     most = xp.clip(xp.sqrt(xp.clip(weight_sq, 0.0, None)), None, largest)
     safe = xp.where(met, pair_weight, 1.0)
     rate = xp.where(met, weight / safe, 0.0)

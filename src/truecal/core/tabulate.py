@@ -243,39 +243,40 @@ class _Builder:
 
     # -- 0/1 outcomes without weights: values are enough, their order is not needed -----------------------------------
 
-    @property
+    @cached_property
     def few_edges(self) -> bool:
         """Whether the edges of fixed intervals can be listed."""
         return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
 
-    @property
+    @cached_property
     def unsorted(self) -> bool:
         """Whether fixed intervals are counted row by row, without a sort."""
         if self.needs_cells or not self.rule.fixed or not self.few_edges:
             return False
         if self.rule.per_view:
             return False
-        edges, views = sum(len(e) for e in self.edges()), self.sample.views
+        edges, views = sum(len(e) for e in self.edges), self.sample.views
         few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
         return self.sample.reports.ndim == 1 or few
 
-    @property
+    @cached_property
     def compiled(self) -> Any:
         """The module of compiled loops, where the sample is large enough to load it and of a type it knows."""
         large = self.sample.reports.size >= self.dispatch.compiled_reports
         return compiled_backend() if large and working_dtype(self.sample.reports).itemsize <= 8 else None
 
-    @property
+    @cached_property
     def needs_cells(self) -> bool:
         return needs_cells(self.sample, self.ties)
 
+    @cached_property
     def edges(self) -> tuple[Array, ...]:
         """For each bin count, all edges of fixed intervals."""
         return self.rule.table_edges(self.sample.bounds, working_dtype(self.sample.reports)) or ()
 
     def _union(self) -> Array:
         self.rule.refuse_outside(self.sample.seen, self.sample.reports)
-        every = self.edges()
+        every = self.edges
         return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
 
     def unsorted_tables(self) -> Tables:
@@ -300,7 +301,7 @@ class _Builder:
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
         """The tables of each bin count, from sums over the intervals between the union of all edges."""
         tables = []
-        for c, edges in enumerate(self.edges()):
+        for c, edges in enumerate(self.edges):
             starts = np.searchsorted(union, edges[:-1])
             sums = whole if len(edges) == len(union) else [kernels.run_sums(x, starts) for x in whole]
             tables.append(self.table(c, sums, np.zeros_like(sums[0]), edges=edges))
@@ -451,7 +452,7 @@ class _Builder:
             return slice(what * views, (what + 1) * views)
 
         tables = []
-        edges = self.edges() if self.few_edges else ()
+        edges = self.edges if self.few_edges else ()
         for c, bins in enumerate(cells.bins):
             whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
             variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
@@ -508,7 +509,7 @@ def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> I
 
 def _spread_out(bins: Bins, values: Array) -> Array:
     """(views, cells): values of the bins that hold rows, each at its place; crowds of empty bins are left out."""
-    if bins.total == bins.number or bins.total > max(1 << 20, 8 * bins.number):
+    if bins.total == (full := len(bins.occupied)) or bins.total > max(1 << 20, 8 * full):
         return np.ascontiguousarray(values.T)
     whole = np.zeros((values.shape[1], bins.total))
     whole[:, bins.occupied] = values.T

@@ -41,7 +41,7 @@ from .model import (
 )
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .verdict import Verdict, give_verdict
-from .words import LOSS_TITLES, gap_text, right_text
+from .words import LOSS_TITLES, accuracy_text, gap_text
 
 Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
@@ -70,7 +70,7 @@ class Pair:
     `condition` says whether the paper's theorem applies, so that the order of the errors is the order of the losses: U
     of the model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c
     cells), stays below the loss gap. "holds" and "fails": even at the unfavourable (favourable) ends of the intervals.
-    "plausible": the gap is beyond noise and the estimates satisfy it. Else "undecided".
+    "plausible": the gap is significant and the estimates satisfy it. Else "undecided".
     """
 
     first: str
@@ -260,7 +260,7 @@ class Comparison(Measurement):
     def _repr_html_(self) -> str:
         first = self.evaluations[self.names[0]].main_loss
         loss = "Brier" if first is None else LOSS_TITLES[first.name]
-        titles = ("rank", "model", "score", "right", loss, "gap in points", "calibrated?", "rank by ECE")
+        titles = ("rank", "model", "score", "accuracy", loss, "gap in points", "calibrated?", "rank by ECE")
         body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
         words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
         shown = [row["model"] for row in self.leaderboard()[:MOST_SHOWN]]
@@ -271,11 +271,11 @@ class Comparison(Measurement):
 def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
     loss = found.main_loss
     told = "" if loss is None else f", {LOSS_TITLES[loss.name]} {loss.value:.4g}"
-    right = right_text(row["accuracy"])
+    accuracy = accuracy_text(row["accuracy"])
     gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
     ece = "" if row["ece_rank"] is None else f", rank {row['ece_rank']:g} by ECE"
     score = "" if row["score"] is None else f"score {row['score']:.4f}"
-    facts = ", ".join(filter(None, (score, right and f"accuracy {right}"))) + told + gap
+    facts = ", ".join(filter(None, (score, accuracy and f"accuracy {accuracy}"))) + told + gap
     return f"{facts.removeprefix(', ')}; calibrated? {row['calibrated']}{ece}"
 
 
@@ -285,7 +285,7 @@ def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
         f"{row['rank']:g}",
         row["model"],
         "" if row["score"] is None else f"{row['score']:.4f}",
-        right_text(row["accuracy"]),
+        accuracy_text(row["accuracy"]),
         "" if found.main_loss is None else f"{found.main_loss.value:.4g}",
         "" if found.gap is None else gap_text(found.gap),
         row["calibrated"],

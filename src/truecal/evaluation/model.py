@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
+MANY_SUBGROUPS = 20  # of so many subgroups, most must have a few rows each
+FEW_IN_SUBGROUP = 5
 MOST_ORDERED = 1 << 20
 """Of more rows the confidences are not put in order: discrimination is left out."""
 MOST_VIEWS_SHOWN = 5
@@ -379,7 +381,7 @@ def evaluate(
     judge_subgroups({result.name: result})
     if features is not None:
         if clusters is not None:
-            raise ValueError("features cannot apply beside groups: segments are tested with independent rows")
+            raise ValueError("features cannot be used with groups: segments are tested with independent rows")
         found = segments_of(inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed)
         result = replace(result, segments=found)
     if advise:
@@ -530,6 +532,12 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
                 f"{name} is the outcome under another name: given the outcome, every model looks miscalibrated, even "
                 "the true probabilities; group by something known before the outcome"
             )
+        values, sizes = np.unique(groups, return_counts=True)
+        if len(values) > MANY_SUBGROUPS and np.median(sizes) < FEW_IN_SUBGROUP:
+            raise ValueError(
+                f"{name} has {len(values)} distinct values in {len(groups)} rows, most with fewer than "
+                f"{FEW_IN_SUBGROUP} rows; for numbers use features= (--segments), which groups them by size"
+            )
         start = f"{column}: " if column else ""
-        found |= {f"{start}{value}": np.flatnonzero(groups == value) for value in np.unique(groups)}
+        found |= {f"{start}{value}": np.flatnonzero(groups == value) for value in values}
     return found

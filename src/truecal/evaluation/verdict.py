@@ -52,14 +52,14 @@ class Standing:
     strongest: str = ""
 
     @property
-    def said(self) -> str:
+    def answer(self) -> str:
         """The answer to "calibrated?": "no", "not rejected" or "untested"."""
         return {"rejected": "no", "too few draws": "untested"}.get(self.state, self.state)
 
     @property
     def p(self) -> str:
         """ "≤ 0.005" or "= 0.4"; empty where the test says nothing."""
-        if self.pvalue is None or self.said == "untested":
+        if self.pvalue is None or self.answer == "untested":
             return ""
         return f"{'≤' if self.at_floor else '='} {self.pvalue:.2g}"
 
@@ -67,7 +67,7 @@ class Standing:
     def words(self) -> str:
         """ "no (p ≤ 0.005)", "not rejected (p = 0.4)" or "untested"."""
         why = f"p {self.p}" if self.p else "" if self.state == "untested" else self.state
-        return f"{self.said} ({why})" if why else self.said
+        return f"{self.answer} ({why})" if why else self.answer
 
 
 @dataclass(frozen=True)
@@ -224,12 +224,13 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
         if part is None or not part.beyond_noise:
             close.append(name)
     clear = next((name for name in order[1:] if name not in close), None)
-    beyond = "" if clear is None else f"; next {clear} {facts.loss(clear):.3g}, beyond noise"
+    after = "" if clear is None else f"{facts.loss(clear):.3g} for {clear}"
     if not close:
-        text = f"{best} predicts best ({loss} {facts.loss(best):.3g}{beyond})."
+        text = f"{best} predicts best: {loss} {facts.loss(best):.3g}, significantly below {after}."
     else:
         several = some_of([best, *close])
-        text = f"{several} predict best, with no significant difference ({loss} {facts.loss(best):.3g}{beyond})."
+        beyond = f", significantly below {after}" if after else ""
+        text = f"{several} predict best: {loss} {facts.loss(best):.3g}, no significant difference{beyond}."
     return text + _score_opinion(facts, best) + _other_opinion(facts, best), (best, *close), behind
 
 
@@ -294,19 +295,17 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     unknown = [name for name in facts.names if name not in off and name not in fine]
     parts = []
     single = len(facts.names) == 1
-    if off:
-        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
-        sizes = _sizes(facts, found, off)
-        parts.append(
-            f"{head}{sizes}." if head or sizes.startswith(tuple(facts.names)) else f"{sizes[0].upper()}{sizes[1:]}."
-        )
-        if single:
-            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
     no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
     open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
+    sized = off if single else [name for name in off if name not in open_gaps]
+    if sized:
+        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
+        parts.append(f"{head}{_sizes(facts, found, sized)}.")
+        if single:
+            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     if open_gaps:
-        parts.append(_may_be_zero(open_gaps, single))
+        parts.append(_may_be_zero(open_gaps, found))
     seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
     quiet = [name for name in fine if name not in seen]
     if quiet:
@@ -321,7 +320,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
 
 
 def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
-    """ "a is over-confident by 14 points, b by 5; c is off per class by 3 points", largest first."""
+    """ "a is over-confident by 14 points, b by 5; c is miscalibrated per class by 3 points", largest first."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for name in names:
         word, points = _size(facts.evaluations[name], found[name].strongest)
@@ -337,7 +336,7 @@ def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -
         first = f"{sizes[0]} point{'' if sizes[0] == '1' else 's'}"
         listed = ", ".join(name for _, name in shown) + more
         if not shown[0][0]:
-            said = word if len(facts.names) == 1 else f"{word} ({listed})"
+            said = word if len(facts.names) == 1 else f"{listed} (strongest violation: {word})"
         elif len(facts.names) == 1:
             said = f"{word} {first}"
         else:
@@ -363,9 +362,9 @@ def _size(found: Evaluation, strongest: str) -> tuple[str, float]:
         points = 0.0 if gap is None else max(0.0, gap.points)
         return (f"{direction.spread}, with a gap of", points) if points >= 0.05 else (direction.spread, 0.0)
     if gap is not None and gap.low > 0:
-        return "off by", gap.points
+        return "miscalibrated by", gap.points
     seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
-    return ("off per class by", seen) if seen else (strongest, 0.0)
+    return ("miscalibrated per class by", seen) if seen else (strongest, 0.0)
 
 
 def _trusted_gap(found: Evaluation) -> Gap | None:
@@ -374,12 +373,14 @@ def _trusted_gap(found: Evaluation) -> Gap | None:
     return None if gap is None or gap.note or gap.low != gap.low else gap
 
 
-def _may_be_zero(gaps: Mapping[str, Gap], single: bool) -> str:
+def _may_be_zero(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
     """What to say where the test rejects and the interval of the gap holds 0."""
-    if single:
+    if len(found) == 1:
         (gap,) = gaps.values()
         return f"The test rejects, but the gap of {points_text(gap.points)} points may be 0: {gap_interval(gap)}."
-    return f"Rejected by the test, but the gap may be 0: {some_of(list(gaps))}."
+    violations = list(dict.fromkeys(found[name].strongest for name in gaps))
+    why = f" ({violations[0]})" if len(violations) == 1 else ""
+    return f"The test rejects {some_of(list(gaps))}{why}, but {'its gap' if len(gaps) == 1 else 'their gaps'} may be 0."
 
 
 def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
@@ -388,8 +389,11 @@ def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) ->
         ((name, gap),) = gaps.items()
         size = f"the gap of {points_text(gap.points)} points exceeds 0: {gap_interval(gap)}"
         return f"The test does not reject calibration (p {found[name].p}), but {size}."
+    if len(gaps) == 1:
+        ((name, gap),) = gaps.items()
+        return f"The test does not reject {name}, but its gap of {points_text(gap.points)} points is above 0."
     sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
-    return f"Not rejected by the test, but the gap exceeds 0: {some_of(sizes)}."
+    return f"The test does not reject {some_of(sizes)}, but their gaps are above 0."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
@@ -418,15 +422,17 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
         return ""
     if len(evaluations) == 1:
         row = first.row(name)
-        band = "" if row.null_low is None else f"; {row.null_low:.2g} to {row.null_high:.2g} if calibrated"
-        return f"ECE {row.value:.3g} ({bins_text(row.n_bins)}{band})."
+        band = (
+            "" if row.null_low is None else f"; a calibrated model would have {row.null_low:.2g} to {row.null_high:.2g}"
+        )
+        return f"ECE {row.value:.3g} with {bins_text(row.n_bins)}{band}."
     rows = [ranking for ranking in rankings if ranking.error == name]
     usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
     winner = usual.order[0]
     tied = round(2 * min(usual.ranks) - 1)  # the mean of their places
     if tied > 1:
         names = " and ".join(usual.order[:tied]) if tied == 2 else f"{tied} models"
-        return f"ECE ranks {names} first together ({bins_text(usual.n_bins)})."
+        return f"By ECE, {names} share the first rank ({bins_text(usual.n_bins)})."
     others = {ranking.n_bins: ranking.order[0] for ranking in rows if ranking.order[0] != winner}
     text = f"ECE ranks {winner} first"
     if others:
@@ -439,7 +445,8 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
     if turned:
-        text += f"; over the bin counts {turned} of {pairs} pairs swap places under ECE, {steady} under the score"
+        swaps = f"{turned} of {pairs} pairs swap places under ECE, {steady} under the score"
+        text += f". As the number of bins changes, {swaps}"
     return text + "."
 
 
@@ -449,7 +456,7 @@ def _place(winner: str, by_score: Sequence[Ranking]) -> str:
     if not places or places[-1] == 1:
         return ""
     last = len(by_score[0].order)
-    where = "last" if places == [last] else f"{places[0]} of {last}"
     if len(places) > 1:
-        where = f"{places[0]} to {places[-1]} of {last}"
-    return f"; the score ranks it {where}" + (" at every number" if len(by_score) > 1 and len(places) == 1 else "")
+        return f". The score ranks it {places[0]} to {places[-1]} of {last}, depending on the number of bins"
+    where = "last" if places == [last] else f"{places[0]} of {last}"
+    return f". The score ranks it {where}" + (" at every number of bins" if len(by_score) > 1 else "")

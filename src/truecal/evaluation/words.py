@@ -45,7 +45,7 @@ def digits_of(loss: float) -> int:
     return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 0 else 4
 
 
-def right_text(accuracy: float) -> str:
+def accuracy_text(accuracy: float) -> str:
     """ "91.2%", or nothing where predictions have no top class."""
     return f"{accuracy:.1%}" if accuracy == accuracy else ""
 

@@ -124,7 +124,7 @@ def _chosen(sample: Sample, classes: Any) -> tuple[int, ...]:
     if classes is None:
         return tuple(range(sample.views))
     if sample.views == 1:
-        raise ValueError("classes cannot apply: this error has one view")
+        raise ValueError("classes cannot be used: this error has one view")
     values = np.atleast_1d(classes)
     if values.ndim != 1 or values.dtype.kind not in "iu" or ((values < 0) | (values >= sample.views)).any():
         raise ValueError(f"classes must be columns in 0..{sample.views - 1}, got {shown(classes)}")

@@ -37,6 +37,7 @@ from .null import (
 )
 from .options import check_draws, p_text, read_error, shown_bins
 
+NAMED = 0.1  # with a larger p-value no violation is named
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
 MOST_PLANNED, FEWEST_PLANNED = 999, 99
@@ -131,7 +132,7 @@ class CalibrationTest(Result):
     def sentence(self) -> str:
         """The result in words."""
         if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
-            return f"{self.pvalue_text}; strongest violation: {self.strongest}"
+            return self._found
         gap = f"The gap of {self.gap:.1f} points [{self.low:.1f}, {self.high:.1f}]"
         if self.note:
             return f"{gap} cannot be compared with {self.max_gap:g} points: its interval is {self.note}."
@@ -141,13 +142,19 @@ class CalibrationTest(Result):
             return f"{gap} is at most {self.max_gap:g} points."
         return f"{gap} is not shown to exceed {self.max_gap:g} points."
 
+    @property
+    def _found(self) -> str:
+        """The p-value, with the strongest violation where there may be one."""
+        named = f"; strongest violation: {self.strongest}" if self.pvalue <= NAMED else ""
+        return f"{self.pvalue_text}{named}"
+
     def __repr__(self) -> str:
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"
         lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.n_resamples} resamples"]
         lines += [] if self.max_gap is None else [f"  {self.sentence}"]
-        lines.append(f"  {self.pvalue_text}; strongest violation: {self.strongest}")
+        lines.append(f"  {self._found}")
         lines += [f"  {detail.text}; {p_text(detail.pvalue, self.n_resamples)}" for detail in self.details]
-        lines.append(f"  null: {self.null}")
+        lines.append(f"  null hypothesis: {self.null}")
         return "\n".join(lines)
 
 
@@ -167,8 +174,8 @@ def calibration_test(
 ) -> CalibrationTest:
     """Test of calibration with exact level at every sample size: outcomes are drawn from the predictions.
 
-    By default several forms are tested in the same draws: overall sums, slopes, bins and neighbourhoods; for several
-    classes also the temperature, class rates and single classes. The result names the strongest violation. There are
+    By default several forms are tested in the same draws: means, slopes, bins and neighbouring predictions; for several
+    classes also the temperature, class frequencies and each class. The result names the strongest violation. There are
     999 draws, fewer with more than 20,000 rows so that the test takes about a second, and never fewer than 99. They
     stop after 99 where p > .2. Both keep the level exactly. `n_resamples` sets another number: p ≥ 1/(1 + draws).
 
@@ -202,7 +209,7 @@ def calibration_test(
         from .labels import label_test
 
         if n_bins is not None or sampler is not None:
-            raise ValueError("n_bins and sampler cannot apply: labels are tested one by one, each by several forms")
+            raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
         names = [metric.property.view_name(j) for j in range(sample.views)]
         found, _ = label_test(sample, lambda _: draws, seed, names)

@@ -190,7 +190,7 @@ def _read_new(p_new: Any, inputs: Inputs) -> Array:
 def _tables(inputs: Inputs, cost: Any) -> dict[str, Table]:
     if inputs.kind == "top_label":
         if cost is not None:
-            raise ValueError("cost cannot apply: only the top class of these predictions is known")
+            raise ValueError("cost cannot be used: only the top class of these predictions is known")
         return {"accuracy": lambda p: np.broadcast_to([0.0, 1.0], p.shape)}
     tables: dict[str, Table] = {"accuracy": _hits}
     half = 1.0

@@ -142,9 +142,9 @@ class ScalarForms:
         where = run_sums(ordered, starts) / run_sums(xp.ones_like(u), starts)
         inside = xp.clip(ordered, _CLIP, 1 - _CLIP)
         logit = xp.log(inside / (1 - inside))
-        forms = [Form(prefix + "overall", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
+        forms = [Form(prefix + "mean", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
         forms += [Form(f"{prefix}{m} bins", _BINS)]
-        forms += [Form(f"{prefix}neighbourhoods of {t}", _NEAR) for t in widths]
+        forms += [Form(f"{prefix}within {t}", _NEAR) for t in widths]
         own = cells[0][starts]
         change = own == own
         change[1:] = own[1:] != own[:-1]
@@ -216,11 +216,11 @@ class ClassForms:
         one = doubled(confidence == confidence) if weights is None else weights
         scalar = ScalarForms.of(confidence, weights, "confidence: ")
         m = min(auto_bins(n, k), _CELLS_PER_ROW * n // k)
-        forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class rates", _RATES)]
+        forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class frequencies", _RATES)]
         code: Array | None = None
         base: Array = one[:0]
         if n * k <= _MOST_CODES and m > 1:
-            forms.append(Form(f"single classes, {m} bins", _CLASSES))
+            forms.append(Form(f"per class, {m} bins", _CLASSES))
             code = _class_cells(p, m)
             base = beside(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
         entropy, squares = xp.empty_like(one), xp.empty_like(one)
@@ -314,17 +314,17 @@ def words(name: str, sign: float) -> str:
     """What a violation of this form means, in plain words; sign is that of the sum behind it."""
     high = "high" if sign > 0 else "low"
     over = "over-confident" if sign > 0 else "under-confident"
-    if name == "overall":
+    if name == "mean":
         return f"probabilities are too {high} overall"
     if name == "slope":
         return "probabilities are too extreme" if sign > 0 else "probabilities are not extreme enough"
     if name == "temperature":
         return f"{over}, most like a wrong temperature"
-    if name == "confidence: overall":
+    if name == "confidence: mean":
         return f"{over}: the confidence is too {high} overall"
     if name == "confidence: slope":
         return "high confidence is too high" if sign > 0 else "high confidence is too low"
-    if name == "class rates":
+    if name == "class frequencies":
         return "some classes are predicted too often, others too rarely"
     what = "confidence and accuracy" if name.startswith("confidence") else "probabilities and outcomes"
     return f"{what} differ ({name.removeprefix('confidence: ')})"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -98,13 +99,11 @@ class Inputs:
 
     def error_names(self) -> tuple[str, ...]:
         """The composed members of ERRORS that these predictions can be measured by, in its order."""
-        composed = ((name, e) for name, e in ERRORS.items() if name not in BASELINES)
-        return tuple(name for name, e in composed if self.kind in e.property.kinds)
+        return _names_of(self.kind)[0]
 
     def possible_names(self) -> tuple[str, ...]:
         """The same with what is measured only where it is named: baselines, and for two classes those of columns."""
-        properties = ((name, error.property) for name, error in ERRORS.items())
-        return tuple(name for name, p in properties if self.kind in (*p.kinds, *p.kinds_if_named))
+        return _names_of(self.kind)[1]
 
     def sample(self, error: str | Property) -> Sample:
         """What an error measures, or of a property, made once for all errors of it and never validated again."""
@@ -316,6 +315,14 @@ def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
     return Inputs("top_label", correct, confidence, check_weights(sample_weight, len(confidence)))
 
 
+@cache
+def _names_of(kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The errors of a kind of predictions: those measured by default, and all that may be named."""
+    properties = {name: error.property for name, error in ERRORS.items()}
+    usual = tuple(name for name, p in properties.items() if name not in BASELINES and kind in p.kinds)
+    return usual, tuple(name for name, p in properties.items() if kind in (*p.kinds, *p.kinds_if_named))
+
+
 def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     """The errors to compute: all that apply, or the named ones, each of which must apply."""
     possible = inputs.possible_names()
@@ -324,9 +331,13 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:
+        if name not in ERRORS:
+            close = difflib.get_close_matches(str(name), ERRORS, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else f"; expected some of {', '.join(possible)}"
+            raise ValueError(f"there is no error {name!r}{meant}")
         if name not in possible:
             kind = inputs.kind.replace("_", "-")
-            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {', '.join(possible)}")
+            raise ValueError(f"{name!r} cannot be used with {kind} predictions; expected some of {', '.join(possible)}")
     return tuple(dict.fromkeys(errors))
 
 

@@ -111,7 +111,7 @@ def confidence_interval(
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if metric.norm == "l1":
         if groups is not None:
-            raise ValueError("groups cannot apply: norm='l1' errors get a null band of independent rows, no interval")
+            raise ValueError("groups cannot be used: norm='l1' errors get a null band of independent rows, no interval")
         found = _l1_bands(Frozen.of(metric, sample.on_host()), level, what, draws, seed)
     else:
         clusters = check_groups(groups, sample.rows, y_true=y_true)
@@ -176,7 +176,7 @@ def _within_interval(inside: Array, level: float) -> tuple[float, float, float, 
 
 def _l1_bands(frozen: Frozen, level: float, what: What, draws: int, seed: int) -> tuple[Interval, ...]:
     if what not in ("U", "error"):
-        raise ValueError(f"what={shown(what)} cannot apply: norm='l1' errors have no loss part")
+        raise ValueError(f"what={shown(what)} cannot be used: norm='l1' errors have no loss part")
     bands = null_band_of(frozen, level, draws, seed).each()
     rows, symbol = frozen.sample.rows, frozen.error.symbol
     return tuple(

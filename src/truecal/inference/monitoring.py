@@ -242,7 +242,7 @@ class Monitor(Shared):
         """
         if sample_weight is not None:
             raise ValueError(
-                "sample_weight cannot apply: e-values of weighted rows have no guarantee; "
+                "sample_weight cannot be used: e-values of weighted rows have no guarantee; "
                 "drop rows that should not count"
             )
         return self.count([self.read(y_true, y_proba)], time)

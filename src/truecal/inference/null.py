@@ -29,19 +29,14 @@ _NOTHING = 1e-13  # U this small beside the largest loss of a row is a rounding 
 _ROUNDING = 1e-10  # draws that equal the observed value up to rounding count as at least as large
 _CDF_ENTRIES = 1 << 15  # cumulative probabilities searched at once: they stay in cache
 
-BERNOULLI = (
-    "given all predictions, the top class of row i is right with probability c_i, independently (c_i its confidence)"
-)
-POSITIVE = "given all predictions, outcome i is 1 with probability u_i, independently"
-CATEGORICAL = (
-    "full conditional calibration given the predictions: label i is drawn from all of p_i, independently "
-    "(stronger than being right view by view)"
-)
+BERNOULLI = "the top class of row i is correct with probability c_i, its confidence, independently of other rows"
+POSITIVE = "outcome i is 1 with probability u_i, its prediction, independently of other rows"
+CATEGORICAL = "label i is drawn from the predicted probabilities p_i, independently of other rows"
 LABEL_BY_LABEL = (
-    "for each label alone: given all predictions, it applies to row i with probability p_i, independently over rows "
-    "(labels of a row may depend on each other)"
+    "each label applies to row i with probability p_i, independently of other rows; labels of a row may depend on "
+    "each other"
 )
-GIVEN = "outcomes are drawn by the sampler that was passed, with the predictions as they are"
+GIVEN = "outcomes are drawn by the sampler"
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,7 @@ def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
     error, sample = frozen.error, frozen.sample
     if sampler is not None:
         if sample.values is None:
-            raise ValueError("sampler cannot apply: labels are drawn from the reported probabilities themselves")
+            raise ValueError("sampler cannot be used: labels are drawn from the reported probabilities themselves")
         return World(frozen, _from_sampler(sampler, sample), GIVEN, None)
     proba, property = sample.distributions, error.property
     if proba is not None and property.drawn(np.zeros(1, int), proba.shape[-1]) is not None:

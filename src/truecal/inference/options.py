@@ -98,7 +98,7 @@ def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Gro
         raise ValueError(f"groups has NaN at row {int(np.argmax(np.isnan(array)))}")
     values, group = np.unique(array, return_inverse=True)
     if len(values) < least:
-        raise ValueError(f"groups must hold at least three clusters to leave one out, got {len(values)}")
+        raise ValueError(f"groups must have at least 3 different values, got {len(values)}")
     return group.reshape(-1), len(values)
 
 

@@ -55,7 +55,7 @@ class PairedDifference(Result):
             elif part.beyond_noise:
                 words.append(says.format(*(self.names[::-1] if part.estimate > 0 else self.names)))
             else:
-                words.append(f"no difference in {what} beyond noise (p = {part.pvalue:.3g})")
+                words.append(f"no significant difference in {what} (p = {part.pvalue:.3g})")
         return words[0], words[1]
 
     def __repr__(self) -> str:

@@ -70,5 +70,5 @@ def _variance(y_proba: Any) -> float:
 
 def _between(value: Any, name: str, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < most:
-        raise ValueError(f"{name} must lie strictly between 0 and {most:g}, got {shown(value)}")
+        raise ValueError(f"{name} must be one number between 0 and {most:g}, got {shown(value)}")
     return float(value)

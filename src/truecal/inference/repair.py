@@ -195,7 +195,7 @@ class Repair(Result):
                 f"Refit: temperature and offset leave a gap of {_points(both.gap)} points; a new map has {change}. "
                 "Retrain the model if its inputs have changed."
             )
-        more = " What is left is still beyond noise: plan a refit." if after.low > 0 and not after.note else ""
+        more = " The remaining gap is still significant: plan a refit." if after.low > 0 and not after.note else ""
         return f"Apply {self.map.text}: {change}.{more}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Segments(Result):
     def headline(self) -> str:
         """How many segments were looked at, and how many findings there are."""
         found = len(self.findings)
-        words = "no segment is off beyond noise" if not found else f"{found} finding{'s' * (found > 1)}"
+        words = "no segment is significantly miscalibrated" if not found else f"{found} finding{'s' * (found > 1)}"
         what = f"{self.compared} segments of {len(self.features)} feature{'s' * (len(self.features) > 1)}"
         return f"{what}, {self.n_samples} rows: {words}"
 

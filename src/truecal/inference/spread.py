@@ -55,7 +55,7 @@ FEW_UNITS = 10.0
 """With fewer effective units (Kish's (Σ size)²/Σ size²), neither."""
 MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
 SCARCE_NOTE = "unreliable: too few surprising outcomes share a bin; take more rows or fewer bins"
-FEW_NOTE = "unreliable: too few rows or clusters carry the weight"
+FEW_NOTE = "unreliable: too few rows or clusters"
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,20 +72,21 @@ class Threshold(Result):
         """What may be accepted, in a sentence."""
         sure = f"with probability {1 - self.delta:.4g}"
         if self.threshold is None:
-            return f"No threshold keeps the error at most {self.risk:.4g} {sure}: accept nothing, or collect more rows."
+            most = f"at or below {self.risk:.4g} {sure}"
+            return f"No threshold keeps the error rate {most}: collect more rows, or accept nothing."
         return (
-            f"Accept where the confidence is at least {self.threshold:.4g}: {self.coverage:.1%} of rows, "
-            f"error at most {self.risk:.4g} {sure} (observed {self.observed:.4f}, bound {self.bound:.4f})."
+            f"Accept rows with confidence at least {self.threshold:.4g} ({self.coverage:.1%} of rows): {sure} their "
+            f"error rate is at most {self.risk:.4g} (observed {self.observed:.4f}, upper bound {self.bound:.4f})."
         )
 
     @property
     def own_sentence(self) -> str:
         """What the model's own confidence would accept, and what that costs."""
         if self.own_threshold is None:
-            return f"By its own confidence the model would accept nothing at an error of {self.risk:.4g}."
+            return f"If the confidences were right, no rows could be accepted at an error rate of {self.risk:.4g}."
         return (
-            f"By its own confidence the model would accept {self.own_coverage:.1%} of rows (at least "
-            f"{self.own_threshold:.4g}), of which {self.own_observed:.1%} were wrong."
+            f"If the confidences were right, {self.own_coverage:.1%} of rows could be accepted (confidence at least "
+            f"{self.own_threshold:.4g}); {self.own_observed:.1%} of them were wrong."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
     if inputs.soft:
         raise ValueError("threshold needs one label per row; these are distributions over labels")
     if inputs.weights is not None:
-        raise ValueError("sample_weight cannot apply: the exact binomial law is that of rows that count alike")
+        raise ValueError("sample_weight cannot be used: the exact binomial law is that of rows that count alike")
     top = inputs.top_label()
     wrong, confidence = ~top.y.astype(bool), top.reports.astype(np.float64)
     n, order = len(wrong), np.argsort(-confidence, kind="stable")

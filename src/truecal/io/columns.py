@@ -86,7 +86,7 @@ class Request:
         if self.logits and self.kind not in (None, "logits"):
             raise ValueError(f"logits=True and kind={self.kind!r} contradict each other: give one of them")
         if self.odds and (self.logits or self.percent or self.kind not in (None, "probabilities")):
-            raise ValueError("odds=True cannot apply to logits, percentages or another kind: give one of them")
+            raise ValueError("odds=True cannot be used with logits, percentages or another kind: give one of them")
         if self.proba_columns is not None and not self.proba_columns:
             raise ValueError("proba_columns: expected at least one name or None, got an empty sequence")
 
@@ -326,7 +326,7 @@ class _Search:
     def plain_classes(self) -> Layout | None:
         """All numeric columns that are not labels, identifiers, weights or parts of a top-label file: one per class."""
         found = _plain(self._having(NUMBER))
-        why = "the numeric ones that are left, one per class"
+        why = "all other numeric columns, one per class"
         return self._found(found, why, None, found) if len(found) > 1 else None
 
     def nothing(self) -> Layout:

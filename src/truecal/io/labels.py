@@ -98,8 +98,9 @@ def label_indices(
             return found.astype(np.intp, copy=False)
         if numbers.dtype == object:
             row = int(np.argmin(found))
-            among = f"among the classes {listing(classes)}, row {row} has {quote(values[row])}"
-            raise failure(path, f"expected labels of {where} {among}")
+            raise failure(
+                path, f"{where}, row {row}: {quote(values[row])} is not one of the classes {listing(classes)}"
+            )
     if numbers.dtype == object:
         how = "add an array 'classes' or name the columns by class"
         raise failure(path, f"{expected} (the columns have no names), row 0 has {quote(values[0])}: {how}")

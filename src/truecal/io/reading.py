@@ -150,7 +150,7 @@ def read_predictions(
         request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
         if normalize or percent:
-            raise request.refuse("normalize and percent cannot apply to a sample log of choices: its rows sum to 1")
+            raise request.refuse("normalize and percent cannot be used with a sample log of choices: its rows sum to 1")
         ids = found.ids
         if ids is not None and form == "jsonl":
             found = replace(found, keys=Keys(place, "key", ("doc_id",), (), lambda name: ids))

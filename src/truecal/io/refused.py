@@ -30,8 +30,8 @@ def pickle_error(path: str) -> FileError:
         saved = f'import numpy as np; np.savez("{stem}.npz", {how})'
     return failure(
         path,
-        "this is a pickle, which runs code when it is loaded, and truecal never opens one. If you "
-        f"trust it, convert it: python -c '{opened}; {saved}'",
+        "this is a pickle file. Loading one can run code, so truecal never does. If you trust it, "
+        f"convert it: python -c '{opened}; {saved}'",
     )
 
 

@@ -306,11 +306,7 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
     try:
         check_probabilities(numbers, name) if numbers.ndim == 2 else check_reports(numbers, name)
     except (TypeError, ValueError) as error:
-        hint = (
-            ""
-            if layout.sure
-            else f". The names do not tell what these numbers are: if they are logits, pass {LOGITS_OPTION}"
-        )
+        hint = "" if layout.sure else f"; if they are logits, pass {LOGITS_OPTION}"
         if numbers.ndim == 2:
             hint = _likely(numbers, layout) or hint
         raise failure(path, f"{error}{hint}") from error

@@ -212,7 +212,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
             return device_logits().read_logits(X)  # type: ignore[no-any-return]  # a module loaded by name
         if self.space == "logits" and self.floor is not None:
             raise ValueError(
-                f"floor={shown(self.floor)} cannot apply to logits, which have no smallest probability; "
+                f"floor={shown(self.floor)} cannot be used with logits, which have no smallest probability; "
                 f"for an X of probabilities use {type(self).__name__}.from_probabilities(floor={shown(self.floor)})"
             )
         values = self._values(on_cpu(X), reset=reset)

@@ -146,7 +146,7 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
         if not callable(error):
             raise TypeError(f"error must be a name in ERRORS, a CalibrationError or a callable, got {shown(error)}")
         if n_bins is not None:
-            raise ValueError("n_bins cannot apply to a callable error: fix its bins inside it")
+            raise ValueError("n_bins cannot be used with a callable error: fix its bins inside it")
         return error, getattr(error, "__name__", type(error).__name__)
     metric = get_error(error, n_bins)
     if n_bins is None and metric.norm == "l2" and isinstance(error, str) and metric.binning.has_counts:

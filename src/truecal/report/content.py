@@ -130,7 +130,7 @@ def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[s
     if classes is None:
         return None
     if first.n_classes is None:
-        raise ValueError("classes cannot apply: only the top class of these predictions is known")
+        raise ValueError("classes cannot be used: only the top class of these predictions is known")
     if len(classes) != first.n_classes:
         raise ValueError(f"classes must name all {first.n_classes} classes, got {len(classes)} names")
     return tuple(distinct(shorten(clean(name), 80) for name in classes))
@@ -151,7 +151,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
         "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
-        "said": {line["standing"].said for line in source.board},
+        "answers": {line["standing"].answer for line in source.board},
         "counts": source.counts,
         "start": source.start,
         "several": len(source.models) > 1,

@@ -205,7 +205,7 @@ def _blank(head: Any, i: int, models: int, work: Work, settings: ClusterSettings
         edges = Stream.load(path)
     if isinstance(edges, Stream):
         if errors is not None or n_bins != "auto":
-            raise ValueError("errors and n_bins cannot apply: edges= gives a state, with its errors and bins")
+            raise ValueError("errors and n_bins cannot be used: edges= gives a state, with its errors and bins")
         entries = edges.entries
         check_applies([entry.name for entry in entries], head)
     else:

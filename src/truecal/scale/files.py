@@ -234,7 +234,9 @@ def check_applies(names: Sequence[str], inputs: Inputs) -> None:
         refuse_baseline(name)
         if name not in inputs.error_names():
             kind = inputs.kind.replace("_", "-")
-            raise ValueError(f"{name!r} cannot apply to {kind} predictions; expected some of {inputs.error_names()}")
+            raise ValueError(
+                f"{name!r} cannot be used with {kind} predictions; expected some of {inputs.error_names()}"
+            )
 
 
 def inputs_of(read: Predictions, weights: Array | None) -> Inputs:

@@ -97,12 +97,12 @@ def _entries(error: Any, n_bins: BinCounts | None, edges: Any) -> list[StreamEnt
     own = _given(name, edges)
     if own is not None:
         if n_bins is not None:
-            raise ValueError(f"n_bins={shown(n_bins)} cannot apply: edges= gives the bins of {name!r}")
+            raise ValueError(f"n_bins={shown(n_bins)} cannot be used: edges= gives the bins of {name!r}")
         return [StreamEntry(name, *_fixed(name, metric.property, own))]
     rule = metric.binning
     if isinstance(edges, str):
         if metric.property.vector or not rule.has_counts:
-            raise ValueError(f"edges='uniform' cannot apply to {name!r}, whose cells are {shown(rule)}")
+            raise ValueError(f"edges='uniform' cannot be used with {name!r}, whose cells are {shown(rule)}")
         rule = EqualWidth() if rule.n_bins == "auto" else EqualWidth(rule.n_bins)
     streamed = rule.streamed()
     if streamed is None:

@@ -157,7 +157,7 @@ def _forms(stream: Stream, entry: StreamEntry, spread: Spread | None) -> list[Bl
     top = "confidence: " if entry.error.property.picks_outcome else ""
     of_bins = BlockForm(f"{top}{bins_text(entry.n_bins)}", spread.H)
     sums = blocks.residual[blocks.of("weight") > 0].sum(axis=2)  # (blocks, views)
-    name = f"{top}overall" if sums.shape[1] == 1 else "class rates"
+    name = f"{top}mean" if sums.shape[1] == 1 else "class frequencies"
     return [of_bins, BlockForm(name, sums @ sums.T, float(sums.sum()))]
 
 

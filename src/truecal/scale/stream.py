@@ -172,7 +172,7 @@ class Stream(Shared):
             return
         self._meet(array.shape)
         if self.frozen:
-            raise ValueError("observe cannot apply: the bins are known already")
+            raise ValueError("observe cannot be used: the bins are known already")
         if self._kind == "binary" and array.shape[1:] == (2,):
             self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
         else:
@@ -341,7 +341,7 @@ class Stream(Shared):
     def _update_dense(self, y_true: Any, y_proba: Any, sample_weight: Any, ignore_index: Any, class_axis: Any) -> None:
         """Images one by one, each as one unit of the intervals."""
         if sample_weight is not None:
-            raise ValueError("sample_weight cannot apply to images: weight rows, with io.as_rows")
+            raise ValueError("sample_weight cannot be used with images: weight rows, with io.as_rows")
         if not self.units and self.rows:
             raise ValueError("images cannot follow rows: they are units of intervals, and rows are others")
         y, proba = on_cpu(y_true), on_cpu(y_proba)

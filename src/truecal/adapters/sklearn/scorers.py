@@ -23,7 +23,7 @@ from .predictions import columns_of, positive_column, predict, predict_labels
 Measure = CalibrationError | Baseline | Loss
 
 _NO_GAP = (
-    "measure='gap' cannot apply: a model that knows nothing and predicts base rates has gap 0, and a search would "
+    "measure='gap' cannot be used: a model that knows nothing and predicts base rates has gap 0, and a search would "
     "choose it; use scorer('score'), which is loss + gap², and read the gap of the chosen model with evaluate()"
 )
 
@@ -152,7 +152,7 @@ def _measure(measure: Any) -> Measure:
         raise TypeError(f"measure must be a name, a loss or a member of ERRORS, got {shown(measure)}")
     if not _of_classes(measure):
         raise ValueError(
-            f"measure={shown(measure.__name__)} cannot apply: it takes outcomes, and a classifier is scored "
+            f"measure={shown(measure.__name__)} cannot be used: it takes outcomes, and a classifier is scored "
             "on its labels; for the confidence in the top class use 'confidence'"
         )
     return measure
@@ -173,7 +173,7 @@ def _changed(measure: Measure, n_bins: Any, options: dict[str, Any]) -> Measure:
     if n_bins is None:
         return measure
     if isinstance(measure, Loss):
-        raise ValueError(f"n_bins={shown(n_bins)} cannot apply to a loss")
+        raise ValueError(f"n_bins={shown(n_bins)} cannot be used with a loss")
     return _with_bins(measure, n_bins)
 
 

@@ -30,7 +30,7 @@ def listed(build: Any) -> bool:
     """Whether all cells of all views can be held at once; else each report looks for its own, in order."""
     if max(build.rule.counts or (1,)) > 1 << 20:
         return False
-    edges = sum(len(e) for e in build.edges())
+    edges = sum(len(e) for e in build.edges)
     return bool(edges * build.sample.views <= max(1 << 22, build.sample.reports.numel()))
 
 
@@ -43,7 +43,7 @@ def interval_tables(build: Any) -> Tables:
     """All views over fixed intervals, without a sort, over the union of all edges."""
     sample = build.sample
     refuse_outside(sample, build.rule)
-    every = build.edges()
+    every = build.edges
     union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
     sums = _interval_sums(sample, union, build.dispatch.device_numbers >> 2)
     found = []

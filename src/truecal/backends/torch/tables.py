@@ -73,7 +73,7 @@ def _sorted_tables(build: Any, columns: slice) -> Tables:
         upto = summed(rows, order)
         cuts = [_rank_cut(x, end, build.ties) for end in _ends(build, x)]
         return tuple(table_between(build, c, upto, cut) for c, cut in enumerate(cuts))
-    cells = [intervals(x, edges) for edges in build.edges()] or [x]
+    cells = [intervals(x, edges) for edges in build.edges] or [x]
     return tuple(_cells_table(build, c, cell, order, rows) for c, cell in enumerate(cells))
 
 
