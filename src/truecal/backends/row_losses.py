@@ -1,5 +1,4 @@
-"""The losses of rows, and where they would lie if the label surprised, in compiled loops: `inference.mean_losses` has
-the formulas, and `core.by_label` those of single losses."""
+"""The losses of rows and their ranges in compiled loops: the formulas are in inference/mean_losses.py."""
 
 from __future__ import annotations
 

@@ -88,12 +88,13 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     entries = field(
         "entries", lambda x: tuple(StreamEntry(name, read_rule(words), n_bins) for name, words, n_bins in x)
     )
-    if "made" in about:  # states of earlier versions do not tell how their bins were made
-        entries = field("made", lambda x: tuple(_made(entry, *how) for entry, how in zip(entries, x, strict=True)))
     losses = field("losses", lambda x: _losses(x, arrays))
     for name, make in _SETTINGS.items():
         field(name, make)
     with reading_field(path, "stream", "entries"):
+        stream = Stream.restored(entries, about, losses)
+    if "made" in about:  # states of earlier versions do not tell how their bins were made
+        entries = field("made", lambda x: tuple(_made(entry, *how) for entry, how in zip(entries, x, strict=True)))
         stream = Stream.restored(entries, about, losses)
     if stream.rows < 0:
         raise damaged(path, "stream", "rows", f"is {stream.rows}")
