@@ -6,7 +6,7 @@ import runpy
 import sys
 
 COSTS = ("waiting", "peers", "core", "inference", "recalibration", "scale", "cluster", "sql", "segmentation")
-RATES = ("calibration", "monitor", "kinds")
+RATES = ("calibration", "monitor", "kinds", "language")
 """Simulations, here with few samples: their pages name the commands that make their tables, which take longer."""
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ contestants: Any = importlib.import_module("benchmarks.peers.contestants")
 data: Any = importlib.import_module("benchmarks.peers.data")
 page: Any = importlib.import_module("benchmarks.peers.page")
 running: Any = importlib.import_module("benchmarks.peers.running")
+language: Any = importlib.import_module("benchmarks.language")
 
 STAND_INS = """
 import os, signal
@@ -219,3 +221,8 @@ def test_nobody_failed_and_values_agree(stored):
 def test_the_picture_is_drawn(stored, tmp_path):
     importlib.import_module("benchmarks.peers.picture").draw(stored, running.FULL, tmp_path / "peers.png")
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_of_sampled_answers_is_that_of_the_stored_results() -> None:
+    text = language.PAGE.read_text()
+    assert language.page(json.loads(language.RESULTS.read_text()), text) == text

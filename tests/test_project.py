@@ -93,7 +93,16 @@ def test_no_room_hides_a_public_name():
 def test_nothing_lies_loose_at_the_top():
     loose = {path.name for path in PACKAGE.iterdir() if path.is_file()}
     public = {
-        *("analysis.py", "forecasts.py", "losses.py", "properties.py", "results.py", "rules.py", "sql.py")
+        *(
+            "analysis.py",
+            "forecasts.py",
+            "language.py",
+            "losses.py",
+            "properties.py",
+            "results.py",
+            "rules.py",
+            "sql.py",
+        )
     }  # names, without code
     assert loose == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"} | public
     folders = {path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}

@@ -64,6 +64,13 @@ def pair(picture: Path) -> None:
     draw_pair(picture)
 
 
+def sampled(picture: Path) -> None:
+    """Majority share and split share of sampled answers."""
+    from sampled_answers import draw_naive_and_split
+
+    draw_naive_and_split(picture)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "report": report,
     "plots": plots,
@@ -71,6 +78,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "peers": peers,
     "why-truthful-noise": noise,
     "why-truthful-pair": pair,
+    "language-models": sampled,
 }
 
 

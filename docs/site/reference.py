@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 PLACES = ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluster")
 """Modules whose names are public below `truecal`, besides the adapters."""
-NAMES = ("truecal.analysis", "truecal.losses", "truecal.properties", "truecal.results", "truecal.rules")
+NAMES = (
+    "truecal.analysis",
+    "truecal.language",
+    "truecal.losses",
+    "truecal.properties",
+    "truecal.results",
+    "truecal.rules",
+)
 """Modules of names that are defined elsewhere."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")
 CODE = re.compile(r"(`[^`]*`)")
@@ -46,9 +53,9 @@ def rooms() -> dict[str, dict[str, list[str]]]:
         for module in adapters():
             importlib.import_module(module)
     for module in NAMES:
-        names = [name for name in vars(importlib.import_module(module)) if not name.startswith("_")]
+        names = [name for name, value in vars(importlib.import_module(module)).items() if callable(value)]
         found[module.removeprefix("truecal.")][module] = [
-            f"{module}.{name}" for name in names if name not in truecal.__all__
+            f"{module}.{name}" for name in names if name not in truecal.__all__ and not name.startswith("_")
         ]
     others = ("CalibratedClassifier", "CanonicalRecalibration", "Identity", "ScalingBinning", "Selection")
     found["recalibration"]["truecal.recalibration"] += [f"truecal.recalibration.{name}" for name in others]

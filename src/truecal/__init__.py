@@ -17,7 +17,19 @@ __version__ = "0.2.0"
 
 
 _HOMES: dict[str, str] = {}
-_MODULES = ("analysis", "forecasts", "io", "losses", "plots", "properties", "recalibration", "results", "rules", "sql")
+_MODULES = (
+    "analysis",
+    "forecasts",
+    "io",
+    "language",
+    "losses",
+    "plots",
+    "properties",
+    "recalibration",
+    "results",
+    "rules",
+    "sql",
+)
 """Public modules that are loaded when they are asked for: tc.plots.reliability(y, p)."""
 _MOVED = {
     "analysis": (
@@ -42,6 +54,7 @@ _MOVED = {
     "recalibration": (
         "CalibratedClassifier",
         "CanonicalRecalibration",
+        "DirichletScaling",
         "HistogramBinning",
         "Identity",
         "MatrixScaling",

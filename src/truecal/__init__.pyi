@@ -2,6 +2,7 @@
 from . import analysis as analysis
 from . import forecasts as forecasts
 from . import io as io
+from . import language as language
 from . import losses as losses
 from . import plots as plots
 from . import properties as properties
@@ -70,6 +71,9 @@ from .evaluation.model import (
     Evaluation,
     evaluate,
 )
+from .evaluation.sampled import (
+    from_samples,
+)
 from .inference.calibration import (
     calibration_test,
 )
@@ -106,7 +110,6 @@ from .inference.thresholds import (
 )
 from .recalibration import (
     BetaScaling,
-    DirichletScaling,
     IsotonicOneVsRest,
     PlattScaling,
     TemperatureScaling,
@@ -133,7 +136,6 @@ __all__ = [
     "Classwise",
     "Comparison",
     "Confidence",
-    "DirichletScaling",
     "Edges",
     "EqualWidth",
     "Evaluation",
@@ -167,6 +169,7 @@ __all__ = [
     "ece",
     "estimate",
     "evaluate",
+    "from_samples",
     "full_error",
     "gap",
     "labelwise_error",

@@ -58,7 +58,7 @@ def test_threshold(run, table, tmp_path):
     out, plot = tmp_path / "out.json", tmp_path / "risk.png"
     result = run("threshold", table, "--risk", "0.15", "--json", out, "--plot", plot)
     assert result.exit_code == 0 and "Accept rows with confidence at least" in result.stdout
-    assert "If the confidences were right" in result.stdout and plot.stat().st_size > 1000
+    assert "Going by the confidences alone" in result.stdout and plot.stat().st_size > 1000
     assert json.loads(out.read_text())["coverage"] > 0
     assert run("threshold", table, "--risk", "0.0001").exit_code == 3
     assert run("threshold", table, "--risk", "2").exit_code == 2

@@ -288,8 +288,8 @@ def test_a_test_and_a_gap_that_disagree_are_both_said():
     unreliable = with_test_and_gap(0.2, 0.5, "unreliable").verdict
     assert unreliable.calibration == "No miscalibration detected."
     several = {name: with_test_and_gap(p, low, name=name) for name, p, low in (("a", 0.4, 0.5), ("b", 0.4, -0.5))}
-    words = "No miscalibration detected for b. The test does not reject a, but its gap of 3.0 points is above 0."
-    assert _calibration_of(several) == words
+    words = "The test does not reject a, but the interval of its gap (3.0 points) excludes 0."
+    assert _calibration_of(several) == f"No miscalibration detected for b. {words}"
 
 
 def _calibration_of(evaluations) -> str:

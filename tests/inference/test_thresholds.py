@@ -50,7 +50,7 @@ def test_the_curve_and_the_choice_are_those_of_loops():
     kept = c >= found.own_threshold
     assert (1 - c[kept]).mean() <= 0.1 and found.own_coverage == kept.mean()
     assert found.own_observed == wrong[kept].mean()
-    assert "Accept rows with confidence at least" in repr(found) and "If the confidences were right" in repr(found)
+    assert "Accept rows with confidence at least" in repr(found) and "Going by the confidences alone" in repr(found)
     assert list(found.to_pandas()) == ["threshold", "coverage", "risk", "bound", "expected"]
 
 

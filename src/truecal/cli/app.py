@@ -31,7 +31,19 @@ from . import render, warehouse, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, estimated, expand, load, split_kind
-from .options import Measuring, Outputs, Printing, Reading, fraction, numbers, split, whole_numbers, with_options
+from .options import (
+    Measuring,
+    Outputs,
+    Printing,
+    Reading,
+    Sampling,
+    fraction,
+    numbers,
+    split,
+    whole_numbers,
+    with_options,
+)
+from .sampling import measure_samples, sampled
 from .streaming import measure_tables, refuse_test, streamed
 from .tables import load_forecasts, load_tables
 
@@ -59,12 +71,12 @@ Files = Annotated[
 File = Annotated[
     Path,
     typer.Argument(
-        help="A prediction file; a folder or glob of parquet; FILE:logits or FILE:probs; FILE.db::TABLE.",
+        help="A prediction file; a folder or glob of parquet; FILE:logits if it holds logits; FILE.db::TABLE.",
         show_default=False,
     ),
 ]
 Details = Annotated[
-    bool, typer.Option("--details", help="Also print every error as loss + U, all bin counts, flips and dominance.")
+    bool, typer.Option("--details", help="Also print all errors and bin counts, flips, dominance and discrimination.")
 ]
 
 
@@ -177,6 +189,7 @@ def evaluate(
     file: File,
     reading: Reading,
     measuring: Measuring,
+    sampling: Sampling,
     outputs: Outputs,
     printing: Printing,
     details: Details = False,
@@ -217,7 +230,19 @@ def evaluate(
     - `truecal evaluate tags.npz --task multilabel --logits` (several labels per row: a 0/1 table and one of logits)
 
     - `truecal evaluate rain.npz --task distribution --thresholds 0:50:26 --levels .1,.5,.9` (quantiles of a number)
+
+    - `truecal evaluate samples.jsonl --samples answer --question id --correct correct` (a model asked several times)
     """
+    if sampled(file, sampling, reading, measuring, segments, advise, sums):
+        _check_paths([file], {**outputs.wanted, "--plot": plot})
+        if plot is not None:
+            watching.check_picture(plot)
+        if outputs.html is not None:
+            need_extra("--html", "report")
+        with _waiting("measuring"):
+            result = measure_samples(file, sampling, measuring)
+        _finish(result, outputs, printing, details, plot, one=True)
+        return
     if sums:
         if segments is not None or advise:
             option = "--advise" if segments is None else "--segments"

@@ -45,7 +45,11 @@ class Reading:
         Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
     ] = None
     length_normalized: Annotated[
-        bool, Option("--length-normalized", help="Divide log-likelihoods by the length of the choice.")
+        bool,
+        Option(
+            "--length-normalized",
+            help="For logs of multiple-choice questions: divide log-likelihoods by the length of the answer.",
+        ),
     ] = False
     temperature: Annotated[
         list[Path] | None,
@@ -88,7 +92,7 @@ class Measuring:
     ] = "auto"
     thresholds: Annotated[
         str | None,
-        Option("--thresholds", help="For --task distribution: 1,2,5 or LOW:HIGH:COUNT, chosen without these outcomes."),
+        Option("--thresholds", help="For --task distribution: 1,2,5 or LOW:HIGH:COUNT, not taken from these outcomes."),
     ] = None
     levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
     errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
@@ -134,6 +138,29 @@ class Measuring:
         """The files that are read beside the predictions."""
         given = (self.by, self.groups, self.weights)
         return tuple(None if spec is None else file_of(spec) for spec in given)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Where the answers of a language model are: sampled several times, or with a stated confidence."""
+
+    samples: Annotated[
+        str | None, Option("--samples", help="Sampled answers: their column, one per row or a list per question.")
+    ] = None
+    question: Annotated[str | None, Option("--question", help="The column of the question of each answer.")] = None
+    correct: Annotated[str | None, Option("--correct", help="The column that says which answers are right.")] = None
+    reference: Annotated[str | None, Option("--reference", help="The column of the right answer, instead.")] = None
+    confidence: Annotated[
+        str | None, Option("--confidence", help="The column of the confidence that the model states, as text.")
+    ] = None
+    pattern: Annotated[
+        str | None,
+        Option("--answer-pattern", help="A regular expression: its group is the answer in a longer text."),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        return any(getattr(self, f.name) is not None for f in fields(self))
 
 
 @dataclass(frozen=True)

@@ -144,13 +144,12 @@ def _cross_entropy(found: Evaluation) -> str:
 def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
     """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
     console = _console()
-    classes = result.width_text
     parts = [result, *result.subgroups.values()]
     columns = _models([(part.name, part, part.verdict.standings[part.name]) for part in parts])
     if result.subgroups:
         columns["samples>"] = [str(part.n_samples) for part in parts]
     columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
-    _table(console, f"{result.n_samples} samples, {classes}\n", columns)
+    _table(console, f"{result.size_text}, {result.width_text}\n", columns)
     _say(console, "", *result.verdict.sentences)
     if result.views:
         _say(console, "", *result.view_lines)
@@ -203,7 +202,8 @@ def comparison(result: Comparison, *, details: bool = False, story: str = "", ve
     board = result.leaderboard()
     rows = [(row["model"], result.evaluations[row["model"]], result.verdict.standings[row["model"]]) for row in board]
     columns = _models(rows)
-    columns["model"] = [f"{row['rank']:>2g} {row['model']}" for row in board]
+    columns = {" # model": [f"{row['rank']:>2g} {row['model']}" for row in board]} | columns
+    del columns["model"]
     columns["ECE\nrank>"] = ["" if row["ece_rank"] is None else f"{row['ece_rank']:g}" for row in board]
     _table(console, f"{len(board)} models, {result.n_samples} samples, best score first\n", columns)
     _say(console, "", *([story, ""] if story else []), *result.verdict.sentences)

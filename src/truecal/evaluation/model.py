@@ -37,6 +37,7 @@ from .views import ViewValue
 from .words import LOSS_TITLES, gap_text, sum_text
 
 if TYPE_CHECKING:
+    from .sampled import Sampling
     from .verdict import Standing, Verdict
 
 DIAGRAM_BINS = 15
@@ -81,7 +82,8 @@ class Evaluation(Measurement):
     `views` (of several labels or ordered classes: every label, worst first, or threshold), `subgroups` (with by=; each
     has its own n, so they are never ranked), `segments` (with features=), `discrimination` (whether the confidence
     orders right before wrong predictions, which is not calibration), `advice` (with advise=True), `notes`. `standing`:
-    for a subgroup, the result of its test, corrected for the number of subgroups.
+    for a subgroup, the result of its test, corrected for the number of subgroups. `sampling`: of sampled answers
+    (`from_samples`), how many there are and the naive confidence.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Evaluation(Measurement):
     segments: Segments | None = None
     discrimination: tuple[Discrimination, ...] = ()
     advice: tuple[str, ...] = ()
+    sampling: Sampling | None = None
 
     @property
     def error_names(self) -> tuple[str, ...]:
@@ -258,8 +261,20 @@ class Evaluation(Measurement):
         return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
 
     @property
+    def size_text(self) -> str:
+        """The number of rows, such as "2000 samples"."""
+        return f"{self.n_samples} {self.row_word}"
+
+    @property
+    def row_word(self) -> str:
+        """What rows are: samples, or questions that were answered several times."""
+        return "samples" if self.sampling is None else "questions"
+
+    @property
     def width_text(self) -> str:
         """The number of classes, labels or thresholds, such as "3 classes"."""
+        if self.sampling is not None:
+            return self.sampling.answers_text
         columns = {"multilabel": "labels", "distribution": "thresholds"}.get(self.kind, "classes")
         return "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
 
@@ -273,7 +288,7 @@ class Evaluation(Measurement):
         return [*map(str, views[:MOST_VIEWS_SHOWN]), *([f"and {rest} more in .views"] if rest > 0 else [])]
 
     def __repr__(self) -> str:
-        lines = [f"{self.name}: {self.n_samples} samples, {self.width_text}"]
+        lines = [f"{self.name}: {self.size_text}, {self.width_text}"]
         lines += [f"  {name:<12}{value}" for name, value in self.summary]
         lines += [f"  {line}" for line in self.view_lines]
         lines += [f"  note: {note}" for note in self.notes]
@@ -298,7 +313,7 @@ class Evaluation(Measurement):
             facts += "".join(f"<p><b>→ {html_text(line)}</b></p>" for line in self.advice)
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
         picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
-        return f"<p>{html_text(self.name)}: {self.n_samples} samples</p>{facts}{picture}{notes}"
+        return f"<p>{html_text(self.name)}: {self.size_text}</p>{facts}{picture}{notes}"
 
     def plot(self, *, ax: Any = None, **options: Any) -> Any:
         """The reliability diagram, by `truecal.plots.reliability`; returns the matplotlib Axes."""
@@ -536,7 +551,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
         if len(values) > MANY_SUBGROUPS and np.median(sizes) < FEW_IN_SUBGROUP:
             raise ValueError(
                 f"{name} has {len(values)} distinct values in {len(groups)} rows, most with fewer than "
-                f"{FEW_IN_SUBGROUP} rows; for numbers use features= (--segments), which groups them by size"
+                f"{FEW_IN_SUBGROUP} rows; for numbers use features= (--segments), which divides them into quantile bins"
             )
         start = f"{column}: " if column else ""
         found |= {f"{start}{value}": np.flatnonzero(groups == value) for value in values}

@@ -391,9 +391,10 @@ def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) ->
         return f"The test does not reject calibration (p {found[name].p}), but {size}."
     if len(gaps) == 1:
         ((name, gap),) = gaps.items()
-        return f"The test does not reject {name}, but its gap of {points_text(gap.points)} points is above 0."
+        size = f"{points_text(gap.points)} points"
+        return f"The test does not reject {name}, but the interval of its gap ({size}) excludes 0."
     sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
-    return f"The test does not reject {some_of(sizes)}, but their gaps are above 0."
+    return f"The test does not reject {some_of(sizes)}, but the intervals of their gaps exclude 0."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:

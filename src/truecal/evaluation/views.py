@@ -32,9 +32,13 @@ class ViewValue:
     mean_report: float
     gap: Gap
     pvalue: float | None = None
+    at_floor: bool = False
+    """Whether no draw was as extreme, so that the p-value is a bound."""
 
     def __str__(self) -> str:
-        test = "" if self.pvalue is None else f", p = {self.pvalue:.2g}"
+        test = (
+            "" if self.pvalue is None else f", p ≤ {self.pvalue:.2g}" if self.at_floor else f", p = {self.pvalue:.2g}"
+        )
         rates = f"predicted {self.mean_report:.1%}, observed {self.frequency:.1%}"
         return f"{self.name}: gap {gap_text(self.gap)}{test}; {rates}"
 
@@ -82,4 +86,7 @@ def tested_views(
     plan = replace(plan, fewest=max(plan.fewest, fewest_draws(sample.views, level)))
     names = [view.name for view in views]
     test, corrected = label_test(sample, lambda view: plan.test(view), seed, names)
-    return test, [replace(view, pvalue=p) for view, p in zip(views, corrected, strict=True)]
+    return test, [
+        replace(view, pvalue=p, at_floor=test.at_floor and p <= test.pvalue)
+        for view, p in zip(views, corrected, strict=True)
+    ]

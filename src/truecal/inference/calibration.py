@@ -146,7 +146,7 @@ class CalibrationTest(Result):
     def _found(self) -> str:
         """The p-value, with the strongest violation where there may be one."""
         named = f"; strongest violation: {self.strongest}" if self.pvalue <= NAMED else ""
-        return f"{self.pvalue_text}{named}"
+        return f"{self.pvalue_text}{' for all forms together' if len(self.details) > 1 else ''}{named}"
 
     def __repr__(self) -> str:
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"

@@ -183,7 +183,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     se = float(np.sqrt(units / (units - 1) * squares) / total) if units > 1 else np.nan
     if se <= 1e-12 * max(abs(gap), largest * 1e-3):  # what rounding leaves of 0
         se = np.nan
-    seen = _t_pvalue(gap, se, units)
+    seen = t_pvalue(gap, se, units)
     if few:
         pvalue = np.nan
     elif sample.variance is not None:  # as for 0/1 outcomes, the larger of both p-values
@@ -218,7 +218,7 @@ def mean_gap_of_table(table: BinTable, property: Property) -> MeanGap:
     spread = max(own - gap * gap * totals.weight_sq, 0.0)
     se = float(np.sqrt(spread)) / totals.weight if spread > 0 else float("nan")
     many = own >= _MANY * totals.largest**2
-    pvalue = _t_pvalue(gap, se, totals.rows) if many else float("nan")
+    pvalue = t_pvalue(gap, se, totals.rows) if many else float("nan")
     means = float(table.report.sum()) / totals.weight, float(table.outcome.sum()) / totals.weight
     found = MeanGap(gap, se, *means, property.picks_outcome, totals.rows, pvalue, place=property.place)
     used = table.count[0] > 0
@@ -242,11 +242,11 @@ def between_units(found: MeanGap, residual: Array, weight: Array) -> MeanGap:
     units, score = int(np.count_nonzero(used)), (residual - weight * found.gap)[used]
     se = float(np.sqrt(units / (units - 1) * np.square(score).sum()) / weight.sum()) if units > 1 else np.nan
     few = units < 2 or effective_number(weight[used]) < FEW_CLUSTERS
-    pvalue = np.nan if few else _t_pvalue(found.gap, se, units)
+    pvalue = np.nan if few else t_pvalue(found.gap, se, units)
     return replace(found, se=se, pvalue=pvalue, spread_pvalue=np.nan, extreme=np.nan)
 
 
-def _t_pvalue(gap: float, se: float, units: int) -> float:
+def t_pvalue(gap: float, se: float, units: int) -> float:
     return float(2 * stdtr(units - 1, -abs(gap) / se)) if np.isfinite(se) and units > 2 else np.nan
 
 
@@ -254,23 +254,23 @@ def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Grou
     """Two-sided p-value of the gap of 0/1 outcomes if the reports are right, or right on average, where few rows carry
     it or clusters do; `seen` is that of the t test."""
     if groups is None and sample.weights is None:
-        return _count_pvalue(sample.reports, sample.marks, seen)
+        return count_pvalue(sample.reports, sample.marks, seen)
     u, w = sample.reports.astype(np.float64), sample.row_weights
     if groups is not None:
         null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())
         most = np.zeros(groups[1])  # how many clusters hold a surprise, if the rows of a cluster go together
         np.maximum.at(most, groups[0], np.where(w > 0, np.minimum(u, 1 - u), 0.0))
         if most.sum() >= _MANY_CLUSTERS:
-            return _t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
+            return t_pvalue(gap, max(se if np.isfinite(se) else 0.0, null_sd), units)
         return float(np.fmax(_bound(u, w, per_unit(w, groups)[groups[0]], gap * w.sum()), seen))
     used = w > 0
     if (w[used] == w[used][0]).all():
         assert sample.marks is not None
-        return _count_pvalue(u[used], sample.marks[used], seen)
+        return count_pvalue(u[used], sample.marks[used], seen)
     return float(np.fmax(_bound(u, w, w, gap * w.sum()), seen))
 
 
-def _count_pvalue(u: Array, marks: Array | None, seen: float) -> float:
+def count_pvalue(u: Array, marks: Array | None, seen: float) -> float:
     """Two-sided p-value of the number of ones among draws with these chances, and with others of the same mean."""
     assert marks is not None
     open_rows = (u > 0) & (u < 1)
@@ -348,7 +348,7 @@ def _spread(sample: Sample, groups: Groups | None, folds: Groups | None) -> tupl
 def _joined(scores: Array, units: int) -> tuple[float, float]:
     """Both scales as one: the larger p-value where they agree on the sign, 1 where they do not."""
     (logits, plain), sd = scores[:, 0].tolist(), np.sqrt(scores[:, 1])
-    pvalue = max(_t_pvalue(float(score), float(each), units) for score, each in zip((logits, plain), sd, strict=True))
+    pvalue = max(t_pvalue(float(score), float(each), units) for score, each in zip((logits, plain), sd, strict=True))
     return (pvalue if logits * plain > 0 else 1.0), logits
 
 

@@ -14,8 +14,8 @@ from ..core.result import Result
 from ..core.types import Array
 
 GAMEABLE = (
-    "descriptions, not scores: forecasts that alternate between everything and nothing have perfect coverage; "
-    "rank by the score"
+    "descriptions, not scores: useless forecasts, with half of the intervals infinite and half empty, have perfect "
+    "coverage; rank by the score"
 )
 LEVELS = (0.5, 0.8, 0.9)
 

@@ -72,7 +72,8 @@ class Segment(Result):
         about = f" (class {self.of})" if self.of else ""
         size = f"{abs(self.gap):.1f} points {self.direction}"
         if self.low <= 0 <= self.high:  # what is clear, if anything, is the spread
-            size = f"gap {self.gap:+.1f} points" + (f", {self.direction}" if self.direction != NO_DIRECTION else "")
+            size = f"mean difference {self.gap:+.1f} points"
+            size = size if self.direction == NO_DIRECTION else f"{self.direction}, {size}"
         return (
             f"{self.name}{about}: {size} [{self.low:+.1f}, {self.high:+.1f}], {self.rows} rows, "
             f"predicted {self.mean_prediction:.1%}, observed {self.observed:.1%}"

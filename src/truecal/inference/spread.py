@@ -228,7 +228,7 @@ def spreads(
     """
     sample = frozen.sample
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
-    sums = [_Sums(sample, groups, of) for _ in chosen]
+    sums = [ViewSums(sample, groups, of) for _ in chosen]
     labels_of = range(len(chosen)) if frozen.cells.recomputed else chosen
 
     def add(piece: Piece) -> None:
@@ -242,7 +242,7 @@ def spreads(
                 if folds is not None:
                     atom = fold_bins(sample.view(j), folds, frozen.counts[c] or 1)
                     home = np.arange(int(atom.max()) + 1)
-                own.add_view(_View(sample, j, atom, home))
+                own.add_view(View(sample, j, atom, home))
 
     compiled = _compiled(frozen, chosen) if groups is None and folds is None else None
     if compiled is not None:
@@ -375,7 +375,7 @@ def _homes(cells: BinCells, counts: Iterable[int]) -> list[Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
+class View:
     """One view at one bin count: the bin, the weight and w·residual of its rows, made when they are asked for."""
 
     sample: Sample
@@ -399,7 +399,7 @@ _ADDED = (
 
 
 @dataclass(eq=False)
-class _Sums:
+class ViewSums:
     """What is added up over the views, at one bin count."""
 
     sample: Sample
@@ -440,7 +440,7 @@ class _Sums:
         self.lasting, self.h = True, 0.0 * ones(self.by.number, self.sample.reports)
         self.influence = self.h.__getitem__
 
-    def add_view(self, view: _View) -> None:
+    def add_view(self, view: View) -> None:
         """One view, in blocks of rows, so that millions need no copies of them."""
         entries = _Entries.of(view, self.groups)
         m, blocks = entries.cells, len(self.H)
@@ -630,7 +630,7 @@ def _blocks(by: Units) -> Array:
     return out  # type: ignore[no-any-return]  # an array or a tensor
 
 
-def _row_influence(view: _View, a: Array, total: Array, rows: slice) -> Array:
+def _row_influence(view: View, a: Array, total: Array, rows: slice) -> Array:
     cell, _, x = view.of(rows)
     return a[cell] * x * (total[cell] - x)  # type: ignore[no-any-return]  # an array or a tensor
 
@@ -676,7 +676,7 @@ class _Entries:
     """With clusters, per cell: Σ (w·residual)² and Σ w² over rows."""
 
     @staticmethod
-    def of(view: _View, groups: Groups | None) -> _Entries:
+    def of(view: View, groups: Groups | None) -> _Entries:
         m = view.cells
         if groups is None:
             return _Entries(m, view.sample.rows, view.of, view.sample.reports)

@@ -73,7 +73,7 @@ class Threshold(Result):
         sure = f"with probability {1 - self.delta:.4g}"
         if self.threshold is None:
             most = f"at or below {self.risk:.4g} {sure}"
-            return f"No threshold keeps the error rate {most}: collect more rows, or accept nothing."
+            return f"No threshold is guaranteed to keep the error rate {most}: collect more rows, or accept nothing."
         return (
             f"Accept rows with confidence at least {self.threshold:.4g} ({self.coverage:.1%} of rows): {sure} their "
             f"error rate is at most {self.risk:.4g} (observed {self.observed:.4f}, upper bound {self.bound:.4f})."
@@ -83,10 +83,10 @@ class Threshold(Result):
     def own_sentence(self) -> str:
         """What the model's own confidence would accept, and what that costs."""
         if self.own_threshold is None:
-            return f"If the confidences were right, no rows could be accepted at an error rate of {self.risk:.4g}."
+            return f"Going by the confidences alone, no rows would be accepted at an error rate of {self.risk:.4g}."
         return (
-            f"If the confidences were right, {self.own_coverage:.1%} of rows could be accepted (confidence at least "
-            f"{self.own_threshold:.4g}); {self.own_observed:.1%} of them were wrong."
+            f"Going by the confidences alone, {self.own_coverage:.1%} of rows would be accepted (confidence at least "
+            f"{self.own_threshold:.4g}); in fact {self.own_observed:.1%} of them are wrong."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,6 +20,8 @@ PREDICTION_NAMES = ("prediction", "pred", "predicted", "predicted_label", "pred_
 CONFIDENCE_NAMES = ("confidence", "conf", "max_prob", "top_prob")
 CORRECT_NAMES = ("correct", "is_correct")
 CLASSES_NAMES = ("classes", "class_names")
+SAMPLED_NAMES = ("answers", "answer", "samples", "responses", "response", "completions", "completion", "generations")
+"""What sampled answers are called: numbers of clusters, of which no vector is a distribution."""
 ID_NAMES = ("id", "ids", "index", "idx", "row", "sample_id", "doc_id", "fold", "split", "weight", "sample_weight")
 
 LIKELY_LABELS = ("answer", "class", "category", "outcome", "actual", "expected", "species", "y", "response", "key")
@@ -321,7 +323,13 @@ class _Search:
             return None
         if len(found) > 1:
             raise self._several(found)
+        if self.request.told is None and found[0].lower() in SAMPLED_NAMES:
+            how = f"{self._sampled(found[0])}; if these are probabilities, name them with {COLUMNS_OPTION}"
+            raise self.request.refuse(f"the {self.what} {quote(found[0])} looks like sampled answers: {how}")
         return self._found(found, "the only one with a vector per row", name_says(found[0]))
+
+    def _sampled(self, name: str) -> str:
+        return f"pass --samples {name} --question ID and --correct or --reference COLUMN"
 
     def plain_classes(self) -> Layout | None:
         """All numeric columns that are not labels, identifiers, weights or parts of a top-label file: one per class."""
@@ -335,7 +343,11 @@ class _Search:
             wanted = "columns such as odds_home, odds_draw, odds_away"
         if self.request.kind == "top_label":
             wanted = f"a confidence {self.what} ({', '.join(CONFIDENCE_NAMES)})"
-        raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: name them with {COLUMNS_OPTION}")
+        how = f"name them with {COLUMNS_OPTION}"
+        answers = next((name for name in self.forms if name.lower() in SAMPLED_NAMES), None)
+        if answers is not None:
+            how += f"; if these are sampled answers, {self._sampled(answers)}"
+        raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: {how}")
 
     def _found(
         self, names: Sequence[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""

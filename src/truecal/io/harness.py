@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,22 @@ def is_sample_log(request: Request) -> bool:
     return "resps" in first or "filtered_resps" in first
 
 
+def repeated_texts(value: Any) -> list[str] | None:
+    """Two texts or more, as repeats are logged: a list of them, or such a list within another."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+        value = value[0]
+    repeated = isinstance(value, list) and len(value) > 1 and all(isinstance(text, str) for text in value)
+    likelihood = repeated and len(value) == 2 and value[1] in ("True", "False")  # ["-12.3", "False"]
+    return value if repeated and not likelihood else None
+
+
+def has_repeats(record: Mapping[str, Any]) -> bool:
+    """Whether a line has several generated texts for its one request."""
+    responses = record.get("resps")
+    one = isinstance(responses, list) and len(responses) == 1
+    return "doc_id" in record and one and repeated_texts(responses) is not None
+
+
 def _documents(request: Request) -> tuple[list[Document], list[str]]:
     first_filter: object = None
     kept: dict[int, Document] = {}
@@ -112,6 +128,11 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
     dropped = False
     for line, record in json_lines(request):
         if not kept:
+            if has_repeats(record):
+                raise request.refuse(
+                    "the log holds sampled answers, not probabilities of choices: run truecal evaluate on it, or "
+                    "truecal.io.read_samples"
+                )
             first_filter = record.get("filter")
             key = key or next((k for k in ("filtered_resps", "resps") if k in record), "filtered_resps")
         elif record.get("filter") != first_filter:  # the log repeats every document once per filter
@@ -153,7 +174,8 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
         what = f"{len(responses)} responses" if isinstance(responses, list) else quote(responses)
         raise request.refuse(
             f"expected two or more choices (a multiple-choice task) on line {line}, got {what}: a task that generates "
-            "text logs no probabilities; run one with output_type multiple_choice (such as mmlu) with --log_samples"
+            "text logs no probabilities; run one with output_type multiple_choice (such as mmlu) with --log_samples, "
+            "or set repeats in the task to sample answers"
         )
     scores = [_log_likelihood(request, response, f"line {line}, choice {i}") for i, response in enumerate(responses)]
     prompts = _prompts(record.get("arguments"), len(scores))

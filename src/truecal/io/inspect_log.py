@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from truecal.core.stated import stated_confidence
 from truecal.io.arrays import Entry, open_arrays, zip_members
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, Request
 from truecal.io.failures import listing, need, parsing, quote
@@ -31,8 +32,8 @@ def is_inspect_log(request: Request) -> bool:
         return _START.match(stream.read(4096)) is not None
 
 
-def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Source | Predictions:
-    """Stated confidences and hits as a source; where there are none, the chances of the letters of the choices."""
+def inspect_samples(request: Request) -> tuple[list[Any], tuple[str, ...]]:
+    """The samples of a log by id and epoch, and notes on its run."""
     library = need("inspect_ai.log", "inspect", "inspect_ai logs")
     if zipfile.is_zipfile(request.path):
         for member in zip_members(request.path, "an inspect_ai log"):
@@ -47,6 +48,12 @@ def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Sou
     if notes and unscored is not None:
         missing = f"its status is {quote(log.status)} and sample {quote(unscored.id)} has no score"
         raise request.refuse(f"the run of the log has not ended, {missing}: run inspect eval-retry")
+    return samples, notes
+
+
+def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Source | Predictions:
+    """Stated confidences and hits as a source; where there are none, the chances of the letters of the choices."""
+    samples, notes = inspect_samples(request)
     source = None if request.kind == "choices" else _stated(request, samples, notes)
     if source is not None:
         return source
@@ -61,18 +68,18 @@ def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Sou
 def _stated(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) -> Source | None:
     """Confidences in the metadata of scores or samples, beside hits by the score; None where there are none."""
     key = request.proba_columns[0] if request.proba_columns is not None else CONFIDENCE
-    scores = [_score(request, sample) for sample in samples]
+    scores = [score_of(request, sample) for sample in samples]
     stated = [
-        next((m[key] for m in (score.metadata, sample.metadata) if m and m.get(key) is not None), math.nan)
+        math.nan if (found := stated_key(sample, score, key)) is None else found
         for sample, score in zip(samples, scores, strict=True)
     ]
     with parsing(request.path, f"numbers in {quote(key)} of the metadata"):
-        values = np.array(stated, dtype=np.float64)
+        values = np.array([_confidence(value) for value in stated], dtype=np.float64)
     if np.isnan(values).all():
         if request.proba_columns is not None:
             raise request.refuse(f"expected {quote(key)} in the metadata of scores or samples ({COLUMNS_OPTION})")
         return None
-    correct = np.array([_correct(request, s, score.value) for s, score in zip(samples, scores, strict=True)])
+    correct = np.array([correct_by_score(request, s, score.value) for s, score in zip(samples, scores, strict=True)])
     entries = {
         CONFIDENCE: Entry(values.shape, "f", lambda: values),
         "correct": Entry(correct.shape, "b", lambda: correct),
@@ -80,7 +87,21 @@ def _stated(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) ->
     return replace(open_arrays(request, entries), notes=notes)
 
 
-def _score(request: Request, sample: Any) -> Any:
+def _confidence(value: Any) -> Any:
+    """A confidence that is text, such as "85%", as a number; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    found = stated_confidence([value])
+    return value if found.missing else found.values[0]
+
+
+def stated_key(sample: Any, score: Any, key: str = CONFIDENCE) -> Any:
+    """The confidence in the metadata of a score or its sample, or None."""
+    return next((m[key] for m in (score.metadata, sample.metadata) if m and m.get(key) is not None), None)
+
+
+def score_of(request: Request, sample: Any) -> Any:
+    """The only score of a sample, or the one that is named."""
     scores = sample.scores or {}
     name = request.label_column or (next(iter(scores)) if len(scores) == 1 else None)
     if name not in scores:
@@ -89,7 +110,8 @@ def _score(request: Request, sample: Any) -> Any:
     return scores[name]
 
 
-def _correct(request: Request, sample: Any, value: object) -> bool:
+def correct_by_score(request: Request, sample: Any, value: object) -> bool:
+    """Whether a score says that the answer is right."""
     if not isinstance(value, (str, bool, int, float)) or value not in HITS:
         wanted = f"a score of C or I, or 1 or 0, for sample {quote(sample.id)}"
         raise request.refuse(f"expected {wanted}, got {quote(value)}")
@@ -104,7 +126,7 @@ def _document(request: Request, row: int, sample: Any) -> Document:
         raise request.refuse(
             f"expected {quote(CONFIDENCE)} in the metadata of scores or samples, or choices with the logprobs of the "
             f"answer's letter; sample {quote(sample.id)} has neither: "
-            "run inspect eval with --logprobs --top-logprobs 20"
+            "run inspect eval with --logprobs --top-logprobs 20, or with --epochs 10 to sample answers"
         )
     chances = dict.fromkeys(letters, 0.0)
     for token in answer.top_logprobs or ():

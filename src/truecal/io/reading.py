@@ -230,6 +230,12 @@ def _column(request: Request, numbers: bool = False) -> tuple[Values, Keys]:
     return values, keys_of(request.path, source.what, source.forms, source.values, {name}, source.named)
 
 
+def open_source(request: Request, form: str) -> Source:
+    """The columns of a table or the arrays of a file, described before any is read."""
+    opened: Source = _FORMATS[form].opener(request)
+    return opened
+
+
 def is_known(path: str) -> bool:
     """Whether a file's name ends as one of the formats does."""
     _, suffix, packed = split_suffix(path)

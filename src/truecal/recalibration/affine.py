@@ -241,7 +241,7 @@ class DirichletScaling(AffineMap):
 
     >>> import truecal as tc
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]
-    >>> scaling = tc.DirichletScaling.from_probabilities().fit(p, [0, 0, 1, 1])
+    >>> scaling = tc.recalibration.DirichletScaling.from_probabilities().fit(p, [0, 0, 1, 1])
     >>> bool(scaling.predict_proba([[0.9, 0.1]])[0, 0] < 0.9)            # right two times in three, not nine in ten
     True
     """

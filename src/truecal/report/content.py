@@ -175,7 +175,7 @@ def _size(source: PageSource) -> str:
     first = source.first
     classes = first.width_text
     models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
-    return f"{models} · {first.n_samples:,} samples · {classes}".replace(",", "\u202f")
+    return f"{models} · {first.n_samples:,} {first.row_word} · {classes}".replace(",", "\u202f")
 
 
 def _sentence(source: PageSource, text: str) -> str:
