@@ -69,9 +69,7 @@ def test_tables_of_other_formats(tmp_path: Path) -> None:
     text = ["id,answer,correct", *(f"{r['id']},{r['answer']},{int(r['correct'])}" for r in records)]
     (tmp_path / "a.csv").write_text("\n".join(text))
     (tmp_path / "a.json").write_text(json.dumps(records))
-    found = [
-        tc.from_samples(**read_samples(str(path), samples="answer").arguments) for path in tmp_path.iterdir()
-    ]
+    found = [tc.from_samples(**read_samples(str(path), samples="answer").arguments) for path in tmp_path.iterdir()]
     assert len(found) == 3 and found[0] == found[1] == found[2]
     nested = nested_records()
     lists = pa.table({name: [record[name] for record in nested] for name in nested[0]})

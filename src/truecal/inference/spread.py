@@ -284,7 +284,7 @@ class _Compiled:
     to: int
     """Where a block of equal reports goes."""
 
-    def add_to(self, sums: list[_Sums]) -> None:
+    def add_to(self, sums: list[ViewSums]) -> None:
         """Add all views to the sums of each bin count."""
         views, rows = self.sample.views, self.sample.rows
         width = min(max(1, _TILE // rows), -(-views // DISPATCH.threads))
@@ -297,7 +297,7 @@ class _Compiled:
                 for own, more in zip(sums, found, strict=True):
                     own.add(more)
 
-    def _add_tile(self, sums: list[_Sums], tile: slice) -> list[_Sums]:
+    def _add_tile(self, sums: list[ViewSums], tile: slice) -> list[ViewSums]:
         reports, dtype = self.sample.reports, working_dtype(self.sample.reports)
         one = reports.ndim == 1
         columns = np.ascontiguousarray(reports, dtype)[None] if one else transposed_tile(reports, tile, dtype)
@@ -479,7 +479,7 @@ class ViewSums:
         loops.add_products(table, about[3], self.H)
         self.slope += 4 * loops.add_influence(*row, about, self.h if self.lasting else np.zeros(0))
         if not self.lasting:
-            view = _View(self.sample, 0, cell, np.arange(m))
+            view = View(self.sample, 0, cell, np.arange(m))
             self.influence = partial(_row_influence, view, *about[3:])
 
     def _add_sums(
@@ -505,7 +505,7 @@ class ViewSums:
         self.even_c += even_c
         return a * bias, over(total, weight), weight, a, total
 
-    def apart(self) -> _Sums:
+    def apart(self) -> ViewSums:
         """Sums of other views, which start at nothing."""
         other = copy(self)
         for name in _ADDED:
@@ -515,7 +515,7 @@ class ViewSums:
             other._keep()
         return other
 
-    def add(self, other: _Sums) -> None:
+    def add(self, other: ViewSums) -> None:
         """Those of both, of several views."""
         other._add_waiting()
         for name in _ADDED:
