@@ -64,6 +64,22 @@ def pair(picture: Path) -> None:
     draw_pair(picture)
 
 
+def language_model(picture: Path) -> None:
+    """Next characters before and after a temperature, from the logs in docs/logs."""
+    import matplotlib.pyplot as plt
+
+    import truecal as tc
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained")
+    for ax, (file, name) in zip(axes, (("tokens", "as trained"), ("tokens-scaled", "with a temperature")), strict=True):
+        log = tc.tokens.read(DOCS / "logs" / f"{file}.jsonl.gz")
+        top = tc.TopPredictions(log.correct, log.confidence)
+        tc.plots.reliability(tc.evaluate(None, top, groups=log.document, name=name), ax=ax)
+        ax.set(xlabel="probability of the most likely next character", ylabel="observed frequency")
+    figure.savefig(picture, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
 def sampled(picture: Path) -> None:
     """Majority share and split share of sampled answers."""
     from sampled_answers import draw_naive_and_split
@@ -78,6 +94,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "peers": peers,
     "why-truthful-noise": noise,
     "why-truthful-pair": pair,
+    "next-tokens": language_model,
     "language-models": sampled,
 }
 

@@ -31,6 +31,7 @@ NAMES = (
     "truecal.properties",
     "truecal.results",
     "truecal.rules",
+    "truecal.tokens",
 )
 """Modules of names that are defined elsewhere."""
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.)")

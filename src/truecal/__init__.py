@@ -29,6 +29,7 @@ _MODULES = (
     "results",
     "rules",
     "sql",
+    "tokens",
 )
 """Public modules that are loaded when they are asked for: tc.plots.reliability(y, p)."""
 _MOVED = {

@@ -10,6 +10,7 @@ from . import recalibration as recalibration
 from . import results as results
 from . import rules as rules
 from . import sql as sql
+from . import tokens as tokens
 from .adapters.sklearn.scorers import (
     SCORERS,
     scorer,

@@ -1,6 +1,8 @@
-"""Tables of bins, signed mean gaps, the CORP split, dominance between models, bands, and the noise of U."""
+"""Tables of bins, signed mean gaps, the CORP split, dominance and leaderboards of models, bands, and the noise of U."""
 
 from .core.tabulate import tabulate as tabulate
+from .evaluation.leaderboard import Leaderboard as Leaderboard
+from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.ranking import Dominance as Dominance
 from .evaluation.ranking import dominance as dominance
 from .inference.bands import consistency_bands as consistency_bands

@@ -131,7 +131,7 @@ def test_a_task_of_the_harness(questions, tmp_path, metrics):
     read = read_predictions(log)
     assert read.y_true is not None and read.n_choices is not None
     assert read.y_true.tolist() == [q["answer"] for q in questions]
-    assert tc.score(read.y_true, read.probabilities()) == pytest.approx(wanted["score"], abs=1e-9)
+    assert tc.score(read.y_true, read.probabilities(), error="confidence") == pytest.approx(wanted["score"], abs=1e-9)
 
 
 def test_a_task_of_another_kind_is_refused(tmp_path):
@@ -140,7 +140,7 @@ def test_a_task_of_another_kind_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="expects output_type multiple_choice, got 'generate_until'"):
         CalibratedTask(config={"task": "a", "output_type": "generate_until"})
-    with pytest.raises(ValueError, match="the task brings another"):
+    with pytest.raises(ValueError, match="this task overrides it"):
         CalibratedTask(config={"output_type": "multiple_choice", "process_results": print})
 
 
@@ -174,7 +174,7 @@ def test_a_metric_of_inspect(tmp_path, rng):
     task = inspect_ai.Task(dataset=dataset, solver=by_heart(), scorer=names["stated_confidence"]())
     [log] = inspect_ai.eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
     assert log.status == "success", log.error
-    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    found = {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
     wanted, clustered = numbers_of_pairs(pairs), numbers_of_pairs(pairs, [i // 2 for i in range(40)])
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, abs=1e-9), name
@@ -265,3 +265,147 @@ def test_runs_of_wandb(results, tmp_path, monkeypatch):
     assert len(pages_in(tmp_path)) >= 3
     tables = [json.loads(path.read_text()) for path in Path(tmp_path).rglob("*.table.json")]
     assert any(table["columns"][:2] == ["rank", "model"] for table in tables)
+
+
+def answering(
+    samples: list[Any],
+    log_dir: Path,
+    scorer: Any,
+    epochs: int = 1,
+    model: str = "mockllm/model",
+    task: str = "words",
+) -> Any:
+    """A log of inspect_ai: each sample's metadata holds what is answered, with which log-probabilities."""
+    import inspect_ai
+    from inspect_ai.model import ChatCompletionChoice, Logprob, Logprobs, ModelOutput
+    from inspect_ai.solver import solver
+
+    @solver
+    def by_heart():
+        async def solve(state, generate):
+            text, values = state.metadata["says"][(state.epoch - 1) % len(state.metadata["says"])]
+            logged = Logprobs(content=[Logprob(token=text, logprob=v, bytes=None) for v in values])
+            choice = ChatCompletionChoice(message={"role": "assistant", "content": text}, logprobs=logged)
+            state.output = ModelOutput(model=model, choices=[choice])
+            return state
+
+        return solve
+
+    made = inspect_ai.Task(dataset=samples, solver=by_heart(), scorer=scorer, epochs=epochs, name=task)
+    [log] = inspect_ai.eval(made, model=model, log_dir=str(log_dir), display="none")
+    assert log.status == "success", log.error
+    return log
+
+
+def test_answers_of_inspect_with_logprobs(tmp_path, rng):
+    """The probability of a generated text is a confidence that it is right; epochs of a sample are a group."""
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+    from inspect_ai.scorer import match
+
+    from truecal.io import read_predictions
+
+    said = [[("yes" if rng.random() < 0.6 else "no", rng.uniform(-1, 0, 3).tolist()) for _ in "ab"] for _ in range(30)]
+    samples = [Sample(input=f"{i}?", target="yes", id=i, metadata={"says": one}) for i, one in enumerate(said)]
+    log = answering(samples, tmp_path, match(), epochs=2)
+    read = read_predictions(log.location.removeprefix("file://"))
+    wanted = {
+        (str(i), e): (text == "yes", values) for i, one in enumerate(said) for e, (text, values) in enumerate(one)
+    }
+    order = sorted(wanted)
+    assert read.correct is not None and read.correct.tolist() == [wanted[key][0] for key in order]
+    assert read.confidence == pytest.approx([np.exp(sum(wanted[key][1])) for key in order])
+    assert read.groups is not None and np.bincount(read.groups).tolist() == [2] * 30
+    per_token = read_predictions(log.location.removeprefix("file://"), length_normalized=True)
+    assert per_token.confidence == pytest.approx([np.exp(np.mean(wanted[key][1])) for key in order])
+
+
+def test_epochs_of_inspect_are_clusters(tmp_path, rng):
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+
+    names: dict[str, Any] = {}
+    exec(example("inspect_ai"), names)
+    says = [
+        [(f"{'yes' if rng.random() < 0.6 else 'no'} {rng.uniform(0.5, 1):.2f}", [-0.1]) for _ in "ab"]
+        for _ in range(20)
+    ]
+    samples = [Sample(input=f"{i}?", target="yes", id=i, metadata={"says": one}) for i, one in enumerate(says)]
+    log = answering(samples, tmp_path, names["stated_confidence"](), epochs=2)
+    found = {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
+    pairs = [(text.startswith("yes"), float(text.split()[1])) for one in says for text, _ in one]
+    wanted = numbers_of_pairs(pairs, [i // 2 for i in range(40)])
+    assert found["gap"] == pytest.approx(wanted["gap"]) and "pvalue" not in found
+
+
+def test_a_leaderboard_of_harness_runs(questions, tmp_path):
+    """Two models on two tasks, run and logged by the harness; the results files stand for the samples beside them."""
+    lm_eval = pytest.importorskip("lm_eval", reason="lm_eval is not installed: make frameworks")
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+    from typer.testing import CliRunner
+
+    from truecal.cli.app import app
+    from truecal.io.runs import find_runs
+
+    data = tmp_path / "questions.json"
+    data.write_text("\n".join(json.dumps({k: v for k, v in q.items() if k != "logits"}) for q in questions))
+    for task in ("my_task", "other_task"):
+        text = YAML.format(data=data, metrics=METRICS).replace("task: my_task", f"task: {task}")
+        (tmp_path / f"{task}.yaml").write_text(text)
+    manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
+    mild = [q | {"logits": [v / 3 for v in q["logits"]]} for q in questions]
+    for name, known in (("org/sharp", questions), ("org/mild", mild)):
+        tracker = EvaluationTracker(output_path=str(tmp_path / "runs"))
+        tracker.general_config_tracker.log_experiment_args("hf", f"pretrained={name}", None, None, None)
+        done = lm_eval.simple_evaluate(
+            fixed_model(known),
+            tasks=["my_task", "other_task"],
+            task_manager=manager,
+            bootstrap_iters=0,
+            log_samples=True,
+        )
+        samples = done.pop("samples")
+        tracker.save_results_aggregated(results=done, samples=samples)
+        for task, rows in samples.items():
+            tracker.save_results_samples(task_name=task, samples=rows)
+    results = sorted((tmp_path / "runs").glob("*/results_*.json"))
+    runs = find_runs(results)
+    assert runs is not None
+    assert {(r.model, r.task) for r in runs} == {
+        (m, t) for m in ("org/sharp", "org/mild") for t in ("my_task", "other_task")
+    }
+    for given in ([str(path) for path in results], [str(tmp_path / "runs")]):
+        found = CliRunner().invoke(app, ["compare", *given, "--json", str(tmp_path / "board.json")])
+        assert found.exit_code == 0, found.output
+        assert "2 models, 2 tasks, best mean score first" in found.output
+        assert "org/mild predicts best on average over 2 tasks" in found.output
+        assert "org/sharp on my_task (over-confident)" in found.output
+        board = json.loads((tmp_path / "board.json").read_text())
+        assert [row["model"] for row in board["rows"]] == ["org/mild", "org/sharp"]
+        (tmp_path / "board.json").unlink()
+
+
+def test_a_leaderboard_of_inspect_logs(tmp_path, rng):
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+    from inspect_ai.scorer import match
+    from typer.testing import CliRunner
+
+    from truecal.cli.app import app
+    from truecal.io.runs import find_runs
+
+    says = [[("yes" if rng.random() < 0.6 else "no", [float(np.log(rng.uniform(0.4, 0.8)))])] for _ in range(80)]
+    samples = [Sample(input=f"{i}?", target="yes", id=i, metadata={"says": one}) for i, one in enumerate(says)]
+    sure = [[(text, [-0.01]) for text, _ in one] for one in says]
+    certain = [Sample(input=f"{i}?", target="yes", id=i, metadata={"says": one}) for i, one in enumerate(sure)]
+    for name, data in (("mockllm/careful", samples), ("mockllm/sure", certain)):
+        answering(data, tmp_path / "logs", match(), model=name)
+        answering(data, tmp_path / "logs", match(), model=name, task="more")
+    runs = find_runs(sorted((tmp_path / "logs").glob("*")))
+    assert runs is not None and {run.task for run in runs} == {"words", "more"}
+    assert {run.model for run in runs} == {"mockllm/careful", "mockllm/sure"}
+    found = CliRunner().invoke(app, ["compare", str(tmp_path / "logs"), "--csv", str(tmp_path / "board.csv")])
+    assert found.exit_code == 0, found.output
+    assert "mockllm/careful predicts best on average over 2 tasks" in found.output
+    assert (tmp_path / "board.csv").read_text().startswith("task,model,")

@@ -88,6 +88,34 @@ def save_log(path: str) -> None:
             )
 
 
+def save_responses(path: str) -> None:
+    """Token probabilities in the forms of servers: 6 documents of 50 tokens, or 300 answers of one token."""
+    logs, rows = np.log(PROBA), []
+    for i in range(N):
+        top = {f"t{j}": float(logs[i, j]) for j in np.argsort(-PROBA[i])[:2]}
+        rows.append((f"t{Y[i]}", float(logs[i, Y[i]]), top))
+    lines: list[dict[str, Any]] = []
+    for start in range(0, N, 50):
+        part = rows[start : start + 50]
+        if path == "prompts.jsonl":
+            steps = [{t[1:]: {"logprob": v, "decoded_token": t}} for t, v, _ in part]
+            for step, (_, _, top) in zip(steps, part, strict=True):
+                step |= {t[1:]: {"logprob": v, "decoded_token": t} for t, v in top.items() if t[1:] not in step}
+            lines.append({"id": f"d{start}", "prompt_logprobs": [None, *steps]})
+        elif path == "echo.jsonl":
+            tokens, values, tops = zip(("t0", None, None), *part, strict=True)
+            logged = {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops}
+            lines.append({"choices": [{"text": "", "logprobs": logged}], "usage": {"prompt_tokens": 51}})
+        else:
+            for truth, _, top in part:
+                token, value = max(top.items(), key=lambda item: item[1])
+                likely = [{"token": t, "logprob": v} for t, v in top.items()]
+                content = [{"token": token, "logprob": value, "top_logprobs": likely}]
+                choice = {"message": {"role": "assistant", "content": token}, "logprobs": {"content": content}}
+                lines.append({"object": "chat.completion", "choices": [choice], "correct": token == truth})
+    Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def with_labels(save: Callable[[str], Any]) -> Callable[[str], None]:
     def both(path: str) -> None:
         save(path)
@@ -167,6 +195,9 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "evaluate percent.csv": lambda path: PERCENT.to_csv(path, index=False),
     "evaluate logprobs.npz": lambda path: np.savez(path, log_probs=np.log(PROBA), labels=Y),
     "evaluate samples_mmlu.jsonl": save_log,
+    "evaluate prompts.jsonl": save_responses,
+    "evaluate echo.jsonl": save_responses,
+    "evaluate responses.jsonl --length-normalized": save_responses,
     "compare preds.csv": save_both_orders,
 }
 OTHERS = {

@@ -108,3 +108,10 @@ def test_labels_of_a_document_key(tmp_path: Path) -> None:
 )
 def test_bad_sample_logs(tmp_path: Path, line: str, message: str) -> None:
     assert message in refusal(write(tmp_path / "a.jsonl", line))
+
+
+def test_a_task_that_logs_the_likelihood_of_the_target_alone(tmp_path: Path) -> None:
+    """The probability of the model's answer is known only where it is the target: that cannot be measured."""
+    for resps in ([[-3.2, False]], [[["-3.2", "False"]]]):
+        path = log(tmp_path / "a.jsonl", {"doc_id": 0, "target": "word", "resps": resps, "filter": "none"})
+        assert "the probability of the model's answer is not logged" in refusal(path)

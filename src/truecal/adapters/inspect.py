@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 from ..core.extras import require
@@ -11,7 +12,9 @@ from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers_of_pairs
 
 __all__ = ["calibration"]
 
-_metric = require("inspect_ai.scorer", "inspect").metric
+_decorate = require("inspect_ai.scorer", "inspect").metric
+_metric = _decorate(scores="unreduced") if "scores" in signature(_decorate).parameters else _decorate
+"""Every epoch by itself, where the framework can give them: their mean is no outcome."""
 
 
 @_metric  # type: ignore[untyped-decorator]  # the framework comes without types where it is absent
@@ -20,13 +23,15 @@ def calibration(confidence: str = CONFIDENCE, cluster: str | None = None) -> Cal
 
     Scores must be C or I, or 1 or 0, with a number from 0 to 1 under `confidence` in the metadata of the score or of
     the sample. `cluster` names a key of the sample's metadata, as it does in inspect_ai's `stderr`: samples that share
-    it are not independent, and the test, which needs independent ones, is left out.
+    it are not independent, and the test, which needs independent ones, is left out. So are several epochs of a sample.
     """
 
     def measure(scores: Sequence[Any]) -> dict[str, Any]:
         if not scores:
             return {}
-        groups = None if cluster is None else [_cluster(score, cluster) for score in scores]
+        ids = [score.sample_id for score in scores]
+        groups = ids if 3 <= len(set(ids)) < len(ids) else None  # fewer clusters give no interval
+        groups = groups if cluster is None else [_cluster(score, cluster) for score in scores]
         found = numbers_of_pairs([_pair(score, confidence) for score in scores], groups)
         return {name: found[name] for name in PAIR_NUMBERS if name in found}
 

@@ -24,10 +24,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from truecal.io import FileError, write_atomic
 from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, one_line, path_text
+from truecal.io.runs import find_runs
 from truecal.io.streams import split_member
 from truecal.io.writing import check_writable, taking_turns
 
-from . import render, warehouse, watching
+from . import board, render, warehouse, watching
 from .borrowed_help import show_help
 from .callables import find_metric, read_options
 from .loading import Loaded, estimated, expand, load, split_kind
@@ -44,7 +45,7 @@ from .options import (
     with_options,
 )
 from .sampling import measure_samples, sampled
-from .streaming import measure_tables, refuse_test, streamed
+from .streaming import measure_tables, refuse_test, streamed, streamed_tokens
 from .tables import load_forecasts, load_tables
 
 REJECTED = 3
@@ -273,8 +274,19 @@ def compare(
     - `truecal compare runs/ --bins 5,20,2000 --html report.html --json out.json` (all prediction files of a folder)
 
     - `truecal compare a.npz:logits b.npy:probs --labels y.csv --groups patient.csv`
+
+    - `truecal compare logs/` (of lm-evaluation-harness or inspect_ai, several models and tasks: a leaderboard)
     """
     found = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
+    runs = find_runs(found)
+    if runs is not None and len({run.task for run in runs}) > 1:
+        board.refuse_options(reading, measuring, outputs)
+        _check_paths(found, outputs.wanted)
+        with _waiting(f"comparing {len(runs)} logs") as progress:
+            result = board.measure_board(runs, reading, measuring, progress)
+        _show(_write(result, outputs), printing, render.leaderboard, result, verbose=printing.verbose)
+        return
+    found = found if runs is None else [run.path for run in runs]
     if len(found) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     try:
@@ -353,6 +365,10 @@ def _measure(
                 result = tc.evaluate(y_true, next(iter(models.values())), name=next(iter(models)), **arguments)
             else:
                 result = tc.compare(y_true, models, **arguments)
+    elif (tokens := streamed_tokens(files, reading, measuring)) is not None:
+        if rows_only is not None:
+            raise typer.BadParameter("cannot be used with --one-pass", param_hint=rows_only)
+        result = tokens
     elif (datasets := streamed(files, reading, measuring)) is not None:
         if rows_only is not None:
             raise FileError(f"{path_text(files[0])}: {rows_only} needs all rows in memory, and this table is larger")

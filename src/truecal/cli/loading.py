@@ -48,6 +48,7 @@ KIND_WORDS: dict[str, FileKind] = {
     "probabilities": "probabilities",
     "top_label": "top_label",
     "choices": "choices",
+    "tokens": "tokens",
 }
 CONFIDENCE_ERRORS = ("confidence", "confidence_uncorrected", "confidence_l1", "confidence_two_bin")
 
@@ -102,6 +103,8 @@ class Loaded:
         """COLUMN of the first prediction file, FILE, or FILE:COLUMN, for the rows that were kept."""
         if spec is None:
             return None
+        if spec in (self.first.features or ()):
+            return (self.first.features or {})[spec]
         file = file_of(spec)
         column = spec if file is None else None if str(file) == str(Path(spec)) else spec.rpartition(":")[2]
         n = self.first.n_rows or self.first.n
@@ -195,7 +198,7 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
     for given in files:
         found = [given]
         if given.is_dir() and given.suffix != ".parquet":  # such a folder is one table in parts
-            found = [path for path in sorted(given.iterdir()) if not path.name.startswith(".") and is_found(str(path))]
+            found = _files_in(given) or [path for inner in _folders_in(given) for path in _files_in(inner)]
         elif not given.exists() and has_magic(str(given)):
             found = [Path(path) for path in sorted(glob(str(given)))]
         if found != [given]:
@@ -204,6 +207,15 @@ def expand(files: Sequence[Path], beside: Sequence[Path | None]) -> list[Path]:
             raise failure(given, "no prediction files found")
         result += found
     return result
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and is_found(str(path))]
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Harnesses write a folder per model."""
+    return [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
 
 
 def split_kind(file: Path) -> tuple[Path, FileKind | None]:

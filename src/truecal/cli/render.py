@@ -22,6 +22,7 @@ from truecal.evaluation.words import LOSS_TITLES, accuracy_text, gap_interval, m
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
     from truecal.evaluation.comparison import Comparison
+    from truecal.evaluation.leaderboard import Leaderboard
     from truecal.evaluation.measuring import ErrorValue
     from truecal.evaluation.model import Evaluation
     from truecal.evaluation.verdict import Standing
@@ -214,6 +215,18 @@ def comparison(result: Comparison, *, details: bool = False, story: str = "", ve
     _notes(console, _of_files_first(result.notes, result.names), verbose)
 
 
+def leaderboard(result: Leaderboard, *, verbose: bool = False) -> None:
+    """One line per model, best mean score first, with its score on every task."""
+    console = _console()
+    titles, texts = result.table()
+    columns = {f"{title}>": [line[i] for line in texts] for i, title in enumerate(titles) if i > 1}
+    names = {"model": [f"{line[0]:>2} {line[1]}" for line in texts]}
+    head = f"{len(texts)} models, {len(result.tasks)} tasks, best mean score first\n"
+    _table(console, head, names | columns)
+    _say(console, "", *result.sentences)
+    _notes(console, list(result.notes), verbose)
+
+
 def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
     """The headline error as loss + U: one line a model, a column for every bin count."""
     rows = [result.evaluations[name].rows(result.headline) for name in names]
@@ -362,11 +375,13 @@ def audit(result: AuditReport) -> None:
 
 
 def to_csv(result: Any) -> str:
-    """One row per model, subgroup, error and bin count."""
-    evaluations = getattr(result, "evaluations", None) or {result.name: result}
+    """One row per model, subgroup, error and bin count; of several tasks, also per task."""
+    tasks = getattr(result, "comparisons", None) or {None: result}
     records = [
-        {"model": _cell(name), "subgroup": _cell(group), "n_samples": part.n_samples, **asdict(row)}
-        for name, found in evaluations.items()
+        ({} if task is None else {"task": _cell(task)})
+        | {"model": _cell(name), "subgroup": _cell(group), "n_samples": part.n_samples, **asdict(row)}
+        for task, one in tasks.items()
+        for name, found in (getattr(one, "evaluations", None) or {one.name: one}).items()
         for group, part in ((None, found), *found.subgroups.items())
         for row in part.errors
     ]

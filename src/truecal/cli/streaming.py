@@ -12,8 +12,12 @@ from typing import Any
 import typer
 
 from truecal.core.extras import require
+from truecal.io.columns import Request
 from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset
-from truecal.io.failures import failure
+from truecal.io.failures import failure, readable
+from truecal.io.reading import FORMATS, file_format
+from truecal.io.streams import split_suffix
+from truecal.io.token_logs import is_token_log, token_batches
 
 from .loading import open_table, split_kind
 from .options import Measuring, Reading, file_of, split
@@ -93,6 +97,24 @@ def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Se
             f"{' and '.join(used)} cannot be used, because the table is read in batches and labels and weights must be "
             f"its columns; {whole} it is read as a whole",
         )
+
+
+def streamed_tokens(files: Sequence[Path], reading: Reading, measuring: Measuring) -> Any:
+    """The evaluation of a log of observed tokens in one pass, where that was asked for; None for anything else."""
+    path, kind = split_kind(files[0])
+    if not measuring.one_pass or len(files) > 1 or FORMATS.get(split_suffix(str(path))[1]) not in ("json", "jsonl"):
+        return None
+    file_format(str(path))
+    request = Request(str(path), kind=kind)
+    if not is_token_log(request):
+        return None
+    import truecal as tc
+
+    counts = measuring.counts
+    stream = tc.stream("top_label", n_bins=counts or 15, edges="uniform")
+    for batch in token_batches(request):
+        stream.update(batch.correct, batch.confidence, groups=batch.document)
+    return stream.result(level=measuring.settings()["level"], name=readable(split_suffix(str(path))[0]))
 
 
 def refuse_test(file: Path, reading: Reading) -> None:

@@ -395,9 +395,9 @@ def evaluate(
     result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
     judge_subgroups({result.name: result})
     if features is not None:
-        if clusters is not None:
-            raise ValueError("features cannot be used with groups: segments are tested with independent rows")
-        found = segments_of(inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed)
+        found = segments_of(
+            inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed, clusters=clusters
+        )
         result = replace(result, segments=found)
     if advise:
         from .advice import advise as advice

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from ..core.data import shown
-from ..core.types import Array
+from ..core.types import Array, Groups
 
 MOST_SEGMENTS = 20_000
 ALL_ROWS = "all rows"
@@ -150,6 +150,13 @@ class Grouping:
         for code, member in zip(self.joints, self.members, strict=True):
             cells = csc_array((one, code, ends), shape=(member.shape[1], n))
             total += member @ (cells @ values)
+        return total
+
+    def by_cluster(self, values: Array, clusters: Groups) -> csr_array:
+        """(segments, clusters): the sums of one number per row over the rows of each segment and cluster."""
+        total = csr_array((len(self.names), clusters[1]))
+        for code, member in zip(self.joints, self.members, strict=True):
+            total = total + member @ csr_array((values, (code, clusters[0])), shape=(member.shape[1], clusters[1]))
         return total
 
     def rows_of(self, segment: int) -> Array:

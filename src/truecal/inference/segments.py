@@ -7,6 +7,9 @@ whose largest statistic over all segments is at least its own (Westfall and Youn
 between segments, which overlap. A variance of one surprise is added to each, or tiny expected counts would set the
 largest statistic.
 
+With clusters a statistic is divided by the root of the sum over clusters of their squared sums, and instead of labels
+the signs of whole clusters are drawn (Rademacher): under the null "right on average over clusters" these have mean 0.
+
 Findings: the segment with the most evidence, then the one with the most evidence after the rows of the first are
 repaired (by the offset and slope of their logits that fit best), and so on, among segments that keep half of their gap
 or slope. The other significant segments overlap with a finding and add little to it.
@@ -27,15 +30,16 @@ from ..core.extras import require
 from ..core.parameters import described
 from ..core.result import Result, html_text, table_html
 from ..core.sample import Sample
-from ..core.types import Array
+from ..core.types import Array, Groups
 from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
 from .inputs import Inputs, Progress, one_to_one, read_inputs
 from .null import draw_labels
-from .options import check_draws, check_level, p_text
+from .options import check_draws, check_groups, check_level, p_text
 from .repair import BOTH, fit_one
 
 DRAWS, FEWEST_DRAWS = 999, 199
+FEWEST_CLUSTERS = 10
 MOST_FINDINGS, SHOWN = 20, 3
 _WORK = 4e10  # additions of all draws: with more the default number of draws is smaller
 _BLOCK = 1 << 23  # numbers of a block of draws
@@ -185,6 +189,7 @@ def segments(
     labels: Any = None,
     pos_label: Any = 1,
     sample_weight: Any = None,
+    groups: Any = None,
     level: float = 0.95,
     n_resamples: int | None = None,
     seed: int = 0,
@@ -197,7 +202,7 @@ def segments(
     in points with an interval, a direction, and a familywise p-value: if all segments are calibrated, one of them has
     p ≤ .05 in at most 5% of samples, however many there are and however they overlap. Significant segments that overlap
     are joined into findings. Several classes are checked by their confidence, or with error="classwise" class by class.
-    Rows must be independent.
+    Rows must be independent, or `groups` name their clusters, of which at least ten are needed.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -222,6 +227,7 @@ def segments(
         seed=check_draws(1, seed)[1],
         classes=names,
         progress=progress,
+        clusters=check_groups(groups, inputs.n_samples, y_true=y_true),
     )
 
 
@@ -238,14 +244,17 @@ def segments_of(
     seed: int = 0,
     classes: Any = None,
     progress: Progress | None = None,
+    clusters: Groups | None = None,
 ) -> Segments:
     """The segments of validated predictions."""
     if inputs.soft:
         raise ValueError("segments needs one label per row; these are distributions over labels")
+    if clusters is not None and clusters[1] < FEWEST_CLUSTERS:
+        raise ValueError(f"segments needs at least {FEWEST_CLUSTERS} groups, got {clusters[1]}")
     columns = read_features(features, inputs.n_samples, bins, min_rows)
     _refuse_outcomes(columns, inputs)
     groups = group_rows(columns, inputs.n_samples, pairs, min_rows)
-    forms = _forms(inputs, error, groups)
+    forms = _forms(inputs, error, groups, clusters)
     draws = _planned(forms, groups) if draws is None else draws
     largest = forms.largest(groups, np.random.default_rng(seed), draws, progress)
     return _found(forms, groups, largest, level, tuple(column.name for column in columns), classes)
@@ -283,29 +292,47 @@ class _Forms:
     level_sd: Array
     """(segments, views)."""
     spread_sd: Array
+    clusters: Groups | None = None
 
     @staticmethod
     def of(
-        groups: Grouping, w: Array, u: Array, outcomes: Array, proba: Array | None, spread: bool, confidence: bool
+        groups: Grouping,
+        w: Array,
+        u: Array,
+        outcomes: Array,
+        proba: Array | None,
+        spread: bool,
+        confidence: bool,
+        clusters: Groups | None = None,
     ) -> _Forms:
         """The forms of these reports; `spread` where slopes are looked at as well."""
         variance = np.clip(u * (1 - u), 0.0, None) * np.square(w)[:, None]
         V = groups.sums(variance)
         one = (groups.sums(np.square(w)[:, None])[:, 0] / groups.rows)[:, None]  # what a surprise of a usual row adds
-        x, mean, slope = None, np.zeros(len(V)), np.zeros(len(V))
+        x, mean, slope, width = None, *(np.zeros(len(V)) for _ in range(3))
         if spread:
             with np.errstate(divide="ignore"):
                 x = np.clip(logit(np.clip(u[:, 0], 0.0, 1.0)), -_FARTHEST, _FARTHEST)
             carried = np.where(V[:, 0] > 0, V[:, 0], 1.0)
             mean, second = groups.sums(variance * np.column_stack([x, x * x])).T / carried
-            slope = np.sqrt(np.clip(second - mean**2, 0.0, None) * (V[:, 0] + one[:, 0]))
+            width = np.clip(second - mean**2, 0.0, None)
+            slope = np.sqrt(width * (V[:, 0] + one[:, 0]))
             slope[slope <= 1e-6 * np.sqrt(V[:, 0] + one[:, 0])] = 0.0  # one value of the prediction has no slope
-        return _Forms(w, u, outcomes, x, proba, confidence, mean, np.sqrt(V + one), slope)
+        if clusters is not None:
+            r = (u - outcomes) * w[:, None]
+            each = [groups.by_cluster(column, clusters) for column in r.T]
+            V = np.column_stack([_squares(level) for level in each])
+            if x is not None:
+                own = _squares(groups.by_cluster(r[:, 0] * x, clusters) - each[0].multiply(mean[:, None]))
+                slope = np.where(slope > 0, np.sqrt(own + width * one[:, 0]), 0.0)
+        return _Forms(w, u, outcomes, x, proba, confidence, mean, np.sqrt(V + one), slope, clusters)
 
     def moved(self, groups: Grouping, reports: Array) -> _Forms:
         """The forms of other reports of the same rows."""
         spread = self.x is not None
-        return _Forms.of(groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence)
+        return _Forms.of(
+            groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence, self.clusters
+        )
 
     def strengths(self, groups: Grouping) -> tuple[Array, Array]:
         """The statistics of the outcomes, (segments, forms), and the larger one of each segment and view."""
@@ -349,7 +376,11 @@ class _Forms:
         return np.concatenate(found)
 
     def _drawn(self, rng: np.random.Generator, draws: int) -> Iterator[Array]:
-        """Weighted residuals of drawn labels, (rows, views, draws)."""
+        """Weighted residuals of drawn labels, or with clusters of drawn signs, (rows, views, draws)."""
+        if self.clusters is not None:
+            signs = 2.0 * rng.integers(0, 2, (self.clusters[1], draws)) - 1
+            yield self.observed()[:, :, None] * signs[self.clusters[0]][:, None, :]
+            return
         if self.proba is None:
             came = rng.random((self.rows, draws)) < self.reports
             yield ((self.reports - came) * self.weights[:, None])[:, None, :]
@@ -360,7 +391,12 @@ class _Forms:
             yield (residuals * self.weights[:, None])[:, :, None]
 
 
-def _forms(inputs: Inputs, error: str | None, groups: Grouping) -> _Forms:
+def _squares(sums: Any) -> Array:
+    """The sum over clusters of squared sums, for each segment."""
+    return np.asarray(sums.multiply(sums).sum(axis=1)).reshape(-1)
+
+
+def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups | None) -> _Forms:
     name = error or ("confidence" if inputs.kind == "multiclass" else inputs.kind)
     allowed = {"multiclass": ("confidence", "classwise")}.get(inputs.kind, (inputs.kind,))
     if name not in allowed:
@@ -373,7 +409,8 @@ def _forms(inputs: Inputs, error: str | None, groups: Grouping) -> _Forms:
         u /= u.sum(axis=1, keepdims=True)
         proba = u
     confidence = sample.wrong is not None
-    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, inputs.kind == "binary", confidence)
+    spread = inputs.kind == "binary"
+    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, spread, confidence, clusters)
 
 
 def _outcomes(sample: Sample) -> Array:
@@ -401,8 +438,15 @@ def _found(
     gap = mean - came
     squares = groups.sums(np.square(residuals)) - 2 * gap * groups.sums(residuals * forms.weights[:, None])
     squares += gap**2 * groups.sums(np.square(forms.weights)[:, None])
+    if forms.clusters is not None:
+        size = groups.by_cluster(forms.weights, forms.clusters)
+        each = [groups.by_cluster(column, forms.clusters) for column in residuals.T]
+        squares = np.column_stack(
+            [_squares(one - size.multiply(g[:, None])) for one, g in zip(each, gap.T, strict=True)]
+        )
     one = groups.sums(np.square(forms.weights)[:, None]) / groups.rows[:, None]
-    sd = np.sqrt(np.maximum(np.square(forms.level_sd), squares + one))
+    least = 0.0 if forms.clusters is not None else np.square(forms.level_sd)  # of clusters it holds the gap as well
+    sd = np.sqrt(np.maximum(least, squares + one))
     half = critical * sd / W
     low, high = np.maximum(gap - half, mean - 1), np.minimum(gap + half, mean)
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)

@@ -172,6 +172,11 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
         raise request.refuse(f"expected a whole number as doc_id on line {line}, got {quote(doc_id)}")
     if not isinstance(responses, list) or not 2 <= len(responses) <= MOST_CHOICES:
         what = f"{len(responses)} responses" if isinstance(responses, list) else quote(responses)
+        if _is_loglikelihood(responses):
+            raise request.refuse(
+                f"expected two or more choices (a multiple-choice task) on line {line}, got one log-likelihood, that "
+                "of the correct answer: the probability of the model's answer is not logged"
+            )
         raise request.refuse(
             f"expected two or more choices (a multiple-choice task) on line {line}, got {what}: a task that generates "
             "text logs no probabilities; run one with output_type multiple_choice (such as mmlu) with --log_samples, "
@@ -197,6 +202,13 @@ def _document(request: Request, line: int, record: dict[str, Any], key: str) -> 
     target = record.get("target") if request.label_column is None else _at(request, record, request.label_column, line)
     acc = record.get(_accuracy(request))
     return Document(line, doc_id, tuple(scores), choices, target, float(acc) if acc in (0, 1) else None)
+
+
+def _is_loglikelihood(responses: Any) -> bool:
+    """[[-12.3, False]]: the log-likelihood of the target, and whether it is the model's greedy answer."""
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    return isinstance(responses, list) and len(responses) == 2 and str(responses[1]) in ("True", "False")
 
 
 def _accuracy(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Logs of inspect_ai, read by its own reader: stated confidences, or log-probabilities of the answer's letter."""
+"""Logs of inspect_ai, read by its own reader: stated confidences, or log-probabilities of letters or whole answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from truecal.io.arrays import Entry, open_arrays, zip_members
 from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, Request
 from truecal.io.failures import listing, need, parsing, quote
 from truecal.io.harness import Document, predictions_of
-from truecal.io.predictions import Predictions
+from truecal.io.predictions import Floats, Predictions
 from truecal.io.source import Source, check_expansion
+from truecal.io.token_logs import sequence
 
 CONFIDENCE = "confidence"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -52,11 +53,17 @@ def inspect_samples(request: Request) -> tuple[list[Any], tuple[str, ...]]:
 
 
 def read_inspect_log(request: Request, name: str, labels_elsewhere: bool) -> Source | Predictions:
-    """Stated confidences and hits as a source; where there are none, the chances of the letters of the choices."""
+    """Stated confidences and hits as a source; else the chances of whole answers, or of the letters of choices.
+
+    Several epochs of a sample are one group.
+    """
     samples, notes = inspect_samples(request)
     source = None if request.kind == "choices" else _stated(request, samples, notes)
+    if source is None and request.kind != "choices" and all(map(_logged, samples)) and not samples[0].choices:
+        source = _sequences(request, samples, notes)
     if source is not None:
-        return source
+        ids, row_of = np.unique([str(sample.id) for sample in samples], return_inverse=True)
+        return replace(source, groups=row_of.reshape(-1) if len(ids) < len(samples) else None)
     documents = [_document(request, row, sample) for row, sample in enumerate(samples)]
     how = (
         "probabilities of the choices from the logprobs of the answer's letter, scaled to sum to 1, one row per sample"
@@ -79,9 +86,29 @@ def _stated(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) ->
         if request.proba_columns is not None:
             raise request.refuse(f"expected {quote(key)} in the metadata of scores or samples ({COLUMNS_OPTION})")
         return None
+    return _source(request, samples, scores, values, notes)
+
+
+def _logged(sample: Any) -> list[Any]:
+    """The tokens of an answer with their log-probabilities."""
+    return [token for choice in sample.output.choices[:1] for token in getattr(choice.logprobs, "content", ())]
+
+
+def _sequences(request: Request, samples: Sequence[Any], notes: tuple[str, ...]) -> Source:
+    """The probability of the text of each answer, beside hits by the score."""
+    chances = [sequence([token.logprob for token in _logged(s)], request.length_normalized) for s in samples]
+    how = "probability per token, length-normalized," if request.length_normalized else "probability"
+    scores = [score_of(request, sample) for sample in samples]
+    about = f"confidence: the {how} of the text of each answer"
+    return _source(request, samples, scores, np.array(chances), (about, *notes))
+
+
+def _source(
+    request: Request, samples: Sequence[Any], scores: Sequence[Any], confidence: Floats, notes: tuple[str, ...]
+) -> Source:
     correct = np.array([correct_by_score(request, s, score.value) for s, score in zip(samples, scores, strict=True)])
     entries = {
-        CONFIDENCE: Entry(values.shape, "f", lambda: values),
+        CONFIDENCE: Entry(confidence.shape, "f", lambda: confidence),
         "correct": Entry(correct.shape, "b", lambda: correct),
     }
     return replace(open_arrays(request, entries), notes=notes)
@@ -120,8 +147,7 @@ def correct_by_score(request: Request, sample: Any, value: object) -> bool:
 
 def _document(request: Request, row: int, sample: Any) -> Document:
     letters = LETTERS[: len(sample.choices or ())]
-    content = [token for choice in sample.output.choices[:1] for token in getattr(choice.logprobs, "content", ())]
-    answer = next((token for token in reversed(content) if token.token.strip() in tuple(letters)), None)
+    answer = next((token for token in reversed(_logged(sample)) if token.token.strip() in tuple(letters)), None)
     if len(letters) < 2 or answer is None:
         raise request.refuse(
             f"expected {quote(CONFIDENCE)} in the metadata of scores or samples, or choices with the logprobs of the "

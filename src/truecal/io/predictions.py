@@ -14,8 +14,8 @@ from truecal.io.failures import failure
 if TYPE_CHECKING:
     from truecal.io.matching import Keys
 
-FileKind = Literal["probabilities", "logits", "top_label", "choices"]
-FILE_KINDS: tuple[FileKind, ...] = ("probabilities", "logits", "top_label", "choices")
+FileKind = Literal["probabilities", "logits", "top_label", "choices", "tokens"]
+FILE_KINDS: tuple[FileKind, ...] = ("probabilities", "logits", "top_label", "choices", "tokens")
 
 Floats = npt.NDArray[np.floating[Any]]
 Indices = npt.NDArray[np.intp]
@@ -37,7 +37,8 @@ class Predictions:
     "top_label"); `label_values` are the labels as written. `ids` are document numbers, where the format has them.
     `notes` tell what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are
     the rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped. `keys` are
-    the columns by which rows of other files can be matched; `groups` the image or sequence that each row is from.
+    the columns by which rows of other files can be matched; `groups` the image or sequence that each row is from;
+    `features` columns for segments that the format knows by itself.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Predictions:
     n_rows: int | None = None
     keys: Keys | None = field(default=None, repr=False)
     groups: Indices | None = None
+    features: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
     def n(self) -> int:

@@ -34,6 +34,7 @@ from truecal.io.source import (
     without_void,
 )
 from truecal.io.streams import split_member, split_suffix
+from truecal.io.token_logs import is_token_log, read_token_log
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
@@ -97,16 +98,16 @@ def read_predictions(
     `labels`: a path or an array, when the labels are elsewhere. `label_column`, `proba_columns`: names of columns or
     keys, when the documented rules do not find the right ones (beside `labels`, `label_column` is of that file).
     `logits=True`: the numbers are logits; without it a name decides, and numbers without a telling name are read as
-    probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label" or "choices",
-    to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows of rounded probabilities by
-    their sums. `percent`: probabilities or confidences run from 0 to 100. `drop_incomplete`: leave out rows without a
-    prediction (`rows` then says which were kept). `header`: whether the first line of a csv holds names, where the file
-    does not say. `length_normalized`: divide the log-likelihoods of a sample log by the lengths of the choices.
-    `id_column`: the column by which the rows of `labels` are matched with those of the predictions. By default a column
-    of the same name with unique values in both files is used, where there is one; False takes rows in the order they
-    are in. Identifiers that do not match one to one raise an error that counts and shows them. `class_axis`: the axis
-    of the classes in an array of images or sequences, where the shapes leave it open. `odds`: the numbers are decimal
-    odds of a bookmaker. Raises FileError.
+    probabilities only if every row is a distribution. `kind`: "probabilities", "logits", "top_label", "choices"
+    or "tokens" (observed text), to insist on one. `label_base=1`: label indices count from 1. `normalize`: divide rows
+    of rounded probabilities by their sums. `percent`: probabilities or confidences run from 0 to 100.
+    `drop_incomplete`: leave out rows without a prediction (`rows` then says which were kept). `header`: whether the
+    first line of a csv holds names, where the file does not say. `length_normalized`: divide the log-likelihoods of a
+    sample log by the lengths of the choices. `id_column`: the column by which the rows of `labels` are matched with
+    those of the predictions. By default a column of the same name with unique values in both files is used, where there
+    is one; False takes rows in the order they are in. Identifiers that do not match one to one raise an error that
+    counts and shows them. `class_axis`: the axis of the classes in an array of images or sequences, where the shapes
+    leave it open. `odds`: the numbers are decimal odds of a bookmaker. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -138,12 +139,19 @@ def read_predictions(
     if labels is not None and label_column is not None and not isinstance(labels, (str, os.PathLike)):
         raise ValueError("label_column names a column of a file: pass labels as a path, not as an array")
     found: Source | Predictions
-    if form == "jsonl" and is_sample_log(request):
+    if form in ("json", "jsonl") and is_token_log(request):
+        found = read_token_log(request, name, labels is not None)
+        if isinstance(found, Predictions):
+            return found
+        request = replace(request, label_column=None, kind="top_label")
+    elif form == "jsonl" and is_sample_log(request):
         found = read_sample_log(request, name, labels is not None)
     elif form == "inspect" or (form == "json" and is_inspect_log(request)):
         found = read_inspect_log(request, name, labels is not None)
         request = replace(request, label_column=None, proba_columns=None, kind="top_label")  # names of the log's own
-    elif kind == "choices" or length_normalized:
+    elif kind in ("choices", "tokens") or length_normalized:
+        if kind == "tokens":
+            raise failure(place, "expected a .jsonl or .json log of responses for kind='tokens'")
         raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
         found = _FORMATS[form].opener(request)

@@ -74,6 +74,7 @@ class Source:
     notes: tuple[str, ...] = ()
     dense: Dense | None = None
     unordered: bool = False  # classes have names and no order, so that numbers cannot be their indices
+    groups: Indices | None = None  # the question that each row is about, where there are several rows per question
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool) -> FilePar
         n_rows=len(numbers),
         used=used,
         unordered=source.unordered,
+        groups=source.groups,
     )
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None

@@ -63,7 +63,9 @@ def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = No
     if tied := dict.fromkeys(entry.name for entry in stream.entries if entry.tied):
         notes.append(TIED.format(" and ".join(tied)))
     if stream.units:
-        notes.append(f"intervals and gaps compare {stream.units} images with each other: pixels of one may depend")
+        notes.append(
+            f"intervals and gaps compare {stream.units} images or groups with each other: rows of one may depend"
+        )
     for entry in stream.entries:
         headline = headlines[entry.name] == entry
         table = stream.table_of(entry)

@@ -142,7 +142,9 @@ class Stream(Shared):
         self._waiting: list[Inputs] = []
         """Rows that are kept until the edges are made from them."""
         self.units = 0
-        """How many images came, where predictions are of images: they are the units of intervals."""
+        """How many images or groups came, where rows are of them: they are the units of intervals."""
+        self._group: tuple[Any] | None = None
+        """The group of the last row."""
         self.kept = 0
         """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
         self.of_two_classes: Callable[[], tuple[StreamEntry, ...]] | None = None
@@ -310,15 +312,21 @@ class Stream(Shared):
         y_proba: Any,
         *,
         sample_weight: Any = None,
+        groups: Any = None,
         ignore_index: int | None = None,
         class_axis: int | None = None,
     ) -> None:
         """Add one batch; a batch that raises an error changes nothing.
 
+        `groups` is the cluster of each row, such as the document of a token: intervals then rest on clusters. Rows of a
+        cluster must follow each other, in one batch or in several.
+
         Images or sequences, such as probabilities (N, C, H, W) and labels (N, H, W), are counted one after the other,
         without the pixels whose label is `ignore_index`; intervals then rest on images, not on pixels.
         """
         if is_dense(y_proba):
+            if groups is not None:
+                raise ValueError("groups cannot be used with images: each is a group")
             self._update_dense(y_true, y_proba, sample_weight, ignore_index, class_axis)
             return
         if ignore_index is not None or class_axis is not None:
@@ -332,11 +340,35 @@ class Stream(Shared):
             return
         try:
             inputs = self._read(y_true, y_proba, sample_weight)
-            self.count(inputs) if self.frozen else self._keep(inputs)
+            if groups is not None:
+                self._count_groups(inputs, groups)
+            elif self.units:
+                raise ValueError("groups are needed: earlier rows have them, and intervals rest on them")
+            else:
+                self.count(inputs) if self.frozen else self._keep(inputs)
         except (ValueError, TypeError) as error:
             if not self.rows:
                 raise
             raise type(error)(f"{error} (in the batch that begins at row {self.rows} of the stream)") from error
+
+    def _count_groups(self, inputs: Inputs, groups: Any) -> None:
+        """Rows of clusters that follow each other: clusters are the units of the intervals, all of a block at once."""
+        if not self.units and self.rows:
+            raise ValueError("groups cannot follow rows without them: intervals rest on groups")
+        values = np.asarray(as_array(groups, "groups"))
+        if values.shape != (inputs.n_samples,):
+            raise ValueError(f"groups must have one value per row, {inputs.n_samples}, got shape {values.shape}")
+        new = np.r_[self._group is None or values[0] != self._group[0], values[1:] != values[:-1]]
+        units = self.units + np.cumsum(new) - 1
+        if not self.frozen:  # quantile edges come from the first batch
+            self._check_shape(inputs.reports)
+            self._freeze_at([inputs])
+        for block in np.unique(units % (self._blocks or 1)):
+            rows = np.flatnonzero(units % (self._blocks or 1) == block)
+            weights = None if inputs.weights is None else inputs.weights[rows]
+            part = replace(inputs, y=inputs.y[rows], reports=inputs.reports[rows], weights=weights)
+            self.count(part, unit=int(block))
+        self.units, self._group = int(units[-1]) + 1, (values[-1],)
 
     def _update_dense(self, y_true: Any, y_proba: Any, sample_weight: Any, ignore_index: Any, class_axis: Any) -> None:
         """Images one by one, each as one unit of the intervals."""
