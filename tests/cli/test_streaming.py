@@ -11,6 +11,8 @@ import pytest
 
 from closeness import assert_close
 from command_line import FAST, Run
+from truecal.cli import streaming
+from truecal.io.dataset import open_dataset
 
 pytest.importorskip("datasketches")
 
@@ -76,8 +78,9 @@ def test_what_needs_all_rows_is_refused(folder: Path, truecal: Run):
 
 
 @pytest.mark.heavy
-def test_a_cluster_counts(folder: Path, truecal: Run):
+def test_a_cluster_counts(folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch):
     distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(streaming, "_worth_workers", lambda *_: True)
     code, _, _ = truecal("evaluate", "sharp.parquet", "--one-pass", "--bins", "4", "--json", "one.json")
     options = ("--one-pass", "--bins", "4", "--json", "many.json")
     code, out, err = truecal("evaluate", "sharp.parquet", "--workers", "1", *options)
@@ -87,6 +90,16 @@ def test_a_cluster_counts(folder: Path, truecal: Run):
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as local:
         code, out, _ = truecal("compare", "sharp.parquet", "sharp.parquet", "--dask", local.scheduler_address)
         assert code == 0 and "2 models, 300 samples" in out and "by a Dask cluster, two passes" in out
+
+
+@pytest.mark.slow
+def test_workers_are_started_only_where_they_are_faster(folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch):
+    code, out, err = truecal("evaluate", "sharp.parquet", "--workers", "64", "--one-pass", "--bins", "4")
+    assert code == 0 and "counted by threads of this process" in " ".join(out.split()), err
+    table = open_dataset(folder / "sharp.parquet")
+    assert not streaming._worth_workers([table], 64)
+    monkeypatch.setattr(streaming, "FEWEST_FOR_WORKERS", 1)
+    assert streaming._worth_workers([table], 64) and not streaming._worth_workers([table], 1)
 
 
 @pytest.mark.slow

@@ -247,3 +247,25 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     renamed = table(y, p).rename_columns(["answer", *table(y, p).column_names[1:]])
     with pytest.raises(FileError, match=r"no labels; columns not in use: 'answer': use --label-column answer$"):
         evaluate_dataset(open_dataset(written(tmp_path, renamed, 1, "renamed")))
+
+
+@pytest.mark.slow
+def test_the_first_pass_reads_some_groups_of_many(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "FIRST_GROUPS", 3)
+    monkeypatch.setattr(files, "GROUP_ROWS", 100)
+    p = rng.dirichlet(np.ones(3), 1000)
+    y = rng.integers(0, 3, 1000)
+    path = tmp_path / "groups.parquet"
+    parquet.write_table(table(y, p), path, row_group_size=100)
+    (stream,), _ = run_streams([open_dataset(path)], n_bins=5)
+    seen = np.concatenate([p[start : start + 100] for start in (100, 500, 800)])
+    wanted = tc.stream(("classwise", "confidence"), n_bins=5)
+    wanted.observe(seen)
+    wanted.freeze(1000)
+    wanted.update(y, p)
+    assert stream.settings["observed"] == 300
+    assert_close(stream.result().row("classwise").value, wanted.result().row("classwise").value)
+    p[550, 1] = 3.0
+    parquet.write_table(table(y, p), path, row_group_size=100)
+    with pytest.raises(FileError, match="row 550"):
+        run_streams([open_dataset(path)], n_bins=5)

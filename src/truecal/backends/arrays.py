@@ -152,3 +152,15 @@ def compiled_backend() -> Any:
 def compiled_draws() -> Any:
     """`truecal.backends.draws`, loaded when the first large sample is tested; None without numba."""
     return None if compiled_backend() is None else importlib.import_module("truecal.backends.draws")
+
+
+@cache
+def compiled_losses() -> Any:
+    """`truecal.backends.row_losses`, loaded when the losses of a large sample are measured; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.backends.row_losses")
+
+
+@cache
+def compiled_spreads() -> Any:
+    """`truecal.backends.spreads`, loaded when intervals of a large sample are made; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.backends.spreads")

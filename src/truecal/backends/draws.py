@@ -15,7 +15,9 @@ from .arrays import Array
 from .numba import entry, inner
 from .numpy import THREADS, row_shares
 
-_STEP = 24  # classes between two cumulative sums that are kept: the others are added up as they are passed
+_NUMBERS = 1 << 12  # probabilities of the rows that all draws pass before the next rows: they stay in cache
+_CLASSES = 32  # compared at one time: in a row of registers, and without a branch to guess
+_COUNTED = 1 << 17  # sums of single cells that are kept at one time, over all draws
 
 
 class ClassDraws(NamedTuple):
@@ -28,12 +30,6 @@ class ClassDraws(NamedTuple):
     squares: Array
     rates: Array
     cells: Array
-
-
-def cumulative(p: Array) -> Array:
-    """(n, blocks): the cumulative probability at the end of every block of classes."""
-    starts = np.arange(0, p.shape[1], _STEP)
-    return np.cumsum(np.add.reduceat(p, starts, axis=1, dtype=np.float64), axis=1)
 
 
 def class_draws(
@@ -52,12 +48,12 @@ def class_draws(
     top, atom, linear, atoms = about
     n, k = p.shape
     found = ClassDraws(*(np.zeros((draws, *shape)) for shape in ((atoms,), (3,), (), (), (k,), ())))
-    sums, w = cumulative(p), np.ones(n) if weights is None else weights
+    w = np.ones(n) if weights is None else weights
     cells = np.zeros((0, 0), np.int32) if code is None else code
 
     def work(share: slice) -> None:
         out = tuple(x[share] for x in found)
-        _class_draws(p, sums, w, top, atom, linear, cells, base, clip, np.uint64(seed), first + share.start, *out)
+        _class_draws(p, w, top, atom, linear, cells, base, clip, np.uint64(seed), first + share.start, *out)
 
     _over_draws(draws, work)
     return found
@@ -91,31 +87,47 @@ def _uniform(seed: Any, place: int) -> float:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * 2.0**-53
+    return float(np.int64(z >> np.uint64(11))) * 2.0**-53
 
 
 @inner
-def _label(row: Array, sums: Array, u: float) -> int:
-    """The class whose part of [0, 1) holds u, where the probabilities lie side by side; never one of probability 0."""
-    u *= sums[-1]
-    b = 0
-    while b < len(sums) - 1 and u >= sums[b]:
-        b += 1
-    j = b * _STEP
-    stop = min(len(row), j + _STEP)
-    total = row[j] + (sums[b - 1] if b > 0 else 0.0)
-    while u >= total and j < stop - 1:
-        j += 1
-        total += row[j]
-    while row[j] <= 0.0 and j > 0:  # rounding may leave u behind the last one
-        j -= 1
-    return j
+def _add_up(p: Array, sums: Array, blocks: Array) -> None:
+    """Per row, the cumulative probabilities, infinite from the last class that may come on, and those at the end of
+    each block of classes but the last."""
+    k = p.shape[1]
+    for i in range(len(p)):
+        total, last = 0.0, 0
+        for j in range(k):
+            total += p[i, j]
+            sums[i, j] = total
+            if p[i, j] > 0.0:
+                last = j
+        for b in range(blocks.shape[1]):
+            blocks[i, b] = sums[i, (b + 1) * _CLASSES - 1] if (b + 1) * _CLASSES <= last else np.inf
+        sums[i, last:] = np.inf
+        sums[i, k] = total
+
+
+@inner
+def _labels(sums: Array, blocks: Array, seed: Any, place: int, labels: Array) -> None:
+    """The class whose part of [0, 1) holds the number of each row, where the probabilities lie side by side: as many
+    as end at it or before. Never one of probability 0."""
+    k = sums.shape[1] - 1
+    for i in range(len(labels)):
+        u = _uniform(seed, place + i) * sums[i, k]
+        begin = 0
+        for b in range(blocks.shape[1]):
+            begin += u >= blocks[i, b]
+        begin *= _CLASSES
+        j = begin
+        for c in range(begin, min(k, begin + _CLASSES)):
+            j += u >= sums[i, c]
+        labels[i] = j
 
 
 @entry
 def _class_draws(
     p: Array,
-    cumulative: Array,
     weights: Array,
     top: Array,
     atom: Array,
@@ -132,25 +144,51 @@ def _class_draws(
     rates: Array,
     cells: Array,
 ) -> None:
-    n = len(p)
-    counted = np.zeros(len(base))
-    for d in range(len(logs)):
+    """All draws pass some rows before the next ones are looked at, and cells are counted for a group of draws."""
+    (n, k), draws = p.shape, len(logs)
+    size = max(1, min(n, _NUMBERS // k))
+    group = max(1, min(draws, _COUNTED // max(1, len(base))))
+    kept = k <= group  # the logs of all probabilities, rather than of those drawn
+    sums, blocks = np.empty((size, k + 1)), np.empty((size, (k - 1) // _CLASSES))
+    log, labels = np.empty((size, k if kept else 0)), np.empty(size, dtype=np.uint64)
+    counted = np.empty((group, len(base)))
+    for begin in range(0, draws, group):
+        end = min(draws, begin + group)
         counted[:] = 0.0
-        for i in range(n):
-            j = _label(p[i], cumulative[i], _uniform(seed, (first + d) * n + i))
-            w = weights[i]
-            chance = float(p[i, j])
-            logs[d] += w * np.log(max(chance, clip))
-            squares[d] += w * w * chance
-            rates[d, j] += w
-            if len(code):
-                counted[code[i, j]] += w
-            if j == top[i]:
-                atoms[d, atom[i]] += w
-                for f in range(3):
-                    forms[d, f] += linear[i, f]
-        for c in range(len(base)):
-            cells[d] += (base[c] - counted[c]) ** 2
+        for start in range(0, n, size):
+            stop = min(n, start + size)
+            _add_up(p[start:stop], sums, blocks)
+            if kept:
+                for i in range(start, stop):
+                    for j in range(k):
+                        log[i - start, j] = np.log(max(np.float64(p[i, j]), clip))
+            for d in range(begin, end):
+                _labels(sums, blocks, seed, (first + d) * n + start, labels[: stop - start])
+                score, square, overall, slope, own = 0.0, 0.0, 0.0, 0.0, 0.0
+                rate, in_cell, in_atom = rates[d], counted[d - begin], atoms[d]
+                for i in range(start, stop):
+                    at = i - start
+                    j, w = labels[at], weights[i]
+                    chance = np.float64(p[i, j])
+                    score += w * (log[at, j] if kept else np.log(max(chance, clip)))
+                    square += w * w * chance
+                    rate[j] += w
+                    came = 1.0 if j == top[i] else 0.0
+                    in_atom[atom[i]] += came * w
+                    overall += came * linear[i, 0]
+                    slope += came * linear[i, 1]
+                    own += came * linear[i, 2]
+                if len(code):
+                    for i in range(start, stop):
+                        in_cell[code[i, labels[i - start]]] += weights[i]
+                logs[d] += score
+                squares[d] += square
+                forms[d, 0] += overall
+                forms[d, 1] += slope
+                forms[d, 2] += own
+        for d in range(begin, end):
+            for c in range(len(base)):
+                cells[d] += (base[c] - counted[d - begin, c]) ** 2
 
 
 @entry

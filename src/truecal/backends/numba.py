@@ -37,6 +37,11 @@ def inner(function: Function) -> Function:
     return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]  # numba has no types
 
 
+def reordered(function: Function) -> Function:
+    """The same where sums may be added up in any order, so that several additions run side by side."""
+    return numba.njit(nogil=True, fastmath={"reassoc", "contract"})(function)  # type: ignore[no-any-return]  # as above
+
+
 def entry(function: Function) -> Function:
     """A function that is compiled once and kept on disk, or compiled in each process where nothing can be kept."""
     plain = numba.njit(nogil=True)(function)

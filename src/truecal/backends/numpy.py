@@ -42,6 +42,8 @@ class Dispatch:
     """With more cells than this, clearing them for each block of rows costs more than sorting."""
     compiled_reports: int = 1 << 23
     """From here on, loops compiled by numba, where that is installed, save more than the half second of loading it."""
+    compiled_spread: int = 1 << 20
+    """The same for the intervals of gaps, which cost more."""
     compiled_stream: int = 1 << 23
     """The same for a stream: from so many reports on, those that came and those known to come."""
     compiled_draws: int = 1 << 23

@@ -117,7 +117,10 @@ class Measuring:
         str | None, Option("--dask", help="Process parquet files on the Dask cluster at this address, tcp://HOST:PORT.")
     ] = None
     workers: Annotated[
-        int | None, Option("--workers", help="Process parquet files in this many processes on this machine.", min=1)
+        int | None,
+        Option(
+            "--workers", help="Process parquet files in this many processes on this machine, if that is faster.", min=1
+        ),
     ] = None
 
     @property

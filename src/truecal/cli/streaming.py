@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from .options import Measuring, Reading, file_of, split
 
 WORK = 4
 """Measuring in memory takes about so many times what the predictions take."""
+FEWEST_FOR_WORKERS = 1 << 28
+"""Fewer predictions are counted before worker processes have started."""
+NO_WORKERS = "counted by threads of this process: so many worker processes would take longer"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(K|M|G|T|KI|MI|GI|TI)?B?", re.IGNORECASE)
 
@@ -131,7 +134,8 @@ def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: 
     settings = measuring.settings()
     options = {"errors": split(measuring.errors), "n_bins": settings["n_bins"], "level": settings["level"]}
     one = len(datasets) == 1
-    with _client(measuring) as client:
+    here = measuring.workers is not None and not _worth_workers(datasets, measuring.workers)
+    with nullcontext() if here and measuring.dask is None else _client(measuring) as client:
         if client is not None:
             options["edges"] = "uniform" if measuring.one_pass else None
             if one:
@@ -139,7 +143,17 @@ def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: 
             return cluster.compare(datasets, client=client, **options)
         options |= {"one_pass": measuring.one_pass, "progress": progress}
         found = files.evaluate_dataset(datasets[0], **options) if one else files.compare_datasets(datasets, **options)
+        found = found.with_notes([NO_WORKERS]) if here else found
         return found if measuring.one_pass else found.with_notes(_how_to_test(datasets))
+
+
+def _worth_workers(datasets: Sequence[Dataset], workers: int) -> bool:
+    """Whether so many processes are faster than this one, which counts in several threads and starts at once."""
+    from truecal.backends.numpy import THREADS
+    from truecal.scale.files import MOST_LANES
+
+    predictions = sum(dataset.n_rows * dataset.row_bytes // 8 for dataset in datasets)
+    return workers > min(THREADS, MOST_LANES) and predictions >= FEWEST_FOR_WORKERS
 
 
 def _how_to_test(datasets: Sequence[Dataset]) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import namespace
+from ..backends.arrays import is_tensor, namespace
+from ..backends.numpy import DISPATCH, THREADS
 from ..baselines import BASELINES, ERRORS
 from ..core.errors import COMPOSED, CalibrationError, signed_root
 from ..core.result import plain
@@ -24,7 +27,7 @@ from ..inference.frozen import Frozen, FrozenCells
 from ..inference.gaps import Gap, gap_from
 from ..inference.inputs import Inputs, Progress, several_bins
 from ..inference.intervals import within_parts
-from ..inference.mean_losses import INFINITE, Part, mean_interval
+from ..inference.mean_losses import INFINITE, Losses, Part, mean_interval
 from ..inference.null_band import null_band_of
 from ..inference.options import draws_for_band
 from ..inference.paired import block_loss_part, loss_part
@@ -198,36 +201,24 @@ def measure(
     main = next((name for name in work.notions if name in possible), possible[0])
     seen = inputs.sample(inputs.error(main).property.directed())
     found.direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
-    for i, name in enumerate(settings.names):
-        if progress is not None:
-            progress(i / (len(settings.names) + 1))
-        work.error(name)
-        if not keep:
-            found.frozen.clear()
-            found.spreads.clear()
-            following = settings.names[i + 1 : i + 2]
-            if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
-                work.shared.clear()
-                inputs.forget(name)
-    if main in settings.names and (COMPOSED[main].property.per_view or settings.per_view) and folds is None:
-        work.views(main)
-    if inputs.soft:
-        found.note("labels are distributions: the calibration test and bands, which need single labels, are left out")
-    elif COMPOSED[main].property.label_by_label:
-        if folds is not None:
-            found.note("the tests of labels are left out: predictions are cross-validated")
-    elif clusters is None and any(ERRORS[name].truthful for name in settings.names):
-        sample = inputs.sample(main)
-        most = calibration.MOST_ROWS
-        draws = settings.plan.test(sample)
-        if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
-            found.note(f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows")
-        elif folds is not None:
-            found.test = calibration.fold_test(sample, folds, max(draws, 2 * settings.plan.fewest), settings.seed)
-        else:
-            if sample.rows > most:
-                found.note(f"the calibration test looks at {most:,} rows, chosen at random")
-            found.test = calibration.omnibus_test(sample, draws, settings.seed)
+    with ThreadPoolExecutor(1) as pool:
+        test, why = work.start_test(main, pool)
+        for i, name in enumerate(settings.names):
+            if progress is not None:
+                progress(i / (len(settings.names) + 1))
+            work.error(name)
+            if not keep:
+                found.frozen.clear()
+                found.spreads.clear()
+                following = settings.names[i + 1 : i + 2]
+                if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
+                    work.shared.clear()
+                    inputs.forget(name)
+        if main in settings.names and (COMPOSED[main].property.per_view or settings.per_view) and folds is None:
+            work.views(main)
+        found.test = found.test if test is None else test()
+    if why:
+        found.note(why)
     found.losses = tuple(work.losses())
     return found
 
@@ -254,6 +245,29 @@ class _Work:
     shared: dict[Any, FrozenCells] = field(default_factory=dict)
     """Cells of the sample of one property, by rule."""
     notions: tuple[str, ...] = field(default_factory=lambda: notions())
+
+    def start_test(self, main: str, pool: ThreadPoolExecutor) -> tuple[Callable[[], CalibrationTest] | None, str]:
+        """The calibration test, made beside the errors where there is much to do, or None; and a note about it."""
+        inputs, settings, folds = self.inputs, self.settings, self.folds
+        if inputs.soft:
+            what = "the calibration test and bands, which need single labels, are left out"
+            return None, f"labels are distributions: {what}"
+        if COMPOSED[main].property.label_by_label:
+            left_out = "the tests of labels are left out: predictions are cross-validated"
+            return None, left_out if folds is not None else ""
+        if self.clusters is not None or not any(ERRORS[name].truthful for name in settings.names):
+            return None, ""
+        sample, most = inputs.sample(main), calibration.MOST_ROWS
+        draws = settings.plan.test(sample)
+        if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
+            return None, f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows"
+        if folds is not None:
+            draws = max(draws, 2 * settings.plan.fewest)
+            return partial(calibration.fold_test, sample, folds, draws, settings.seed), ""
+        why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
+        test = partial(calibration.omnibus_test, sample, draws, settings.seed)
+        small = is_tensor(sample.reports) or sample.reports.size < DISPATCH.parallel_views
+        return test if small else pool.submit(test).result, why
 
     def error(self, name: str) -> None:
         """Measure the named error at every bin count."""
@@ -404,8 +418,16 @@ class _Work:
 
     def losses(self) -> Iterator[LossValue]:
         """Every loss that is defined here, with its interval."""
-        for name, losses in self.inputs.loss_values():
-            mean = mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
+        every = list(self.inputs.loss_values())
+
+        def interval(losses: Losses) -> Part:
+            return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
+
+        means: Iterable[Part] = map(interval, (losses for _, losses in every))
+        if self.inputs.n_reports >= DISPATCH.parallel_views and not is_tensor(self.inputs.reports):
+            with ThreadPoolExecutor(THREADS) as pool:
+                means = list(pool.map(interval, (losses for _, losses in every)))
+        for (name, losses), mean in zip(every, means, strict=True):
             if mean.note == INFINITE:
                 number = sum(int(namespace(values.value).isinf(values.value).sum()) for _, values in losses)
                 self.found.note(infinite_text(name, number))

@@ -462,8 +462,8 @@ class _Made:
         there = is_tensor(self.first)
         large = not there and self.rows * planned >= DISPATCH.compiled_draws and compiled_draws() is not None
         size = max(1, min(1 + planned // 10, _BLOCK // self.rows))  # ten blocks or more, so that progress can be shown
-        if large:
-            size = max(size, 1 + planned // 10)
+        if large:  # rows are prepared once for each block
+            size = planned if progress is None else max(size, 1 + planned // 10)
         found = []
         for start in range(0, draws, size):
             number = min(size, draws - start)

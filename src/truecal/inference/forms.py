@@ -13,6 +13,7 @@ each other on a GPU.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,7 @@ from ..backends.arrays import (
     beside,
     cell_totals,
     compiled_draws,
+    compiled_spreads,
     device_backend,
     doubled,
     is_tensor,
@@ -34,8 +36,9 @@ from ..backends.arrays import (
     top_class_and_value,
     where_true,
 )
+from ..backends.numpy import DISPATCH, THREADS, row_shares
 from ..core.data import wide_blocks
-from ..core.rules import auto_bins
+from ..core.rules import auto_bins, quantile_cuts
 from ..core.types import Array
 
 _CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
@@ -66,6 +69,44 @@ def _middle_cells(u: Array, order: Array, m: int) -> Array:
     return cell[new.cumsum(0) - 1]
 
 
+def _poisson_form(sums: Array, kernel: Array) -> Array:
+    """Per row, Σ_ab s_a s_b exp(−distance of a and b/width), in one pass over the atoms: exp is a product of steps.
+
+    No product of matrices: those of a linear algebra library wait for each other where threads draw side by side."""
+    if is_tensor(sums):
+        return row_products(sums @ kernel, sums)
+    columns = np.ascontiguousarray(sums.T)
+    before, total = np.zeros(len(sums)), np.zeros(len(sums))
+    for step, own in zip(np.concatenate([[0.0], kernel]), columns, strict=True):
+        before *= step
+        total += own * (own + 2 * before)
+        before += own
+    return total
+
+
+def _class_cells(p: Array, m: int) -> Array:
+    """(n, k): the quantile cell of each row and class, those of class j from j·m on."""
+    xp, (n, k) = namespace(p), p.shape
+    code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
+    large = not is_tensor(p) and p.size >= DISPATCH.compiled_spread and p.dtype.name in ("float32", "float64")
+    loops = compiled_spreads() if large and m < n else None
+    if loops is None:
+        for j in range(k):
+            order = stable_order(p[:, j])
+            code[order, j] = _middle_cells(p[:, j], order, m) + j * m
+        return code
+    cuts = quantile_cuts(n, m)
+
+    def work(columns: slice) -> None:
+        for j in range(columns.start, columns.stop):
+            code[:, j] = loops.quantile_cells(np.ascontiguousarray(p[:, j]), cuts, loops.MIDDLE)
+            code[:, j] += np.int32(j * m)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, row_shares(k, THREADS)))
+    return code
+
+
 @dataclass(frozen=True, eq=False)
 class ScalarForms:
     """Forms of r = w(u − o), o 0/1 with chance u, for blocks of outcomes (draws, n) in sorted order."""
@@ -75,9 +116,10 @@ class ScalarForms:
     starts: Array
     base: Array
     weights: Array | None
-    bins: Array
-    """(atoms, cells): 1/sd of the sum of each bin if calibrated, 0 in the others."""
+    bins: tuple[Array, Array]
+    """The first atom of each bin, and 1/sd of its sum if calibrated."""
     kernels: tuple[Array, ...]
+    """Of Poisson cuts: exp(−distance/width) between atoms and those before them; on a GPU between all atoms."""
     linear: Array
     """(n, 3): what an outcome of 1 takes from Σ r, from Σ r·logit u and from Σ r² (adds to it)."""
     constant: Array
@@ -103,8 +145,11 @@ class ScalarForms:
         forms = [Form(prefix + "mean", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
         forms += [Form(f"{prefix}{m} bins", _BINS)]
         forms += [Form(f"{prefix}within {t}", _NEAR) for t in widths]
-        member = doubled(cells[0][starts][:, None] == xp.unique(cells[0]))
-        variance = run_sums(one * one * ordered * (1 - ordered), starts) @ member
+        own = cells[0][starts]
+        change = own == own
+        change[1:] = own[1:] != own[:-1]
+        first = where_true(change)
+        variance = run_sums(run_sums(one * one * ordered * (1 - ordered), starts), first)
         variance = xp.maximum(variance, 1e-12 * variance.max())  # a bin of certain rows that are wrong is loud
         return ScalarForms(
             tuple(forms),
@@ -112,8 +157,8 @@ class ScalarForms:
             starts,
             run_sums(one * ordered, starts),
             w,
-            member / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance))),
-            tuple(xp.exp(-abs(where[:, None] - where) / t) for t in widths),
+            (first, 1 / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))),
+            tuple(xp.exp(-(abs(where[:, None] - where) if is_tensor(u) else np.diff(where)) / t) for t in widths),
             xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
             xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
         )
@@ -140,9 +185,9 @@ class ScalarForms:
         own = self.constant[2] + linear[:, 2]
         signed = self.constant[:2] - linear[:, :2]
         columns = [signed[:, 0] ** 2, signed[:, 1] ** 2]
-        scaled = sums @ self.bins
+        scaled = run_sums(sums, self.bins[0]) * self.bins[1]
         columns.append(row_products(scaled, scaled))
-        columns += [row_products(sums @ kernel, sums) - own for kernel in self.kernels]
+        columns += [_poisson_form(sums, kernel) - own for kernel in self.kernels]
         return namespace(sums).stack(columns, 1), signed
 
 
@@ -176,10 +221,7 @@ class ClassForms:
         base: Array = one[:0]
         if n * k <= _MOST_CODES and m > 1:
             forms.append(Form(f"per class, {m} bins", _CLASSES))
-            code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
-            for j in range(k):
-                order = stable_order(p[:, j])
-                code[order, j] = _middle_cells(p[:, j], order, m) + j * m
+            code = _class_cells(p, m)
             base = beside(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
         entropy, squares = xp.empty_like(one), xp.empty_like(one)
         rates: Any = 0.0

@@ -22,7 +22,17 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..backends.arrays import at_columns, dot, doubled, indices, is_tensor, namespace, ones, row_products
+from ..backends.arrays import (
+    at_columns,
+    compiled_losses,
+    dot,
+    doubled,
+    indices,
+    is_tensor,
+    namespace,
+    ones,
+    row_products,
+)
 from ..backends.numpy import DISPATCH
 from ..core.data import both_classes
 from ..core.losses import LOSSES
@@ -92,6 +102,9 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
 
     Labels to which both of two models give probability 0 are left out of the range.
     """
+    least, unbounded = 0.0 if second is None else -np.inf, loss == "cross_entropy"
+    if second is None and isinstance(loss, str) and (compiled := _compiled(loss, y, first)) is not None:
+        return Losses(len(first), compiled, _BLOCK, least, unbounded)
     table = LOSSES[loss].by_label if isinstance(loss, str) else loss
 
     def of(rows: slice) -> Values:
@@ -112,7 +125,17 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
 
     block = DISPATCH.device_numbers >> 2 if is_tensor(first) else _BLOCK
     step = max(1, block // (first.shape[1] if first.ndim == 2 else 2))
-    return Losses(len(first), of, step, 0.0 if second is None else -np.inf, loss == "cross_entropy")
+    return Losses(len(first), of, step, least, unbounded)
+
+
+def _compiled(loss: str, y: Array, proba: Array) -> Callable[[slice], Values] | None:
+    """The same values in compiled loops, for many labels of several classes where numba is installed."""
+    if is_tensor(proba) or proba.size < DISPATCH.compiled_reports or proba.ndim == 1 or proba.shape[1] == 2:
+        return None
+    loops = compiled_losses()
+    if loops is None or y.ndim == 2 or loss not in loops.KINDS or proba.dtype.name not in ("float32", "float64"):
+        return None
+    return lambda rows: Values(*loops.row_losses(loss, y[rows], proba[rows]))
 
 
 def view_losses(outcomes: Array, first: Array, second: Array | None) -> Losses:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -28,10 +29,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from ..backends.arrays import beside, cell_totals, dot, indices, is_tensor, namespace, ones
-from ..backends.numpy import DISPATCH
+from ..backends.arrays import beside, cell_totals, compiled_spreads, dot, indices, is_tensor, namespace, ones
+from ..backends.numpy import DISPATCH, transposed_tile
 from ..core.cells import BinCells, KernelCells, Piece
-from ..core.data import wide_blocks
+from ..core.data import wide_blocks, working_dtype
 from ..core.errors import Parts
 from ..core.sample import EVERY, Sample
 from ..core.table import pair_rates
@@ -46,6 +47,7 @@ MOST_KEPT = 1 << 17
 BLOCKS = 64
 _UNIT_NUMBERS = 4  # that a unit has while a block of them is looked at
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
+_TILE = 1 << 22  # reports of the views that one core holds at a time
 _MOST_WAITING = 1 << 16  # cells of views whose blocks are multiplied at once
 SCARCE_PAIRS = 15.0
 """With fewer effective pairs of surprising outcomes in one cell, no interval is reliable."""
@@ -242,9 +244,13 @@ def spreads(
                     home = np.arange(int(atom.max()) + 1)
                 own.add_view(View(sample, j, atom, home))
 
-    pieces = frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None))
-    large = sample.rows * sample.views >= DISPATCH.parallel_views and not is_tensor(sample.reports)
-    _while_next_is_made(add, pieces, large)
+    compiled = _compiled(frozen, chosen) if groups is None and folds is None else None
+    if compiled is not None:
+        compiled.add_to(sums)
+    else:
+        pieces = frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None))
+        large = sample.rows * sample.views >= DISPATCH.parallel_views and not is_tensor(sample.reports)
+        _while_next_is_made(add, pieces, large)
     one = sample.views == 1 and groups is None
     pooled = groups is None and folds is None
     thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
@@ -265,6 +271,69 @@ def _while_next_is_made(add: Callable[[Piece], None], pieces: Iterable[Piece], l
             last = pool.submit(add, piece)
         if last is not None:
             last.result()
+
+
+@dataclass(frozen=True, eq=False)
+class _Compiled:
+    """Quantile bins of many 0/1 outcomes: cells and sums of each view in compiled loops, the views on all cores."""
+
+    loops: Any
+    sample: Sample
+    cuts: tuple[Array, ...]
+    """Of each bin count, between the sorted reports."""
+    to: int
+    """Where a block of equal reports goes."""
+
+    def add_to(self, sums: list[ViewSums]) -> None:
+        """Add all views to the sums of each bin count."""
+        views, rows = self.sample.views, self.sample.rows
+        width = min(max(1, _TILE // rows), -(-views // DISPATCH.threads))
+        tiles = [slice(j, min(views, j + width)) for j in range(0, views, width)]
+        if len(tiles) == 1:
+            self._add_tile(sums, tiles[0])
+            return
+        with ThreadPoolExecutor(DISPATCH.threads) as pool:
+            for found in pool.map(lambda tile: self._add_tile([own.apart() for own in sums], tile), tiles):
+                for own, more in zip(sums, found, strict=True):
+                    own.add(more)
+
+    def _add_tile(self, sums: list[ViewSums], tile: slice) -> list[ViewSums]:
+        reports, dtype = self.sample.reports, working_dtype(self.sample.reports)
+        one = reports.ndim == 1
+        columns = np.ascontiguousarray(reports, dtype)[None] if one else transposed_tile(reports, tile, dtype)
+        for column, j in zip(columns, range(tile.start, tile.stop), strict=True):
+            for own, cuts in zip(sums, self.cuts, strict=True):
+                cell = self.loops.quantile_cells(column, cuts, self.to)
+                own.add_cells(self.loops, column, self.labels, j + one, cell, len(cuts) + 1)
+        return sums
+
+    @cached_property
+    def labels(self) -> Array:
+        """The class of each row; whether the event came is 0 or 1."""
+        assert self.sample.marks is not None
+        return self.sample.marks.astype(np.int32)
+
+
+def _compiled(frozen: Frozen, chosen: tuple[int, ...]) -> _Compiled | None:
+    """The loops for this sample, where it is large and its cuts depend on the number of rows alone."""
+    sample, rule, ties = frozen.sample, frozen.error.binning, frozen.error.ties
+    if is_tensor(sample.reports) or sample.shares is not None or needs_cells_by_row(sample, ties):
+        return None
+    if sample.reports.size < DISPATCH.compiled_spread:
+        return None
+    cuts = rule.shared_cuts(sample.rows)
+    if cuts is None or working_dtype(sample.reports).itemsize > 8:
+        return None
+    loops = compiled_spreads()
+    if loops is None:
+        return None
+    to = loops.FIRST if ties == "together" else loops.MOST
+    return _Compiled(loops, sample, tuple(cuts[c] for c in chosen), to)
+
+
+def needs_cells_by_row(sample: Sample, ties: str) -> bool:
+    """Whether cells are no intervals of one probability: real outcomes, vectors, ties by row."""
+    return sample.marks is None or sample.joint or ties not in ("average", "together")
 
 
 def _theta(parts: Parts, of: Of) -> float:
@@ -326,6 +395,11 @@ class View:
         return beside(self.home, x)[self.atom[rows]], self.sample.weights_of(rows), x
 
 
+_ADDED = (
+    "theta", "v", "slope", "norm", "plain_norm", "meet", "meet_sq", "even_v", "even_c", "pair_weight"
+)  # fmt: skip
+
+
 @dataclass(eq=False)
 class ViewSums:
     """What is added up over the views, at one bin count."""
@@ -377,17 +451,13 @@ class ViewSums:
             found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
             sums, one, two = sums + found, one + ones, two + twos
             table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
-        rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
-        mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
         share = 1.0 if self.sample.shares is None else float(self.sample.shares[view.view])
-        a = share * self._coefficients(weight, weight_sq, mass)
-        self.theta += float(a @ (total * total - own))
-        self.pair_weight += share * float(mass.sum()) / self.averaged
-        self.v += 2 * float((a * a) @ (own * own - fourth))
-        bias = over(*((own, weight_sq) if entries.by_row is None else entries.by_row))
-        mean, pull = over(total, weight), a * bias
+        about = self._add_sums(sums, one, two, entries.by_row, share)
+        self._waiting.append((table.reshape(blocks, m), about[3]))
+        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
+            self._add_waiting()
         slope = np.zeros(0 if self.groups is None else self.by.number)
-        pulls, means, weights, rates, totals = (beside(y, self.sample.reports) for y in (pull, mean, weight, a, total))
+        pulls, means, weights, rates, totals = (beside(y, self.sample.reports) for y in about)
         for cell, unit, w, x in entries:
             each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
             if self.groups is None:
@@ -402,11 +472,32 @@ class ViewSums:
         if not self.lasting:
             self.influence = partial(_row_influence, view, rates, totals)
         self.slope += 4 * float(slope @ slope)
+
+    def add_cells(self, loops: Any, column: Array, labels: Array, label: int, cell: Array, m: int) -> None:
+        """One view, in compiled loops: its reports, the classes that came and the one in question, and its cells."""
+        weights = np.zeros(0) if self.sample.weights is None else self.sample.weights
+        row = (column, labels, label, weights, cell)
+        sums, table, one, two = loops.view_sums(*row, self.block, self.unit_sq, (len(self.H), m))
+        about = self._add_sums(sums, one, two, None)
+        loops.add_products(table, about[3], self.H)
+        self.slope += 4 * loops.add_influence(*row, about, self.h if self.lasting else np.zeros(0))
+        if not self.lasting:
+            view = View(self.sample, 0, cell, np.arange(m))
+            self.influence = partial(_row_influence, view, *about[3:])
+
+    def _add_sums(
+        self, sums: Array, one: float, two: float, by_row: tuple[Array, Array] | None, share: float = 1.0
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Add what the cells of a view say, from `_cell_sums`; pull, mean, weight, rate and total of each cell."""
+        rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
+        mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
+        a = share * self._coefficients(weight, weight_sq, mass)
+        self.theta += float(a @ (total * total - own))
+        self.pair_weight += share * float(mass.sum()) / self.averaged
+        self.v += 2 * float((a * a) @ (own * own - fourth))
+        bias = over(*((own, weight_sq) if by_row is None else by_row))
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
-        self._waiting.append((table.reshape(blocks, m), a))
-        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
-            self._add_waiting()
         if two > 0:
             met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * (one / two) ** 2
             self.meet += float((a * a) @ met)
@@ -415,13 +506,32 @@ class ViewSums:
         even_v, even_c = even_parts(a, weight, float(own.sum()), self.averaged, self.several, largest_sq)
         self.even_v += even_v
         self.even_c += even_c
+        return a * bias, over(total, weight), weight, a, total
+
+    def apart(self) -> ViewSums:
+        """Sums of other views, which start at nothing."""
+        other = copy(self)
+        for name in _ADDED:
+            setattr(other, name, 0.0)
+        other.H, other._waiting = np.zeros_like(self.H), []
+        if self.lasting:
+            other._keep()
+        return other
+
+    def add(self, other: ViewSums) -> None:
+        """Those of both, of several views."""
+        other._add_waiting()
+        for name in _ADDED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.H += other.H
+        self.h += other.h
 
     def _add_waiting(self) -> None:
         """One product for the blocks of many views: small ones would be shared among threads at a loss."""
         if self._waiting:
             tables, rates = zip(*self._waiting, strict=True)
-            table = np.concatenate(tables, axis=1)
-            self.H += (table * np.concatenate(rates)) @ table.T
+            table = np.concatenate(tables, axis=1) * np.sqrt(np.concatenate(rates))
+            self.H += table @ table.T  # of one array: half the products
             self._waiting.clear()
 
     def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:

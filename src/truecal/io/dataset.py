@@ -88,6 +88,11 @@ class Dataset:
         """Where in the table each file ends."""
         return list(accumulate(sum(file) for file in self._groups))
 
+    @property
+    def in_groups(self) -> bool:
+        """Whether some of the rows can be read by themselves."""
+        return self._is_parquet and not self._is_part
+
     def breaks(self, rows: int) -> tuple[int, ...]:
         """Where the table can be divided into parts of `rows` rows or a little more: after whole groups of rows."""
         ends = list(accumulate(size for file in self._groups for size in file))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..baselines import BASELINES, Baseline
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .sql.statements import Histogram
 
 UNIFORM = "uniform"
+STATE_BYTES = 64 << 20
+"""An automatic number of bins is as large as the sums of a stream, or of each partition, fit into so much memory."""
+CELL_BYTES = 250
+"""Of a class and bin, beside the 8 for each block of rows."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,10 @@ class StreamEntry:
     n_bins: int | None
     thresholds: tuple[float, ...] = ()
     """Of distributions of a number."""
+    automatic: int | None = field(default=None, compare=False)
+    """The automatic number of bins, where the sums of so many would take too much memory."""
+    tied: bool = field(default=False, compare=False)
+    """Whether predictions repeat at the edges: equal ones stay in one bin, where in memory cuts divide them."""
 
     @property
     def error(self) -> CalibrationError:
@@ -52,7 +60,7 @@ class StreamEntry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
         edges = sketch.edges(self.n_bins, (0.0, 1.0))
-        return replace(self, rule=self.rule.frozen(edges))
+        return replace(self, rule=self.rule.frozen(edges), tied=sketch.tied(edges))
 
     def read(self, table: BinTable) -> BinTable:
         """The counted cells as a table of the rule."""
@@ -177,10 +185,41 @@ def _fixed(name: str, property: Property, edges: Any) -> tuple[BinningRule, int]
     return rule, rule.counts[0] if rule.counts else rule.n_cells
 
 
-def at_rows(entries: Sequence[StreamEntry], rows: int, classes: int) -> tuple[StreamEntry, ...]:
-    """ "auto" as the count for so many rows and classes."""
-    out = []
+def at_rows(
+    entries: Sequence[StreamEntry], rows: int, classes: int, blocks: int | None = None
+) -> tuple[StreamEntry, ...]:
+    """ "auto" as the count for so many rows and classes; of sums with so many blocks of rows, as large as fits."""
+    out, needs = [], {}
     for entry in entries:
         rule = entry.rule.at(rows, COMPOSED[entry.name].property.views(classes))
-        out.append(entry if rule is entry.rule else replace(entry, rule=rule, n_bins=(rule.counts or (None,))[0]))
+        made = entry if rule is entry.rule else replace(entry, rule=rule, n_bins=(rule.counts or (None,))[0])
+        out.append(made)
+        if made is not entry and blocks is not None:
+            needs[made.key] = state_bytes(made, classes, blocks)
+    if sum(needs.values()) > STATE_BYTES:
+        shares = _shares(needs, STATE_BYTES)
+        out = [_fitting(entry, shares[entry.key], needs[entry.key]) if entry.key in shares else entry for entry in out]
     return tuple(dict.fromkeys(out))
+
+
+def state_bytes(entry: StreamEntry, classes: int, blocks: int) -> int:
+    """What the sums of an error take."""
+    views = COMPOSED[entry.name].property.views(classes)
+    return (8 * blocks + CELL_BYTES) * views * entry.rule.width(classes) * (entry.n_bins or 1)
+
+
+def _shares(needs: Mapping[Any, int], budget: float) -> dict[Any, float]:
+    """A budget shared out: what is left of small needs goes to large ones."""
+    found = {}
+    for left, key in zip(range(len(needs), 0, -1), sorted(needs, key=lambda key: needs[key]), strict=True):
+        found[key] = min(float(needs[key]), budget / left)
+        budget -= found[key]
+    return found
+
+
+def _fitting(entry: StreamEntry, share: float, need: int) -> StreamEntry:
+    """The error at as many bins as its share of the memory allows."""
+    if need <= share or entry.n_bins is None:
+        return entry
+    fewer = max(2, int(entry.n_bins * share / need))
+    return replace(entry, rule=entry.rule.with_bins(fewer), n_bins=fewer, automatic=entry.n_bins)

@@ -24,7 +24,7 @@ from ..inference.gaps import Gap, gap_from
 from ..inference.options import check_level
 from ..inference.spread import Spread
 from .losses import SCARCE, SUMMED, is_scarce, with_interval
-from .plan import StreamEntry
+from .plan import STATE_BYTES, StreamEntry
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ ROWS_GONE = "the calibration test and null bands need the rows, which a stream d
 BLOCK_TEST = (
     "the calibration test is approximate: it flips the signs of the residuals of {} blocks of rows, because the exact "
     "test needs the rows"
+)
+FEWER_BINS = "{} has {:,} bins, not the automatic {:,}, whose sums would take more than {} MB; n_bins= sets the number"
+TIED = (
+    "many predictions of {} are equal: they stay in one bin here, while evaluate in memory divides them between bins, "
+    "so that gap and score differ"
 )
 NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
 BLOCK_DRAWS = 1999
@@ -53,6 +58,10 @@ def evaluation_of(stream: Stream, level: float, name: str, seed: int | None = No
     forms: list[BlockForm] = []
     if stream.kept:
         notes.append(f"quantile edges from the predictions of the first {stream.kept:,} rows, by which all are counted")
+    fewer = (entry for entry in stream.entries if entry.automatic is not None)
+    notes += [FEWER_BINS.format(e.name, e.n_bins, e.automatic, STATE_BYTES >> 20) for e in fewer]
+    if tied := dict.fromkeys(entry.name for entry in stream.entries if entry.tied):
+        notes.append(TIED.format(" and ".join(tied)))
     if stream.units:
         notes.append(
             f"intervals and gaps compare {stream.units} images or groups with each other: rows of one may depend"

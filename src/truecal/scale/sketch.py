@@ -81,6 +81,16 @@ class Sketch:
         other. A value that many rows share may be several edges in a row: the bins between them stay empty."""
         return np.stack([_edges(view, n_bins, bounds) for view in self.views])
 
+    def tied(self, edges: Array) -> bool:
+        """Whether one of the inner edges is a prediction of many rows: of more than half a bin."""
+
+        def share(view: Any, edge: float) -> float:
+            return float(view.get_rank(edge, True) - view.get_rank(edge, False))
+
+        few = 0.5 / (edges.shape[1] - 1)
+        filled = (pair for pair in zip(self.views, edges, strict=True) if not pair[0].is_empty())
+        return any(share(view, edge) > few for view, row in filled for edge in np.unique(row[1:-1]).tolist())
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -97,6 +107,16 @@ class Kept:
             ends = np.linspace(*bounds, n_bins + 1)  # of a class that is never on top any edges will do
             rows.append(ends if inner is None else np.concatenate([[bounds[0]], np.clip(inner, *bounds), [bounds[1]]]))
         return np.stack(rows)
+
+    def tied(self, edges: Array) -> bool:
+        """As of a sketch."""
+        few = 0.5 / (edges.shape[1] - 1)
+        for view, row in zip(self.views, edges, strict=True):
+            ordered, inner = np.sort(view), np.unique(row[1:-1])
+            rows = np.searchsorted(ordered, inner, side="right") - np.searchsorted(ordered, inner)
+            if (rows > few * len(view)).any():
+                return True
+        return False
 
 
 def _edges(view: Any, n_bins: int, bounds: Bounds) -> Array:

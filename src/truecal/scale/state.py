@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,7 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     about = {
         "losses": None if losses is None else [losses.infinite, losses.bounded],
         "entries": [_entry_words(entry) for entry in stream.entries],
+        "made": [[entry.automatic, entry.tied] for entry in stream.entries],
         "tallies": totals,
         "sketches": sketches,
         **plain(stream.settings),
@@ -90,6 +91,9 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     for name, make in _SETTINGS.items():
         field(name, make)
     with reading_field(path, "stream", "entries"):
+        stream = Stream.restored(entries, about, losses)
+    if "made" in about:  # states of earlier versions do not tell how their bins were made
+        entries = field("made", lambda x: tuple(_made(entry, *how) for entry, how in zip(entries, x, strict=True)))
         stream = Stream.restored(entries, about, losses)
     if stream.rows < 0:
         raise damaged(path, "stream", "rows", f"is {stream.rows}")
@@ -118,6 +122,10 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         if (sums < 0).any() or (sums[1:] > most).any() or (sums[0][np.isfinite(sums[0])] > _DEAREST * most).any():
             raise damaged(path, "stream", "losses", "has sums that its rows cannot have")
     return stream
+
+
+def _made(entry: StreamEntry, automatic: Any, tied: Any) -> StreamEntry:
+    return replace(entry, automatic=None if automatic is None else int(automatic), tied=bool(tied))
 
 
 def _totals(values: Any) -> Totals:

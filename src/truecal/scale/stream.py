@@ -36,7 +36,7 @@ from ..core.types import Array
 from ..evaluation.model import Evaluation
 from ..inference.inputs import TASKS, Inputs, Kind, is_forecast, read_inputs
 from .losses import LossSums
-from .plan import StreamEntry, at_rows, read_plan, refuse_other_edges
+from .plan import CELL_BYTES, StreamEntry, at_rows, read_plan, refuse_other_edges, state_bytes
 from .sketch import ACCURACY, Kept, Sketch
 from .tally import Tally, check_cells, tally
 
@@ -49,7 +49,6 @@ KEPT_BYTES = 1 << 28
 _MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
 MOST_BYTES = 4 << 30
 """The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
-_CELL_BYTES = 250  # of a class and bin, beside the blocks
 BASICS: dict[Kind, tuple[Property, ...]] = {
     "multiclass": (Confidence(),),
     "binary": (Binary(), Confidence()),
@@ -213,6 +212,10 @@ class Stream(Shared):
             self._sketches[key].add(columns)
         self._observed += len(reports)
 
+    def unobserve(self) -> None:
+        """Forget the predictions observed so far."""
+        self._observed, self._sketches = 0, {}
+
     def _open(self) -> dict[Key, StreamEntry]:
         """An entry for every kind of sketch."""
         return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
@@ -237,7 +240,7 @@ class Stream(Shared):
         """Edges from the distributions of predictions, for n rows."""
         assert self._shape is not None
         entries = []
-        counted = at_rows(self._entries, n, self._shape[0] or 1)
+        counted = at_rows(self._entries, n, self._shape[0] or 1, self._blocks)
         refuse_size(counted, self._blocks, self._shape[0] or 1)
         for entry in counted:
             key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
@@ -708,9 +711,8 @@ def _counted_by(known: Stream, waiting: Stream) -> Stream:
 def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> None:
     """Refuse sums of more than `MOST_BYTES`, by what they would take."""
     for entry in {entry.key: entry for entry in entries}.values():
-        each = 8 * blocks + _CELL_BYTES
+        need, each = state_bytes(entry, classes, blocks), 8 * blocks + CELL_BYTES
         views = COMPOSED[entry.name].property.views(classes)
-        need = each * views * entry.rule.width(classes) * (entry.n_bins or 1)
         if need > MOST_BYTES:
             of = f" of {classes} classes" if classes > 1 else ""
             per = "per bin and class" if views > 1 else "per bin"

@@ -89,6 +89,10 @@ class Histogram:
             rows.append(np.concatenate([[bounds[0]], np.clip(grid[nearer], *bounds), [bounds[1]]]))
         return np.stack(rows)
 
+    def tied(self, edges: Array) -> bool:
+        """A cell of the grid does not tell equal predictions from near ones."""
+        return False
+
 
 def histograms(table: Any, parts: Sequence[Part]) -> tuple[list[Array], list[int]]:
     """What the first query gave: for each part the rows of each cell, and for each model its number of rows."""
