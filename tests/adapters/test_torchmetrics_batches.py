@@ -13,6 +13,8 @@ import truecal
 from closeness import assert_close
 from truecal.adapters.torchmetrics import CalibrationMetric
 
+pytestmark = pytest.mark.slow
+
 tc: Any = truecal
 READS = ("_local_scalar_dense", "nonzero", "item", "masked_select", "unique", "equal", "_to_copy.cpu", "bincount")
 """Operations that make the host wait for a device: for a number, or for the size of what they return."""

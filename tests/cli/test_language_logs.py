@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from truecal.cli.app import app
+
+pytestmark = pytest.mark.slow
 
 LOGS = Path(__file__).parents[2] / "docs" / "logs"
 DATE = "2026-01-01T00-00-00.000000"

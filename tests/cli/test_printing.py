@@ -13,6 +13,8 @@ import pytest
 from command_line import FAST, Run
 from truecal.cli import render
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-c", "from truecal.cli import main; main()"]
 
 

@@ -14,6 +14,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import truecal as tc
 
+pytestmark = pytest.mark.slow
+
 X, Y = make_classification(600, n_informative=6, n_classes=3, random_state=0)
 NAMES = np.array(["ant", "bee", "cow"])[Y]
 BAYES, LOGISTIC = GaussianNB().fit(X[:300], NAMES[:300]), LogisticRegression(max_iter=500).fit(X[:300], NAMES[:300])

@@ -10,6 +10,8 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 
+pytestmark = pytest.mark.slow
+
 
 def task(rng: np.random.Generator, n: int = 400, **sharpness: float):
     """Predictions whose log-odds are so many times those of the truth."""

@@ -18,6 +18,8 @@ from truecal.inference.monitoring import monitor
 from truecal.plots import draw as plots
 from truecal.plots.smoothing import kernel_regression
 
+pytestmark = pytest.mark.slow
+
 
 def softmax(z):
     p = np.exp(z - z.max(axis=1, keepdims=True))

@@ -28,6 +28,8 @@ from truecal.recalibration import (
     select_recalibration,
 )
 
+pytestmark = pytest.mark.slow
+
 SCALING = (TemperatureScaling, *AFFINE, ScalingBinning)
 
 

@@ -25,6 +25,8 @@ from truecal.recalibration import (
 from truecal.recalibration.base import Recalibrator
 from truecal.recalibration.one_vs_rest import OneVsRest
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = "its data have fewer columns than classes, or labels that are not column indices: not logits of classes"
 ABSENT = "a class that no validation sample has keeps its column and may still be predicted"
 ACCURACY = "its columns are not scores of the classes, so no map of them can be accurate"

@@ -287,6 +287,7 @@ def test_array_columns(make: Any):
         sql.evaluate(table, label="y", proba="p", id="id", n_classes=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [3, 10, 15, 49])
 def test_predictions_on_edges_are_in_the_bins_of_memory(make, dtype, m):

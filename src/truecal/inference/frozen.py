@@ -92,10 +92,10 @@ class Frozen:
         on a GPU, where they need a sort of every view."""
         rule, cells, views = self.error.binning, self.cells.for_tables, self.sample.views
         there = is_tensor(self.sample.reports)
-        size = max(MOST_CELLS, self.sample.reports.size >> 4)
+        size = max(MOST_CELLS, self.sample.rows * views >> 4)
         small = sum(rule.counts or (self.sample.rows,)) * views <= (MOST_KEPT if there else size)
         sorts = rule.open and self.error.norm == "l2"
-        large = sorts and views > 1 and self.sample.reports.size > MOST_KEPT  # a table of each would sort again
+        large = sorts and views > 1 and self.sample.rows * views > MOST_KEPT  # a table of each would sort again
         wanted = sorts if there else cells is not None or large
         if rule.averages or not small or not wanted:
             return None
