@@ -71,7 +71,9 @@ def test_scalar_forms_are_their_formulas():
     u, w = rng.random(n), rng.random(n) + 0.5
     y = (rng.random((4, n)) < u).astype(float)
     forms = ScalarForms.of(u, w)
-    assert [form.name for form in forms.forms] == [*("mean", "slope", "5 bins", "within 0.02", "within 0.1")]
+    assert [form.name for form in forms.forms] == [
+        *("mean", "slope", "5 bins", "neighbours within 0.02", "neighbours within 0.1")
+    ]
     values, signed = forms.values(y[:, forms.order])
     for row, found, sums in zip(y, values, signed, strict=True):
         r = w * (u - row)

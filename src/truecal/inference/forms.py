@@ -144,7 +144,7 @@ class ScalarForms:
         logit = xp.log(inside / (1 - inside))
         forms = [Form(prefix + "mean", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
         forms += [Form(f"{prefix}{m} bins", _BINS)]
-        forms += [Form(f"{prefix}within {t}", _NEAR) for t in widths]
+        forms += [Form(f"{prefix}neighbours within {t}", _NEAR) for t in widths]
         own = cells[0][starts]
         change = own == own
         change[1:] = own[1:] != own[:-1]

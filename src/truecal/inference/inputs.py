@@ -99,11 +99,11 @@ class Inputs:
 
     def error_names(self) -> tuple[str, ...]:
         """The composed members of ERRORS that these predictions can be measured by, in its order."""
-        return _names_of(self.kind)[0]
+        return _names_of(self.kind, tuple(ERRORS))[0]
 
     def possible_names(self) -> tuple[str, ...]:
         """The same with what is measured only where it is named: baselines, and for two classes those of columns."""
-        return _names_of(self.kind)[1]
+        return _names_of(self.kind, tuple(ERRORS))[1]
 
     def sample(self, error: str | Property) -> Sample:
         """What an error measures, or of a property, made once for all errors of it and never validated again."""
@@ -320,9 +320,9 @@ def _read_top(top: TopPredictions, sample_weight: Any) -> Inputs:
 
 
 @cache
-def _names_of(kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The errors of a kind of predictions: those measured by default, and all that may be named."""
-    properties = {name: error.property for name, error in ERRORS.items()}
+def _names_of(kind: Kind, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of these errors, those of a kind of predictions: measured by default, and all that may be named."""
+    properties = {name: ERRORS[name].property for name in names}
     usual = tuple(name for name, p in properties.items() if name not in BASELINES and kind in p.kinds)
     return usual, tuple(name for name, p in properties.items() if kind in (*p.kinds, *p.kinds_if_named))
 
