@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
+from closeness import assert_close
 from truecal.io import read_samples
 from truecal.io.sampled import is_sampled
 
@@ -123,3 +124,39 @@ def test_epochs_of_inspect(tmp_path: Any, rng: np.random.Generator) -> None:
     for name, own, marks in zip(read.questions, read.answers, read.correct, strict=True):
         assert marks == [said == truth[name] for said in own]
     assert tc.from_samples(**read.arguments).n_samples == 20
+
+
+def test_epochs_without_a_stated_confidence_are_sampled_answers(tmp_path: Any, rng: np.random.Generator) -> None:
+    inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make frameworks")
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.scorer import CORRECT, INCORRECT, Score, scorer
+    from inspect_ai.solver import solver
+
+    from truecal.adapters.inspect import calibration
+
+    @solver
+    def sampler() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            state.output = ModelOutput.from_content("mockllm/model", str(rng.choice([1, 1, 2, 3])))
+            return state
+
+        return solve
+
+    @scorer(metrics=[calibration()])
+    def exact() -> Any:
+        async def score(state: Any, target: Any) -> Any:
+            said = state.output.completion
+            return Score(value=CORRECT if said == target.text else INCORRECT, answer=said)
+
+        return score
+
+    dataset = [Sample(input=f"q{i}?", target=str(rng.choice([1, 2])), id=f"q{i:02}") for i in range(20)]
+    task = inspect_ai.Task(dataset=dataset, solver=sampler(), scorer=exact())
+    [log] = inspect_ai.eval(task, model="mockllm/model", epochs=5, log_dir=str(tmp_path), display="none")
+    assert log.status == "success", log.error
+    found = {metric.name.rpartition("/")[2]: metric.value for metric in log.results.scores[0].metrics.values()}
+    [path] = tmp_path.glob("*.eval")
+    expected = tc.from_samples(**read_samples(str(path)).arguments)
+    assert expected.gap is not None
+    assert_close([found["gap"], found["score"]], [expected.gap.points, expected.score], scale=100)

@@ -170,7 +170,7 @@ def test_messages_name_the_options_of_the_command_line_too(tmp_path: Path) -> No
 def test_notes_show_columns_that_are_no_classes(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "label,cat,dog,eel,fox,age\ncat,1,2,3,4,50\ndog,1,2,3,4,60\neel,3,2,1,0,7\n")
     notes = read_predictions(path, logits=True).notes
-    assert any("5 columns 'cat', 'dog', 'eel', 'fox', 'age' (all other numeric" in note for note in notes)
+    assert any("5 columns 'cat', 'dog', 'eel', 'fox', 'age' (the numeric columns besides" in note for note in notes)
     assert "2 of 5 classes never occur as a label: 'fox', 'age'" in notes
     wide = npz(tmp_path / "b.npz", logits=np.zeros((2, 20)), labels=np.array([0, 1]))
     assert any(note.endswith("10, 11, 12, 13, … (18 in all)") for note in read_predictions(wide).notes)

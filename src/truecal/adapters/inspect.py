@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
+from ..core.answers import FEWEST
 from ..core.extras import require
 from ..io.inspect_log import CONFIDENCE, HITS
-from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers_of_pairs
+from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers, numbers_of_pairs
 
 __all__ = ["calibration"]
 
@@ -24,11 +26,17 @@ def calibration(confidence: str = CONFIDENCE, cluster: str | None = None) -> Cal
     Scores must be C or I, or 1 or 0, with a number from 0 to 1 under `confidence` in the metadata of the score or of
     the sample. `cluster` names a key of the sample's metadata, as it does in inspect_ai's `stderr`: samples that share
     it are not independent, and the test, which needs independent ones, is left out. So are several epochs of a sample.
+
+    Without any stated confidence, at least four epochs of each sample are measured as `tc.from_samples` does: the share
+    of an answer is its confidence, and the answers that choose it are not those that report its share. Samples with
+    fewer epochs are left out, and fewer than three samples give no numbers.
     """
 
     def measure(scores: Sequence[Any]) -> dict[str, Any]:
         if not scores:
             return {}
+        if all(_stated(score, confidence) is None for score in scores):
+            return _sampled(scores, confidence)
         ids = [score.sample_id for score in scores]
         groups = ids if 3 <= len(set(ids)) < len(ids) else None  # fewer clusters give no interval
         groups = groups if cluster is None else [_cluster(score, cluster) for score in scores]
@@ -38,20 +46,45 @@ def calibration(confidence: str = CONFIDENCE, cluster: str | None = None) -> Cal
     return measure
 
 
+def _stated(sample: Any, key: str) -> Any:
+    both = (sample.score.metadata, sample.sample_metadata)
+    return next((m[key] for m in both if m and m.get(key) is not None), None)
+
+
+def _sampled(scores: Sequence[Any], key: str) -> dict[str, Any]:
+    import truecal as tc
+
+    ids = [score.sample_id for score in scores]
+    if len(set(ids)) == len(ids) or any(score.score.answer is None for score in scores):
+        _pair(scores[0], key)  # raises: neither a stated confidence nor answers of several epochs
+    asked = Counter(ids)
+    scores = [score for score in scores if asked[score.sample_id] >= FEWEST]  # the framework also asks on the way
+    ids = [score.sample_id for score in scores]
+    if len(set(ids)) < 3:
+        return {}
+    answers, correct = [score.score.answer for score in scores], [_right(score) for score in scores]
+    found = numbers(tc.from_samples(answers, correct, questions=ids))
+    return {name: found[name] for name in PAIR_NUMBERS if name in found}
+
+
 def _pair(sample: Any, key: str) -> CorrectAndConfidence:
-    score = sample.score
-    stated = next((m[key] for m in (score.metadata, sample.sample_metadata) if m and m.get(key) is not None), None)
+    stated = _stated(sample, key)
     if isinstance(stated, bool) or not isinstance(stated, (int, float)):
         raise ValueError(
             f"calibration: expected a number under {key!r} in the metadata of the score or of sample "
-            f"{sample.sample_id!r}, got {stated!r}"
+            f"{sample.sample_id!r}, got {stated!r}; without any, run at least 4 epochs of every sample"
         )
-    if not isinstance(score.value, (str, bool, int, float)) or score.value not in HITS:
+    return _right(sample), float(stated)
+
+
+def _right(sample: Any) -> bool:
+    value = sample.score.value
+    if not isinstance(value, (str, bool, int, float)) or value not in HITS:
         raise ValueError(
-            f"calibration: expected a score of C or I, or 1 or 0, for sample {sample.sample_id!r}, got {score.value!r} "
+            f"calibration: expected a score of C or I, or 1 or 0, for sample {sample.sample_id!r}, got {value!r} "
             "(several epochs need a reducer that keeps one of these, such as 'mode')"
         )
-    return HITS[score.value], float(stated)
+    return HITS[value]
 
 
 def _cluster(sample: Any, key: str) -> Any:

@@ -334,7 +334,7 @@ class _Search:
     def plain_classes(self) -> Layout | None:
         """All numeric columns that are not labels, identifiers, weights or parts of a top-label file: one per class."""
         found = _plain(self._having(NUMBER))
-        why = "all other numeric columns, one per class"
+        why = "the numeric columns besides the labels, one per class"
         return self._found(found, why, None, found) if len(found) > 1 else None
 
     def nothing(self) -> Layout:
