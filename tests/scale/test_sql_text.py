@@ -270,3 +270,11 @@ if __name__ == "__main__":
     for each in WAYS:
         for one in sql.DIALECTS:
             (SNAPSHOTS / f"{each}.{one}.sql").write_text(text_of(each, one), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_errors_of_equal_width_need_one_query(truecal: Run):
+    command = ("sql", "--dialect", "duckdb", "--table", "t", "--label", "y", "--columns", "p0,p1,p2")
+    code, out, _ = truecal(*command, "--errors", "confidence_l1")
+    assert code == 0 and "-- 1." not in out and "None;" not in out
+    assert "MISSING" not in truecal("sql", "--help")[1]

@@ -26,8 +26,12 @@ SECOND = """-- 2. The sums of every bin and block of rows, {}. Save its result w
 class Warehouse:
     """Where predictions are and what their columns hold."""
 
-    dialect: Annotated[str, Option("--dialect", help="duckdb, bigquery, snowflake, spark, postgres or sqlite.")]
-    table: Annotated[str, Option("--table", help="The table; dots separate catalog, schema and name.")]
+    dialect: Annotated[
+        str, Option("--dialect", help="duckdb, bigquery, snowflake, spark, postgres or sqlite.", show_default=False)
+    ]
+    table: Annotated[
+        str, Option("--table", help="The table; dots separate catalog, schema and name.", show_default=False)
+    ]
     label: Annotated[str | None, Option("--label", help="The column of the labels, class numbers from 0.")] = None
     columns: Annotated[
         list[str] | None, Option("--columns", help="The columns of the probabilities, in order, comma-separated.")
@@ -82,7 +86,8 @@ def write_queries(wanted: Warehouse) -> str:
         text = f"{SECOND.format('over bins of equal width')}\n{second};\n"
         if wanted.edges == UNIFORM:
             return text
-        return f"{FIRST}\n{tc_sql.queries(table, models, **options).first};\n\n{text}"
+        first = tc_sql.queries(table, models, **options).first
+        return text if first is None else f"{FIRST}\n{first};\n\n{text}"
     except FileError:
         raise
     except (ValueError, TypeError) as error:
