@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import warnings
 from collections import Counter
@@ -127,37 +126,15 @@ class Loaded:
     ) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error. With `max_gap` it has
         the gap, to be compared with it."""
-        from truecal.inference.calibration import (
-            MOST_PLANNED,
-            check_max_gap,
-            omnibus_test,
-            planned_draws,
-            tolerating,
-            u_test,
-        )
-        from truecal.inference.frozen import Frozen
-        from truecal.inference.options import check_draws, read_error
+        from truecal.inference.calibration import calibration_test
 
-        draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
-        inputs = read_inputs(self.y_true, next(iter(self.models.values())))
-        main = "classwise" if inputs.kind == "multiclass" else inputs.kind
+        model = next(iter(self.models.values()))
         if error is not None:
-            check_errors([error], inputs)
-        elif n_bins is not None or self.errors is not None:
-            error = main if self.errors is None else "confidence"
-        tolerated, of_gap = check_max_gap(max_gap), error or ("confidence" if main == "classwise" else main)
-        if error is None:
-            sample = inputs.sample(main)
-            if n_resamples is None:
-                draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
-            found = omnibus_test(sample, draws, seed, progress)
-        else:
-            metric = read_error(error, "auto" if n_bins is None else n_bins)
-            found = u_test(Frozen.of(metric, inputs.sample(error)), draws, seed)
-        if tolerated is None:
-            return found
-        metric = read_error(of_gap, "auto" if n_bins is None else n_bins)
-        return tolerating(found, tolerated, metric, inputs.sample(of_gap), level)
+            check_errors([error], read_inputs(self.y_true, model))
+        elif self.errors is not None:  # rows with different choices
+            error = "confidence"
+        draws: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "progress": progress}
+        return calibration_test(self.y_true, model, error=error, n_bins=n_bins, max_gap=max_gap, level=level, **draws)
 
 
 def estimated(

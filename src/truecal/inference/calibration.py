@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from ..core.types import Array, Groups
 from .forms import ClassForms, Form, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .gaps import gaps_of
+from .inputs import TopPredictions
 from .null import (
     BERNOULLI,
     CATEGORICAL,
@@ -171,6 +173,8 @@ def calibration_test(
     labels: Any = None,
     sampler: Sampler | None = None,
     max_gap: float | None = None,
+    level: float = 0.95,
+    progress: Callable[[float], None] | None = None,
 ) -> CalibrationTest:
     """Test of calibration with exact level at every sample size: outcomes are drawn from the predictions.
 
@@ -187,8 +191,8 @@ def calibration_test(
     smallest, corrected by Holm's method: labels of a row may depend on each other in any way.
 
     With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: the result is
-    `passed` unless the lower end of the 95% interval of the gap (of the confidence, or of the one probability there is;
-    of `error` where it is named) exceeds it.
+    `passed` unless the lower end of the interval of the gap (of the confidence, or of the one probability there is; of
+    `error` where it is named) exceeds it; `level` is that of the interval.
 
     >>> import truecal as tc
     >>> test = tc.calibration_test([1, 1, 0, 1, 1, 1] * 2, [.1, .2, .2, .1, .3, .2] * 2)
@@ -203,7 +207,10 @@ def calibration_test(
     """
     tolerated = check_max_gap(max_gap)
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
-    metric = read_error(error, n_bins, y_proba)
+    usual = None
+    if isinstance(y_proba, TopPredictions):
+        y_true, y_proba, usual = y_proba.correct, y_proba.confidence, "top_label"
+    metric = read_error(error or usual, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if metric.property.label_by_label:
         from .labels import label_test
@@ -214,14 +221,15 @@ def calibration_test(
         names = [metric.property.view_name(j) for j in range(sample.views)]
         found, _ = label_test(sample, lambda _: draws, seed, names)
     elif error is None and n_bins is None and sampler is None:
-        draws = planned_draws(sample) if n_resamples is None else draws
-        found = omnibus_test(sample, draws, seed)
+        if n_resamples is None:
+            draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
+        found = omnibus_test(sample, draws, seed, progress)
         if tolerated is not None:
-            metric = read_error(None, None, y_proba, of_gap=True)
+            metric = read_error(usual, None, y_proba, of_gap=True)
             sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
         found = u_test(Frozen.of(metric, sample), draws, seed, sampler)
-    return found if tolerated is None else tolerating(found, tolerated, metric, sample)
+    return found if tolerated is None else tolerating(found, tolerated, metric, sample, level)
 
 
 def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
