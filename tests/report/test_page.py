@@ -109,7 +109,7 @@ def test_the_leaderboard_is_that_of_the_comparison(page):
     board = comparison.leaderboard()
     assert cells(text, "by ECE") == [f"{row['ece_rank']:g}" for row in board]
     assert cells(text, "rank") == [f"{row['rank']:g}" for row in board]
-    assert cells(text, "right") == [f"{row['accuracy']:.1%}" for row in board]
+    assert cells(text, "accuracy") == [f"{row['accuracy']:.1%}" for row in board]
     assert [comparison.names[i] for i in page.data["board"]] == [row["model"] for row in board]
     for row, gap, said in zip(board, cells(text, "gap"), cells(text, "calibrated?"), strict=True):
         found = comparison.evaluations[row["model"]].gap

@@ -163,7 +163,7 @@ def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = Fal
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
         _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
         if result.discrimination:
-            title = "\ndiscrimination: does the confidence order right before wrong? (not calibration)"
+            title = "\ndiscrimination: does the confidence rank correct predictions above wrong ones? (not calibration)"
             _table(console, title, _ordered(result))
         _say(console, "", "" if result.test is None else repr(result.test))
     _notes(console, _of_files_first(result.notes, [result.name]), verbose)
