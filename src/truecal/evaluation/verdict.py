@@ -458,6 +458,6 @@ def _place(winner: str, by_score: Sequence[Ranking]) -> str:
         return ""
     last = len(by_score[0].order)
     if len(places) > 1:
-        return f". The score ranks it {places[0]} to {places[-1]} of {last}, depending on the number of bins"
+        return f". The score ranks it between {places[0]} and {places[-1]} of {last}, depending on the number of bins"
     where = "last" if places == [last] else f"{places[0]} of {last}"
     return f". The score ranks it {where}" + (" at every number of bins" if len(by_score) > 1 else "")
