@@ -14,7 +14,7 @@ import pytest
 
 import truecal as tc
 from command_line import FAST, Run, child
-from truecal.cli import app
+from truecal.cli import common
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_outputs_are_checked_before_the_work(folder: Path, truecal: Run, monkeyp
     def never(*_, **__):
         raise AssertionError("the work was begun")
 
-    monkeypatch.setattr(app, "load", never)
+    monkeypatch.setattr(common, "load", never)
     arguments = ("evaluate", "good.npz", "--json", "j.json", "--html", "missing/r.html", *FAST)
     code, _, err = truecal(*arguments)
     assert code == 1 and "missing" in err

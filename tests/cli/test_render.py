@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import truecal as tc
-from truecal.cli import app, render
+from truecal.cli import app, common, render
 from truecal.evaluation.words import merged_notes
 
 
@@ -112,15 +112,15 @@ def test_a_pipe_gets_whole_sentences_and_no_bar(one_model, capsys):
     render.evaluation(one_model)
     lines = capsys.readouterr().out.splitlines()
     assert set(one_model.verdict.sentences) <= set(lines)
-    with app._waiting("work") as progress:
+    with common.waiting("work") as progress:
         assert progress is None
     assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_gets_a_bar_with_share_and_time_left(monkeypatch):
     text = io.StringIO()
-    monkeypatch.setattr(app, "Console", lambda stderr: Console(file=text, force_terminal=True, width=80))
-    with app._waiting("measuring") as progress:
+    monkeypatch.setattr(common, "Console", lambda stderr: Console(file=text, force_terminal=True, width=80))
+    with common.waiting("measuring") as progress:
         assert progress is not None
         progress(0.5)
     assert "measuring" in text.getvalue() and "50%" in text.getvalue() and "-:--:--" in text.getvalue()
@@ -142,13 +142,14 @@ def test_long_work_is_given_a_bar(tmp_path, monkeypatch, capsys):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr(app, "_waiting", lambda text: Bar())
+    for module in (common, app.evaluating, app.deciding):
+        monkeypatch.setattr(module, "waiting", lambda text: Bar())
     monkeypatch.chdir(tmp_path)
     for command in (["evaluate", "a.npz"], ["compare", "a.npz", "b.npz"], ["test", "a.npz"]):
         bars.clear()
         more = ["--resamples", "39"] if command[0] == "test" else ["--bins", "2,5", "--resamples", "19"]
         monkeypatch.setattr(sys, "argv", ["truecal", *command, *more])
-        assert app.run() in (0, app.REJECTED)
+        assert app.run() in (0, common.REJECTED)
         reading, work = bars
         assert reading == ([0.5] if command[0] == "compare" else [])
         assert len(work) > 3 and work == sorted(work) and 0 <= work[0] <= work[-1] <= 1

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from command_line import FAST, Run, child
-from truecal.cli import app
+from truecal.cli import common
 from truecal.io import FileError
 
 INTERRUPT_AT = """
@@ -109,8 +109,8 @@ def test_an_output_that_cannot_be_written_is_noticed_before_the_work(
     def deny(path: Path) -> None:
         raise FileError(f"{path}: cannot be written (Permission denied)")
 
-    monkeypatch.setattr(app, "load", never)
-    monkeypatch.setattr(app, "check_writable", deny)
+    monkeypatch.setattr(common, "load", never)
+    monkeypatch.setattr(common, "check_writable", deny)
     code, _, err = truecal("evaluate", "good.npz", "--json", "o.json", *FAST)
     assert code == 1 and "o.json: cannot be written (Permission denied)" in err
 
@@ -119,7 +119,7 @@ def test_too_little_memory_is_one_line(folder: Path, truecal: Run, monkeypatch: 
     def starve(*_: Any, **__: Any) -> None:
         np.empty(1 << 60, dtype=np.int8)
 
-    monkeypatch.setattr(app, "load", starve)
+    monkeypatch.setattr(common, "load", starve)
     code, _, err = truecal("evaluate", "good.npz")
     assert (
         code == 1 and err.startswith("error: not enough memory: Unable to allocate 1.00 EiB") and err.count("\n") == 1

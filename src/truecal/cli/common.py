@@ -1,0 +1,180 @@
+"""What the commands share: the application, its files, progress, and results that are written before they are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from truecal.io import write_atomic
+from truecal.io.failures import path_text
+from truecal.io.streams import split_member
+from truecal.io.writing import check_writable
+
+from . import render, watching
+from .loading import Loaded, load
+from .options import (
+    Outputs,
+    Printing,
+    Reading,
+)
+
+REJECTED = 3
+NO_VERDICT = 4
+PARTS = "each file of a folder or pattern is compared as a model; a folder of parts must be called FOLDER.parquet"
+
+app = typer.Typer(
+    name="truecal",
+    help="Whether a classifier's probabilities can be trusted, with calibration errors that cannot be gamed.",
+    epilog="Files: npz, npy, csv, json, jsonl, parquet, feather/arrow, xlsx, SQLite, DuckDB, pt, safetensors; logs of "
+    "lm-evaluation-harness and inspect_ai.",
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits; FILE.db::TABLE.",
+        show_default=False,
+    ),
+]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A prediction file; a folder or glob of parquet; FILE:logits if it holds logits; FILE.db::TABLE.",
+        show_default=False,
+    ),
+]
+Details = Annotated[
+    bool, typer.Option("--details", help="Also print all errors and bin counts, flips, dominance and discrimination.")
+]
+
+
+@contextmanager
+def waiting(text: str, rows: int = 0) -> Iterator[Callable[[float], None] | None]:
+    """A bar with the share done and the time left while a person waits; nothing at all in a pipe.
+
+    What it yields takes the share done; until it is called the bar only shows that something goes on. With a number of
+    rows the bar also says how many are done in a second.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=None)
+        began = time.monotonic()
+
+        def show(share: float) -> None:
+            speed = share * rows / max(time.monotonic() - began, 1e-9)
+            said = f"{text}, {speed:,.0f} rows/s" if rows else text
+            bar.update(task, total=1.0, completed=share, description=said)
+
+        yield show
+
+
+def check_paths(inputs: Sequence[Path | None], wanted: Mapping[str, Path | None]) -> None:
+    """Before any work: every output can be written, none is an input, no two are the same file."""
+    taken = {os.path.realpath(split_member(str(path))[0]): "an input" for path in inputs if path is not None}
+    for option, path in wanted.items():
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in taken:
+            raise typer.BadParameter(f"{path} is {taken[place]} already", param_hint=option)
+        check_writable(path)
+        taken[place] = f"the output of {option}"
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import truecal
+
+        print(f"truecal {truecal.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Whether a classifier's probabilities can be trusted, with calibration errors that cannot be gamed."""
+
+
+def read(files: Sequence[Path], reading: Reading) -> Loaded:
+    given = reading.temperature or []
+    if len(given) not in (0, len(files)):
+        message = f"takes one validation file per model: {len(files)} models, got {len(given)}"
+        raise typer.BadParameter(message, param_hint="--temperature")
+    with waiting(f"reading {len(files)} file{'s' * (len(files) > 1)}") as progress:
+        return load(files, reading, progress)
+
+
+def write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, **words: str) -> list[Path]:
+    """Everything is made first and written last, and each file appears whole or not at all; which were written."""
+    made: dict[Path, str] = {}
+    if outputs.json is not None:
+        made[outputs.json] = as_json(result)
+    if outputs.csv is not None:
+        made[outputs.csv] = render.to_csv(result)
+    if outputs.html is not None:
+        from truecal.report import render_report
+
+        made[outputs.html] = render_report(result, classes=classes, **words)
+    for path, text in made.items():
+        write_atomic(path, text)
+    return list(made)
+
+
+def as_json(result: Any) -> str:
+    """Plain JSON of a result."""
+    return json_text(result.to_dict())
+
+
+def json_text(values: Any) -> str:
+    """Plain values as JSON."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
+
+
+def show(
+    written: Sequence[Path], printing: Printing, draw: Callable[..., None], *arguments: Any, **options: Any
+) -> None:
+    """Print a result, and which files hold it: they are written before, so that no failure to print can lose them."""
+    if printing.quiet:
+        return
+    try:
+        draw(*arguments, **options)
+    except OSError as error:
+        raise OSError(f"standard output cannot be written ({error.strerror or error})") from error
+    for path in written:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
+
+
+def finish(
+    result: Any,
+    outputs: Outputs,
+    printing: Printing,
+    details: bool,
+    plot: Path | None,
+    one: bool,
+    classes: Sequence[str] | None = None,
+) -> None:
+    """Write a result to the files asked for, and show it."""
+    written = write(result, outputs, classes)
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
+        written.append(plot)
+    draw: Callable[..., None] = render.evaluation if one else render.comparison
+    show(written, printing, draw, result, details=details, verbose=printing.verbose)

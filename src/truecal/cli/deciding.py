@@ -1,0 +1,194 @@
+"""The commands test, recalibrate, threshold and estimate: what to do with a model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from truecal.io import FileError, write_atomic
+from truecal.io.failures import need_extra, path_text
+
+from . import render, watching
+from .common import REJECTED, File, app, as_json, check_paths, read, show, waiting
+from .loading import estimated, split_kind
+from .options import (
+    Measuring,
+    Printing,
+    Reading,
+    fraction,
+    numbers,
+    with_options,
+)
+from .streaming import refuse_test
+
+
+@app.command("test")
+@with_options
+def run_calibration_test(
+    file: File,
+    reading: Reading,
+    printing: Printing,
+    alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
+    error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
+    bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20.")] = None,
+    n_resamples: Annotated[
+        int | None, typer.Option("--resamples", help="Draws under calibration; 999, fewer with many rows.", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
+    max_gap: Annotated[
+        float | None, typer.Option("--max-gap", help="Points that are tolerated: reject only if the gap exceeds them.")
+    ] = None,
+) -> None:
+    """Test whether one model is calibrated; exit code 3 when it is rejected, for use in pipelines.
+
+    With many rows every model is rejected: --max-gap 3 rejects only where the gap is significantly above 3 points.
+    Examples:
+
+    - `truecal test preds.npz --alpha 0.01 && deploy`
+
+    - `truecal test preds.parquet --max-gap 3 && deploy`
+
+    - `truecal test preds.csv --error confidence --bins 5,20`
+    """
+    from truecal.core.errors import COMPOSED
+
+    alpha = fraction(alpha, "--alpha")
+    of_files = {"multiclass", "binary", "top_label", "ordered"}  # outcomes of files are classes
+    offered = [name for name, of in COMPOSED.items() if of_files & {*of.property.kinds}]
+    if error is not None and error not in offered:
+        raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
+    if max_gap is not None and not 0 <= max_gap < 100:
+        raise typer.BadParameter(f"expected points from 0 to 100, got {max_gap:g}", param_hint="--max-gap")
+    if n_resamples is not None and max_gap is None and 1 / (1 + n_resamples) > alpha:
+        needed = math.ceil(1 / alpha) - 1
+        raise typer.BadParameter(
+            f"{n_resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
+        )
+    counts = Measuring(bins=bins).counts
+    refuse_test(file, reading)
+    loaded = read([file], reading)
+    if loaded.first.groups is not None:
+        raise FileError(
+            f"{path_text(file)}: the test needs independent rows, and those of one image or sequence are not: "
+            f"run truecal evaluate {path_text(file)}, which takes them as groups"
+        )
+    with waiting("drawing labels from the predictions") as progress:
+        result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
+    show([], printing, render.calibration_test, result, alpha, loaded.notes, printing.verbose)
+    if result.pvalue <= alpha if result.passed is None else not result.passed:
+        raise typer.Exit(REJECTED)
+
+
+@app.command()
+@with_options
+def recalibrate(
+    validation: Annotated[Path, typer.Argument(help="Labelled predictions to fit the map on: not the test rows.")],
+    test: Annotated[Path, typer.Argument(help="Predictions to recalibrate, of the same model.")],
+    out: Annotated[Path, typer.Option("--out", help="Write the result: .npz, .csv or .parquet.")],
+    reading: Reading,
+    printing: Printing,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method", help="temperature, platt, beta, isotonic, venn_abers, ...; auto chooses by the score."
+        ),
+    ] = "auto",
+) -> None:
+    """Fit a recalibration map on one file, apply it to another, and write the result.
+
+    If the test file has labels (or --labels), predictions are measured before and after. Examples:
+
+    - `truecal recalibrate val.npz test.npz --out calibrated.npz`
+
+    - `truecal recalibrate val.csv test.csv --method beta --out calibrated.csv`
+    """
+    import truecal as tc
+
+    need_extra("recalibrate", "recalibration")
+    from . import recalibrating
+
+    recalibrating.check_output(out, method)
+    check_paths([validation, test, *reading.files], {"--out": out})
+    with waiting("reading and fitting"):
+        found = recalibrating.recalibrated(validation, test, reading, method)
+    result = None
+    if found.test.y_true is not None:
+        with waiting("measuring") as progress:
+            result = tc.compare(found.test.y_true, found.models(), progress=progress).with_notes(found.notes)
+    recalibrating.write(found, out)
+    show([out], printing, render.recalibration, found.headline, result, found.notes, printing.verbose)
+
+
+@app.command("threshold")
+@with_options
+def find_threshold(
+    file: File,
+    reading: Reading,
+    printing: Printing,
+    risk: Annotated[float, typer.Option("--risk", help="The largest error among accepted rows.")] = 0.05,
+    delta: Annotated[float, typer.Option("--delta", help="The largest probability that the error exceeds it.")] = 0.05,
+    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write risk against coverage as a picture.")] = None,
+) -> None:
+    """Which predictions may be acted on? The loosest confidence threshold whose error is at most --risk.
+
+    The guarantee holds with probability 1 − delta. Exit code 3 when no threshold keeps the risk. Examples:
+
+    - `truecal threshold preds.parquet --risk 0.05`
+
+    - `truecal threshold preds.csv --risk 0.01 --delta 0.1 --plot risk.png`
+    """
+    risk, delta = fraction(risk, "--risk"), fraction(delta, "--delta")
+    check_paths([split_kind(file)[0], *reading.files], {"--json": json, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    loaded = read([file], reading)
+    result = loaded.threshold(risk, delta, groups)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 4.2))
+    written = [path for path in (plot, json) if path is not None]
+    show(written, printing, render.threshold, result, loaded.notes, printing.verbose)
+    if result.threshold is None:
+        raise typer.Exit(REJECTED)
+
+
+@app.command("estimate")
+@with_options
+def run_estimate(
+    labelled: Annotated[Path, typer.Argument(help="Predictions with labels: a random draw of the others.")],
+    unlabelled: Annotated[Path, typer.Argument(help="Predictions without labels, of the same model.")],
+    reading: Reading,
+    printing: Printing,
+    cost: Annotated[
+        str | None, typer.Option("--cost", help="Cost of a false positive and of a false negative, such as 1,5.")
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.95,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the estimates as a picture.")] = None,
+) -> None:
+    """How good is a model on rows nobody labelled? Accuracy, positive rate, Brier score and cost there, with intervals.
+
+    **The labelled rows must be a random draw from the same population as the others.** Examples:
+
+    - `truecal estimate labelled.csv unlabelled.csv`
+
+    - `truecal estimate labelled.parquet week.parquet --cost 1,5 --json estimate.json`
+    """
+    level = fraction(level, "--level")
+    check_paths([labelled, unlabelled, *reading.files], {"--json": json, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    costs = None if cost is None else numbers(cost, "--cost", "1,5")
+    result, notes = estimated(labelled, unlabelled, reading, costs, level)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 3.2))
+    written = [path for path in (plot, json) if path is not None]
+    show(written, printing, render.estimate, result, notes, printing.verbose)
