@@ -15,8 +15,17 @@ from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers, numbers_of_pai
 __all__ = ["calibration"]
 
 _decorate = require("inspect_ai.scorer", "inspect").metric
-_metric = _decorate(scores="unreduced") if "scores" in signature(_decorate).parameters else _decorate
-"""Every epoch by itself, where the framework can give them: their mean is no outcome."""
+
+
+def _by_epoch(decorate: Any) -> Any:
+    """Every epoch by itself, where the framework can give them: their mean is no outcome."""
+    try:
+        return decorate(scores="unreduced") if "scores" in signature(decorate).parameters else decorate
+    except TypeError:  # a stand-in for the framework, of which no signature is known
+        return decorate
+
+
+_metric = _by_epoch(_decorate)
 
 
 @_metric  # type: ignore[untyped-decorator]  # the framework comes without types where it is absent
