@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sql import BINS, NAMES, write_files
+from benchmarks.sql import BINS, NAMES, watched_bytes, write_files
 
 
 def measure(files: str, rounds: int) -> None:
@@ -29,7 +29,6 @@ def measure(files: str, rounds: int) -> None:
     from pyspark.sql import SparkSession
 
     import truecal as tc
-    from truecal.scale import sql as module
 
     session = (
         SparkSession.builder.master("local[*]")
@@ -47,15 +46,7 @@ def measure(files: str, rounds: int) -> None:
         "DuckDB": duck.read_parquet(files),
         "Polars": bear.read_parquet(files),
     }
-    moved: list[int] = []
-    executed = module._executed
-
-    def watched(query: Any) -> Any:
-        found = executed(query)
-        moved.append(found.nbytes)
-        return found
-
-    module._executed = watched  # type: ignore[assignment]  # counts the bytes of every result
+    moved = watched_bytes()
     options: dict[str, Any] = {
         "n_bins": BINS,
         "edges": "uniform",

@@ -111,13 +111,28 @@ def measured(tasks: dict[str, Callable[[], Any]], rounds: int, moved: list[int])
     return best
 
 
+def watched_bytes() -> list[int]:
+    """A list that gets the bytes of every result from now on."""
+    from truecal.scale import sql as module
+
+    moved: list[int] = []
+    executed = module._executed
+
+    def watched(query: Any) -> Any:
+        found = executed(query)
+        moved.append(found.nbytes)
+        return found
+
+    module._executed = watched  # type: ignore[assignment]  # counts the bytes of every result
+    return moved
+
+
 def speed(n: int, rounds: int, folder: Path | None = None) -> None:
     import ibis
     import polars as pl
     import pyarrow as pa
 
     import truecal as tc
-    from truecal.scale import sql as module
 
     duck, bear = ibis.duckdb.connect(), ibis.polars.connect()
     frame: Any
@@ -145,15 +160,7 @@ def speed(n: int, rounds: int, folder: Path | None = None) -> None:
             lambda: polars_classes(frame).collect(engine="streaming"),
         ),
     }
-    moved: list[int] = []
-    executed = module._executed
-
-    def watched(query: Any) -> Any:
-        found = executed(query)
-        moved.append(found.nbytes)
-        return found
-
-    module._executed = watched  # type: ignore[assignment]  # counts the bytes of every result
+    moved = watched_bytes()
     columns: dict[str, Any] = {"label": "y", "proba": NAMES}
     uniform = columns | {"n_bins": BINS, "edges": "uniform", "losses": False}
     print(f"{n:,} rows x {CLASSES}, float32, {'in memory' if folder is None else 'parquet'}; {rounds} rounds")

@@ -40,7 +40,7 @@ def part(name: str) -> str:
 
 
 class Block(nn.Module):
-    """Attention to what came before, and a layer on top."""
+    """Attention to earlier characters, and a layer on top."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -82,14 +82,20 @@ class Sampling(Result):
         return f"{self.answers_text}, halved {self.splits} times\n  {self.sentence}"
 
 
+_ANSWERS = {
+    "answers": "A list of answers per question, at least four each, as text or cluster ids; or one answer per row "
+    "together with `questions`.",
+    "correct": "Whether each answer is right, in the shape of `answers`; or pass `reference`.",
+    "reference": "The right answer of each question: a list, or a dict by question.",
+    "questions": "With one answer per row the question of each row; else names of the questions, for error messages.",
+    "normalize": "Whether answers are compared after `normalize_answer`.",
+}
+"""How sampled answers are passed."""
+
+
 @described(
     "An Evaluation of one row per question; `sampling` holds the naive number.",
-    answers="A list of answers per question, at least four each, as text or cluster numbers; or one answer per row "
-    "together with `questions`.",
-    correct="Whether each answer is right, in the shape of `answers`; or pass `reference`.",
-    reference="The right answer of each question: a list, or a dict by question.",
-    questions="With one answer per row the question of each row; else names of the questions, for error messages.",
-    normalize="Whether answers are compared after `normalize_answer`.",
+    **_ANSWERS,
     n_bins="The number of cells of questions; automatic by default.",
 )
 def from_samples(
@@ -230,14 +236,7 @@ def _notes(answers: Answers, unreliable: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-@described(
-    "TopPredictions: the share of the majority answer of each question, and whether it is right.",
-    answers="A list of answers per question, at least four each; or one answer per row together with `questions`.",
-    correct="Whether each answer is right, in the shape of `answers`; or pass `reference`.",
-    reference="The right answer of each question: a list, or a dict by question.",
-    questions="With one answer per row the question of each row; else names of the questions.",
-    normalize="Whether answers are compared after `normalize_answer`.",
-)
+@described("TopPredictions: the share of the majority answer of each question, and whether it is right.", **_ANSWERS)
 def majority_share(
     answers: Any,
     correct: Any = None,

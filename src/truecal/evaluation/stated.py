@@ -111,7 +111,7 @@ class StatedComparison(Result):
 
     @property
     def sentence(self) -> str:
-        """Which confidence predicts better, in words."""
+        """Which confidence predicts better, as a sentence."""
         interval = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
         if not self.better:
             return f"No significant difference between stated and sampled confidence (loss {interval})."

@@ -284,8 +284,8 @@ _Step = tuple[str, float, dict[str, float]]
 def _place(request: Request, where: str, step: _Step, k: int) -> tuple[str, float, float, bool]:
     """The likeliest token and its probability, what is left for tokens that are not listed, and whether it is one.
 
-    Servers list the token that came beside the k likeliest ones where it is none of them. It then does not count as
-    listed: what is listed must not depend on what came.
+    Servers add the observed token to the k likeliest ones if it is not among them. It then does not count as listed:
+    the list must not depend on the observed token.
     """
     token, logprob, listed = step
     outside = token not in listed
