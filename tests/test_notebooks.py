@@ -30,7 +30,7 @@ def test_there_are_three():
     assert all(f"(notebooks/{path.name})" in index for path in NOTEBOOKS)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_what_it_keeps(path, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")

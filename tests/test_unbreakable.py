@@ -231,7 +231,7 @@ def test_every_public_name_is_called_or_known_not_to_be() -> None:
     assert {*fuzz_api.CALLED, *fuzz_api.RESULTS} == set(fuzz_api.PUBLIC)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.heavy)])
 def test_random_calls_end_in_a_result_or_in_one_line(seed: int) -> None:
     assert list(fuzz_api.run(seed, range(1500))) == []

@@ -80,12 +80,15 @@ def variants(classes: int = 4) -> list:
 
 
 def over_all_outcomes(cases: list) -> pytest.MarkDecorator:
-    """Parametrise `metric` by (id, metric), for laws that sum over all outcomes: slow together but for common rules."""
+    """Parametrise `metric` by (id, metric), for laws that sum over all outcomes: slow together but for common rules.
+    Two labels have the most outcomes."""
     marks: dict[str, tuple] = dict.fromkeys((*SCALAR_RULES, *VECTOR_RULES), (pytest.mark.heavy,))
     marks |= dict.fromkeys(FAMILIES, (pytest.mark.slow,)) | dict.fromkeys(COMMON, ())
-    return pytest.mark.parametrize(
-        "metric", [pytest.param(m, id=i, marks=marks.get(i.partition("-")[2], ())) for i, m in cases]
-    )
+
+    def marked(name: str) -> tuple:
+        return (pytest.mark.heavy,) if "[Labelwise]" in name else marks.get(name.partition("-")[2], ())
+
+    return pytest.mark.parametrize("metric", [pytest.param(m, id=i, marks=marked(i)) for i, m in cases])
 
 
 def is_multiclass(metric: tc.CalibrationError) -> bool:

@@ -266,7 +266,7 @@ def test_a_comparison_logged_to_mlflow(monkeypatch, comparison):
     assert whole[1][1] == "truecal/result.json" and json.loads(whole[1][0]) == comparison.to_dict()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_evaluation_logged_to_a_run_of_mlflow_at_a_step(monkeypatch, evaluation):
     mlflow = stand_in(monkeypatch, "mlflow")
     calls = Run(mlflow, "log_metrics", "log_table", "log_text").calls

@@ -56,7 +56,7 @@ def test_label_sets_are_binary_numbers():
     assert label_sets(4).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("metric", "outcomes"), [(labelwise_ece, "labels"), (coverage_error, "numbers"), (pit_error, "numbers")]
 )

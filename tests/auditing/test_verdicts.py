@@ -71,13 +71,16 @@ def test_no_rule_and_no_treatment_of_ties_is_convicted(metric):
     assert report.verdict != "gamed"
 
 
-@pytest.mark.parametrize("name", list(tc.LOSSES))
+@pytest.mark.parametrize(
+    "name", ["brier", *(pytest.param(n, marks=pytest.mark.heavy) for n in tc.LOSSES if n != "brier")]
+)
 def test_proper_losses_are_certified(name):
     report = tc.audit(tc.LOSSES[name], budget=SOME)
     assert report.verdict == "certified"
     assert {certificate.classes for certificate in report.certificates} == {2, 3}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("error", ["confidence", "classwise", "binary"])
 def test_the_score_is_not_convicted(error):
     assert tc.audit(tc.score, metric_options={"error": error}, budget=FEW).verdict == "certified"
@@ -203,6 +206,7 @@ def test_a_lie_that_does_not_last_is_said_not_to():
     assert "no lie that was tried gains significantly at 300 rows" in report.summary
 
 
+@pytest.mark.heavy
 def test_the_intercept_of_cox_has_a_proof_in_a_world_that_is_not_certain():
     """Certain worlds convict it through clipping alone; six uncertain rows between two certain ones are fair."""
     proof = tc.audit(tc.ERRORS["cox_intercept"], budget=2000).proof
@@ -316,6 +320,7 @@ def test_an_audit_is_repeatable_and_keeps_to_its_calls():
     assert first.calls <= 300 + 150  # the checks come first, whatever the budget
 
 
+@pytest.mark.heavy
 def test_a_conviction_ends_the_calls_early():
     calls: list[int] = []
 
@@ -350,6 +355,7 @@ def test_seconds_cover_everything(slow_from, monkeypatch):
     assert any("the time limit ended the search early" in note for note in report.notes)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lie", ["none", "uniform"])
 def test_small_worlds_leave_time_for_300_rows(lie, monkeypatch):
     """A metric that is slow with few rows, and with a lie that others follow: both are cut short, and noted."""

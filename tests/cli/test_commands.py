@@ -195,7 +195,7 @@ def test_what_was_read_reaches_every_output(folder: Path, truecal: Run) -> None:
     assert "fitted on 300 samples" in (folder / "o.html").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_reader_that_leaves_changes_no_exit_code(folder: Path) -> None:
     """`truecal test ... | true` still says 3, without a traceback."""
     with child("test", "sharp.csv", "--resamples", "99") as running:

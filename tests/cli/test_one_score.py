@@ -18,7 +18,7 @@ tc: Any = truecal  # what a test hands in need not be of the right type
 N = 400
 
 
-@pytest.fixture(params=[2, 3, 100], ids=lambda k: f"{k} classes")
+@pytest.fixture(params=[2, 3, pytest.param(100, marks=pytest.mark.heavy)], ids=lambda k: f"{k} classes")
 def data(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
     """Labels of every class, and probabilities."""
     rng = np.random.default_rng(request.param)

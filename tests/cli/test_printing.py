@@ -25,7 +25,9 @@ def started(*arguments: str, encoding: str = "utf-8", **streams: int) -> subproc
     return subprocess.run([*COMMAND, *arguments], env=environment, check=False, **given)  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("encoding", [pytest.param("cp1252", marks=pytest.mark.slow), "ascii"])
+@pytest.mark.parametrize(
+    "encoding", [pytest.param("cp1252", marks=pytest.mark.slow), pytest.param("ascii", marks=pytest.mark.heavy)]
+)
 def test_any_encoding_is_enough(folder: Path, encoding: str) -> None:
     os.rename("sharp.csv", "sharp−é–你.csv")
     run = started("evaluate", "sharp−é–你.csv", *FAST, "--details", "--json", "o.json", encoding=encoding)

@@ -43,7 +43,7 @@ def test_twenty_sets_and_every_measure():
         np.testing.assert_allclose(data.y_proba.sum(axis=1), 1, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_files_are_what_the_generator_makes():
     """Up to rounding, which depends on the processor."""
     made = generate.contents()

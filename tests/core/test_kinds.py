@@ -192,7 +192,7 @@ def test_crps_is_reached_as_the_steps_get_smaller(rng):
     assert loss == pytest.approx(closed.mean(), abs=2e-3)
 
 
-@pytest.mark.slow  # it compiles
+@pytest.mark.heavy  # it compiles
 @pytest.mark.parametrize("uneven", [False, True])
 def test_crps_agrees_with_scoringrules(rng, uneven):
     scoringrules = pytest.importorskip("scoringrules")

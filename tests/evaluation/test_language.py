@@ -240,7 +240,7 @@ def test_wrong_verdicts(judge: Any, human: Any, words: str) -> None:
         language.pass_rate(judge, human)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_interval_of_a_pass_rate_covers() -> None:
     """Of 300 samples with a lenient judge and 100 labels; the judge alone is 12 points off."""
     covered = 0

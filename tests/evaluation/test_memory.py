@@ -61,7 +61,7 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truecal.evaluation.model.MOST_ORDERED", 1 << 12)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.usefixtures("fixed")
 @pytest.mark.parametrize(
     ("kind", "dtype"),

@@ -326,6 +326,7 @@ def test_models_that_ece_cannot_tell_apart_are_first_together():
     assert compare(None, models, n_resamples=19).verdict.ece == words.format("3 models")
 
 
+@pytest.mark.heavy
 def test_many_models_are_named_in_part_and_counted(data):
     y, models = data
     z = np.log(models["true"])

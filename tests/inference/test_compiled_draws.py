@@ -87,7 +87,7 @@ def test_draws_stop_where_they_cannot_reject(rng):
     assert auto_bins(400) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_level_holds_where_draws_stop(monkeypatch):
     """P(p ≤ α) is at most α below and above the p-value at which draws stop."""
     rng = np.random.default_rng(5)

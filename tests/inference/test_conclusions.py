@@ -96,7 +96,7 @@ def test_calibrated_subgroups_are_rarely_called_miscalibrated():
     assert rejected <= 4 / 15 and named <= 4 / 15
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_subgroups_have_draws_enough_to_reject_and_a_bad_one_is_found():
     rng = np.random.default_rng(1)
     q = rng.uniform(0.1, 0.9, 30 * 80)

@@ -228,7 +228,7 @@ def test_majority_is_the_naive_share():
     assert share.tolist() == [0.75, 0.75] and right.tolist() == [True, False]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("k", [4, 10])
 def test_level_and_coverage_of_a_calibrated_sampler(k):
     """400 samples of 150 questions: the gap has no bias, the interval covers 0, and the test keeps its level."""

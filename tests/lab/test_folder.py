@@ -196,7 +196,7 @@ def test_the_command_says_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(said) == 2 and all(line.startswith("error: ") for line in said)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_results_in_the_repository_are_still_read(tmp_path: Path) -> None:
     shipped = Path(__file__).parents[2] / "results"
     for run in ("letter", "cifar100", "cifar100-long"):

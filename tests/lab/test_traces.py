@@ -166,7 +166,7 @@ class Dying(Counting):
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_worker_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="exit code 7"):
         run_traces(Job(Dying, score, Store(tmp_path)), TRACES, processes=2)
@@ -223,7 +223,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     script = tmp_path / "watched.py"

@@ -29,7 +29,7 @@ def overconfident(n, rng):
 PAIR = {"temperature": TemperatureScaling(), "pooled": CanonicalRecalibration(n_bins=1)}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("n_bins", [15, 100])
 def test_ece_chooses_the_worse_map_and_a_truthful_error_the_better_one(n_bins):
     """Both at the same bin count; chance would be 10 of 20 each."""

@@ -15,7 +15,7 @@ from truecal.report import write_report
 from truecal.report.text import shorten
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.heavy,
     pytest.mark.skipif(
         chromium.browser_path() is None, reason="needs a Chromium browser (Debian: apt install chromium)"
     ),
@@ -90,7 +90,6 @@ def test_the_first_screen_answers_at_once(browser, folder):
 
 
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
-@pytest.mark.heavy
 def test_a_phone_reads_it_in_a_few_screens(browser, folder, name):
     browser.open(folder / f"{name}.html", width=390, height=844)
     assert browser.run("document.documentElement.scrollHeight") <= 9000
@@ -157,7 +156,6 @@ def test_other_errors_can_be_chosen_also_those_with_fewer_bin_counts(browser, fo
     assert browser.complaints() == []
 
 
-@pytest.mark.heavy
 def test_models_move_unless_motion_is_unwelcome(browser, folder):
     for motion, moving in (("no-preference", True), ("reduce", False)):
         browser.open(folder / "page.html")
@@ -171,7 +169,6 @@ def test_models_move_unless_motion_is_unwelcome(browser, folder):
     browser.emulate("screen")
 
 
-@pytest.mark.heavy
 def test_the_sweep_goes_on_by_itself_until_stopped(browser, folder):
     browser.open(folder / "page.html")
     at = browser.run("document.getElementById('bins').value")
@@ -182,7 +179,6 @@ def test_the_sweep_goes_on_by_itself_until_stopped(browser, folder):
     assert browser.run("document.getElementById('play').getAttribute('aria-pressed')") == "false"
 
 
-@pytest.mark.heavy
 def test_loss_and_u_are_drawn_when_opened_and_follow_the_control(browser, folder):
     browser.open(folder / "page.html")
     assert browser.run("document.querySelector('#decomposition svg')") is None
@@ -199,7 +195,6 @@ def test_loss_and_u_are_drawn_when_opened_and_follow_the_control(browser, folder
 
 
 @pytest.mark.parametrize("view", ["confidence 0", "classwise 2"])
-@pytest.mark.heavy
 def test_diagrams_show_the_bins_of_the_chosen_model_and_class(browser, folder, view):
     browser.open(folder / "page.html")
     comparison = cases.flipping()
@@ -246,7 +241,6 @@ def test_ranks_of_two_models_are_one_and_two(browser, folder):
 
 @pytest.mark.parametrize(("name", "charts"), [("page", 8), ("hostile", 8), ("one", 3), ("streamed", 6)])
 @pytest.mark.parametrize("width", [1280, 360])
-@pytest.mark.heavy
 def test_every_chart_is_drawn_and_nothing_is_wider_than_the_screen(browser, folder, name, charts, width):
     browser.open(folder / f"{name}.html", width=width)
     open_details(browser)
@@ -259,7 +253,6 @@ def test_every_chart_is_drawn_and_nothing_is_wider_than_the_screen(browser, fold
 
 
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
-@pytest.mark.heavy
 def test_tables_fold_on_a_phone_so_that_nothing_is_cut(browser, folder, name):
     browser.open(folder / f"{name}.html", width=360)
     open_details(browser)
@@ -273,13 +266,11 @@ def test_tables_fold_on_a_phone_so_that_nothing_is_cut(browser, folder, name):
 
 
 @pytest.mark.parametrize("width", [780, 1000, 1200])
-@pytest.mark.heavy
 def test_the_leaderboard_is_whole_on_every_width(browser, folder, width):
     browser.open(folder / "page.html", width=width)
     assert browser.run("(node => node.scrollWidth <= node.clientWidth)(document.querySelector('.scroll'))")
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["page", "hostile", "one"])
 def test_nothing_is_asked_of_any_network(browser, folder, name):
     browser.open(folder / f"{name}.html")
@@ -348,7 +339,6 @@ def test_every_control_has_a_name_and_takes_the_focus(browser, folder):
     assert browser.run("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
-@pytest.mark.heavy
 def test_dark_and_print_change_the_ink_of_the_charts(browser, folder):
     ink = "getComputedStyle(document.querySelector('#diagram-0 .role-axis-label text')).fill"
     found = {}
@@ -362,14 +352,12 @@ def test_dark_and_print_change_the_ink_of_the_charts(browser, folder):
     browser.emulate("screen")
 
 
-@pytest.mark.heavy
 def test_prints_to_paper(browser, folder):
     browser.open(folder / "page.html")
     paper = browser.pdf()
     assert paper.startswith(b"%PDF-") and paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") >= 2
 
 
-@pytest.mark.heavy
 def test_charts_follow_the_width_of_the_window(browser, folder):
     browser.open(folder / "page.html")
     wide = browser.run("document.querySelector('#bump-left svg').getBoundingClientRect().width")

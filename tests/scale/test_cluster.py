@@ -410,7 +410,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, client):
     assert any("by a Dask cluster, two passes" in note for note in results[1].notes)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_processes_equal_threads_and_name_what_is_missing(tmp_path, client):
     y, p = world()
     folder = written(tmp_path / "preds", frame(y, p), (300, 600), group=100)

@@ -148,7 +148,7 @@ def test_python_that_has_no_sketches_yet_is_told_what_to_do(monkeypatch):
             tc.stream("confidence").observe([[0.2, 0.8]])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_crafted_states_are_refused_or_work():
     assert list(fuzz_states.run(0, range(60))) == []
 

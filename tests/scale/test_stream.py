@@ -164,7 +164,7 @@ def test_many_rows_give_bins_of_nearly_equal_size():
     assert np.abs(stream.table("binary").count / 3000 - 1).max() < 0.15
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_hundred_thousand_sums_lose_no_digit():
     """Sums of very unequal size in ten cells, one batch after the other; exact fractions are the judge."""
     from fractions import Fraction
