@@ -78,7 +78,7 @@ def test_evaluate(stays, k, ties, weighted):
     assert 0 < found.test.pvalue <= 1  # the draws are torch's
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("option", ["by", "groups", "folds"])
 def test_evaluate_with_parts_of_the_rows(stays, option):
     y, p = sample()

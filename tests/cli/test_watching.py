@@ -189,7 +189,7 @@ def test_a_picture_for_the_wall(truecal: Run, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["prob", "logit", "classes"])
+@pytest.mark.parametrize("kind", ["prob", *(pytest.param(k, marks=pytest.mark.heavy) for k in ("logit", "classes"))])
 def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, monkeypatch, kind: str) -> None:
     from truecal.inference.monitoring import Monitor
     from truecal.io import dataset

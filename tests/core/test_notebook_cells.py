@@ -52,7 +52,7 @@ def test_nothing_in_a_name_is_hidden():
         assert not {"\u202e", "\x1b", "\x00"} & set(html) and "<b>" not in html and "&lt;b&gt;" in html
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(chromium.browser_path() is None, reason="needs a Chromium")
 def test_cells_are_no_wider_than_the_page(results, tmp_path):
     page = tmp_path / "cells.html"

@@ -20,7 +20,7 @@ from truecal.inference.spread import fold_bins
 # -- directions -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("t", [2.0, 3.0])
 def test_an_over_confident_model_that_is_right_on_average_is_not_too_high(t):
     """Its outcomes vary more than it says: under "calibrated" alone a level was named in .12 and .2."""
@@ -183,7 +183,7 @@ def test_intervals_of_the_cross_entropy_cover_for_models_that_are_too_sure():
     assert held >= 0.9 and width < 0.12
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_maps_are_chosen_by_the_score():
     pytest.importorskip("sklearn")
     chosen, by_error = regret("temperature 1.5", 300, 3, 12)

@@ -62,7 +62,7 @@ def inapplicable(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("cls", [pytest.param(cls, marks=pytest.mark.slow) if cls in AFFINE else cls for cls in MAPS])
+@pytest.mark.parametrize("cls", [pytest.param(cls, marks=pytest.mark.heavy) if cls in AFFINE else cls for cls in MAPS])
 def test_scikit_learn_checks(cls):
     run_checks(cls(), inapplicable(cls()))
 

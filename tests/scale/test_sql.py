@@ -289,7 +289,7 @@ def test_array_columns(make: Any):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("m", [3, 10, 15, 49])
+@pytest.mark.parametrize("m", [15, *(pytest.param(m, marks=pytest.mark.heavy) for m in (3, 10, 49))])
 def test_predictions_on_edges_are_in_the_bins_of_memory(make, dtype, m):
     """0, 1, every edge j/m in its type, and the numbers next to it: engines that cut by arithmetic agree too."""
     if make.engine not in QUICK or (make.engine, dtype) == ("sqlite", "float32"):
