@@ -94,7 +94,7 @@ def cells(tmp_path_factory):
         return run("stand_ins", LONG, 100, 7000) | run("endless", SHORT, 6000, 7000)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_every_contestant_is_asked_at_every_size(cells):
     names = [("plain", "one"), ("plain", "absent"), ("small", "one"), ("broken", "one"), ("dead", "one")]
     wanted = {(*name, rows) for name in names for rows in (100, 7000)}

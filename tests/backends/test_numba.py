@@ -52,7 +52,7 @@ def assert_same_tables(sample: Any, rule: Any, ties: str, **sizes: int) -> None:
             np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-15 * sample.rows, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @settings(max_examples=150, deadline=None)
 @given(
     st.integers(0, 2**20),

@@ -206,7 +206,7 @@ def test_crps_agrees_with_scoringrules(rng, uneven):
     assert mean_loss(property, y, tc.forecasts.ensemble(members)) == pytest.approx(theirs, abs=5e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_rps_agrees_with_scoringrules(rng):
     scoringrules = pytest.importorskip("scoringrules")
     p, y = rng.dirichlet([1.0] * 5, 40), rng.integers(0, 5, 40)
