@@ -41,6 +41,8 @@ FEWEST_IN_FOLD = 20
 DECISIONS = "every prediction is 0 or 1: these are decisions, not probabilities; pass predict_proba, not predict"
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
+BESIDE = 1 << 15
+"""From so many predictions on, the calibration test runs in a second thread while errors are measured."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,7 @@ class _Work:
             return partial(calibration.fold_test, sample, folds, draws, settings.seed), ""
         why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
         test = partial(calibration.omnibus_test, sample, draws, settings.seed)
-        small = is_tensor(sample.reports) or sample.reports.size < DISPATCH.parallel_views
+        small = is_tensor(sample.reports) or sample.reports.size < BESIDE
         return test if small else pool.submit(test).result, why
 
     def error(self, name: str) -> None:
