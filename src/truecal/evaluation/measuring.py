@@ -14,6 +14,7 @@ from ..backends.arrays import is_tensor, namespace
 from ..backends.numpy import DISPATCH, THREADS
 from ..baselines import BASELINES, ERRORS
 from ..core.errors import COMPOSED, CalibrationError, signed_root
+from ..core.properties import Property
 from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, bins_text
 from ..core.sample import Sample
@@ -229,6 +230,11 @@ def notions() -> tuple[str, ...]:
     """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
     names = (name for name, error in COMPOSED.items() if error.has_gap)
     return tuple(sorted(names, key=lambda name: COMPOSED[name].property.picks_outcome))
+
+
+def main_property(kind: str) -> Property:
+    """What is checked first of predictions of a kind; its directed property names the direction."""
+    return next(COMPOSED[name].property for name in notions() if kind in COMPOSED[name].property.kinds)
 
 
 def copies_text(copies: int, n: int) -> str:
