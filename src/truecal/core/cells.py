@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -81,6 +80,8 @@ class Bins:
     """The place of each non-empty bin among all bins."""
     total: int
     """The number of all bins, empty ones too."""
+    split: bool
+    """Whether a cut divides some block of equal reports."""
     alone: bool = False
     """No bin holds two rows: there are no pairs, and every pair sum is exactly 0 rather than a rounding error."""
 
@@ -88,11 +89,6 @@ class Bins:
     def number(self) -> int:
         """How many bins hold rows."""
         return len(self.occupied)
-
-    @cached_property
-    def split(self) -> bool:
-        """Whether a cut divides some block of equal reports."""
-        return bool(self.extra.any())
 
     def sums(self, atoms: Array) -> Array:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
@@ -366,11 +362,11 @@ def _bins(starts: Array, runs: Runs, n: int) -> Bins:
     share = overlap / size[atom]
     extra = chance - np.bincount(atom, weights=share * share, minlength=atoms)
     extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
-    alone = bool(np.diff(np.append(lower, n)).max() <= 1)
+    alone, split = bool(np.diff(np.append(lower, n)).max() <= 1), bool(extra.any())
     if len(places) == atoms and len(lower) == atoms:
-        return Bins(None, chance, extra, runs.place, runs.total, alone)
+        return Bins(None, chance, extra, runs.place, runs.total, split, alone)
     from scipy import sparse
 
     cell = np.searchsorted(lower, places, side="right") - 1
     matrix = sparse.csr_array((share, (cell, atom)), shape=(len(lower), atoms))
-    return Bins(matrix, chance, extra, runs.place, runs.total, alone)
+    return Bins(matrix, chance, extra, runs.place, runs.total, split, alone)

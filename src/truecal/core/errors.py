@@ -196,7 +196,7 @@ class CalibrationError:
         0.0
         """
         self._refuse_misfit(table)
-        return self._error(table.moments(), table.totals, 1 if table.joint else table.views)
+        return self._error(table.moments, table.totals, 1 if table.joint else table.views)
 
     def parts_of_table(self, table: BinTable) -> Parts:
         """Error, loss, U, gap and score read off a table.
@@ -213,7 +213,7 @@ class CalibrationError:
     def parts_in(self, table: BinTable) -> Parts:
         """The same of a table that was made for this error."""
         weighted = table.weight_sq is not None
-        return self._parts(table.moments(), table.totals, table.joint, len(table.count), table.bounds, weighted)
+        return self._parts(table.moments, table.totals, table.joint, len(table.count), table.bounds, weighted)
 
     def _refuse_misfit(self, table: BinTable) -> None:
         """A table is read by the error of its own property, cells and ties, or not at all."""
@@ -255,7 +255,7 @@ class CalibrationError:
             size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
             added = u * min(1.0, cells / size, 1.0 / most)
         return Parts(
-            error=self._error(sums, totals, averaged),
+            error=(sums.squared / share + wrong_sq) / totals.weight**2,
             loss=(sums.own / share + wrong_sq) / totals.weight_sq,
             U=u,
             gap_sq=gap_sq,

@@ -63,7 +63,7 @@ def moments(
         pieces = [[found] for found in map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)]
     else:
         plain = BinTable.absolute_moments if norm == "l1" else BinTable.squared_moments
-        reading = BinTable.moments if squares else plain
+        reading = (lambda table: table.moments) if squares else plain
         pieces = map_tables(
             sample,
             rule,

@@ -144,7 +144,7 @@ class BinningRule:
 
     def with_bins(self, n_bins: BinCounts) -> BinningRule:
         """The same rule at another bin count, or at several."""
-        if not self.has_counts:
+        if self.n_bins is None:
             raise ValueError(f"n_bins={shown(n_bins)} cannot be used: {self!r} has no bin count")
         return replace(self, n_bins=n_bins)  # type: ignore[type-var]  # a rule with counts is a dataclass
 

@@ -234,6 +234,7 @@ class BinTable:
         bound = namespace(self.count).where(self.weight_variance > 0, largest**2, self.cell_weight_sq)
         return pair_rates(self.count, bound, pair_weight, largest)
 
+    @cached_property
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None

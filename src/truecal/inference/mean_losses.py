@@ -302,6 +302,8 @@ class _Moments:
 
     def plus(self, other: _Moments) -> _Moments:
         """Those of both."""
+        if not self.number:
+            return other
         whole = self.weight + other.weight
         mean = (self.mean * self.weight + other.mean * other.weight) / whole if whole > 0 else 0.0
         (seen, product), (more, another) = self.about(mean), other.about(mean)
