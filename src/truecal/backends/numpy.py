@@ -35,7 +35,7 @@ class Dispatch:
     """With fewer reports, starting threads for tiles of views costs more than it saves."""
     parallel_rows: int = 1 << 22
     """The same for shares of rows, which do less work each."""
-    tile_columns: int = 64
+    tile_columns: int = 32
     unsorted_bins: int = 256
     """With more bins than this, and than classes, most reports exceed 1/m and must be looked up."""
     unsorted_cells: int = 1 << 18
