@@ -107,6 +107,23 @@ def test_intervals_of_every_class(seed, n, k, counts, dtype, sharp):
     assert_same_tables(sample, rule, "together", parallel_views=0)
 
 
+@pytest.mark.parametrize("k", [63, 64, 65, 200])
+@pytest.mark.parametrize(
+    "rule", [tc.EqualWidth((10, 3, 51)), tc.EqualWidth(1), tc.Edges([0, 1e-6, 1e-5, 2e-5, 0.5, 1])]
+)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_intervals_of_long_rows(k, rule, dtype, rng):
+    """Small entries are summed as they stand, and parts of a row with a large one are looked through: reports on edges,
+    nearly certain ones, and rows that are not contiguous."""
+    n = 90
+    p = rng.dirichlet(np.full(k, 0.02), n)
+    p[::3] = rng.multinomial(10, np.full(k, 1 / k), size=n // 3) / 10
+    p[1, :], p[2, :], p[1, k - 1], p[2, 0] = 1e-9, 0.0, 1 - 1e-9, 1.0
+    y = np.where(rng.random(n) < 0.5, p.argmax(axis=1), rng.integers(0, k, n))
+    for laid in (p.astype(dtype), np.asfortranarray(p, dtype=dtype), np.repeat(p.astype(dtype), 2, axis=1)[:, ::2]):
+        assert_same_tables(tc.Classwise().sample(y, laid), rule, "together", parallel_views=0)
+
+
 @pytest.mark.parametrize("values", [(0.3,), (0.1, 0.3, 0.7), tuple(j / 20 for j in range(21)), (1 - 1e-9, 0.3)])
 def test_twelve_digits_where_plain_summation_drifts(values, rng):
     """Few distinct values, of which each sum rounds the same way again and again: against exact fractions."""

@@ -21,6 +21,8 @@ numba: Any = importlib.import_module("numba")  # a library without types
 _BLOCK = 1 << 10  # reports looked at together
 _CHUNK = 1 << 16  # rows of a view whose blocks are summed at a time
 _LINE = 8  # numbers that memory hands over at once
+_LONG = 64  # entries of a row that are looked at together
+_MOST_BUCKETS = 15  # as a power of two
 _ENTRIES = 1 << 18  # entries of a matrix that are copied at a time
 _LOW_HALF = (1 << 32) - 1
 _HALVES = float((1 << 29) + 1)  # parts 53 digits into the leading 24 and the rest (Veltkamp)
@@ -79,15 +81,6 @@ def _discard(kept: Any, problem: Exception) -> None:
 
 
 @inner
-def _add_digits(sums: Array, place: int, value: float) -> None:
-    """Add the leading 24 digits of a number to one sum, where nothing is rounded, and the others to another."""
-    scaled = value * _HALVES
-    leading = scaled - (scaled - value)
-    sums[0, place] += leading
-    sums[1, place] += value - leading
-
-
-@inner
 def two_sum(total: float, lost: float, value: float) -> Any:
     """total + value, and `lost` with what rounding takes from it (Knuth)."""
     new = total + value
@@ -96,63 +89,110 @@ def two_sum(total: float, lost: float, value: float) -> Any:
 
 
 def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
-    """`fixed_cells` of backends/numpy.py: few entries of a row exceed the first inner edge, the others are summed as
-    they stand."""
+    """`fixed_cells` of backends/numpy.py; without squares residuals alone, which are all that an error needs.
+
+    Where a row has many entries few of them are large, so small ones are summed as they stand and the others looked up.
+    """
     n, k = matrix.shape
-    sums = np.zeros((5, k, len(edges) - 1))  # count, outcome, residual, its last digits, residual²
-    low = np.zeros((3, k))  # the same of small entries: leading and last digits, and squares
     inner = np.append(edges[1:-1], edges.dtype.type(np.inf))
-    step = max(1, _ENTRIES // k)
+    sums = np.zeros((5, k, len(inner)))  # count, outcome, residual, its last digits, residual²
+    low = np.zeros((4, k))  # small entries: outcomes, leading and last digits, and squares
+    large = min(inner[0], edges.dtype.type(0.5)) if k >= _LONG else edges.dtype.type(-np.inf)
+    buckets = 1 << min(_MOST_BUCKETS, (16 * len(inner)).bit_length())
+    first = np.searchsorted(_bucket(inner[:-1], buckets), np.arange(buckets + 1))
+    first[-1] = len(inner) - 1
+    whole = matrix.flags.c_contiguous and matrix.dtype == edges.dtype
+    step = n if whole else max(1, _ENTRIES // k)
     for start in range(0, n, step):
         block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
-        _fixed_cells(
-            block, np.ascontiguousarray(labels[start : start + step], dtype=np.int64), inner, squares, sums, low
-        )
-    sums[0, :, 0] += n - sums[0].sum(axis=1)
-    for place, part in zip((2, 3, 4), low, strict=True):
-        sums[place, :, 0] += part
-    count, outcome, residual, rest, own = sums
-    return (count, outcome, residual + rest, own) if squares else (count, outcome, residual + rest)
+        own = np.ascontiguousarray(labels[start : start + step], dtype=np.int64)
+        _fixed_cells(block, own, large, inner, first, squares, sums, low)
+    count, outcome, residual, rest, own_sq = sums
+    residual += rest
+    residual[:, 0] += (low[1] - low[0]) + low[2]
+    if not squares:
+        return residual[:, :0], residual[:, :0], residual
+    count[:, 0] += n - count.sum(axis=1)
+    outcome[:, 0] += low[0]
+    own_sq[:, 0] += low[3]
+    return count, outcome, residual, own_sq
+
+
+def _bucket(edges: Array, buckets: int) -> Array:
+    """The bucket of each edge: it never decreases with the number."""
+    return np.asarray(np.clip(edges * buckets, 0, buckets - 1), dtype=np.int64)
 
 
 @entry
-def _fixed_cells(block: Array, labels: Array, inner: Array, squares: bool, sums: Array, low: Array) -> None:
+def _fixed_cells(
+    block: Array, labels: Array, large: Any, inner: Array, first: Array, squares: bool, sums: Array, low: Array
+) -> None:
+    k = block.shape[1]
+    parts = np.ones(k // _LONG + 1, dtype=np.int32)
     for i in range(len(block)):
-        own = labels[i]
-        _add_entries(block[i], 0, own, inner, squares, sums, low)
-        _add_entries(block[i], own + 1, block.shape[1], inner, squares, sums, low)
-        cell = _search(block[i, own], inner, 0, len(inner) - 1)
-        residual = np.float64(block[i, own]) - 1
-        sums[0, own, cell] += 1.0 if cell else 0.0
-        sums[1, own, cell] += 1.0
-        _add_digits(sums[2:4, own], cell, residual)
-        sums[4, own, cell] += residual * residual
+        row, own = block[i], labels[i]
+        if k >= _LONG:
+            _add_small(row, large, squares, low[1], low[2], low[3])
+            _count_large(row, large, parts)
+        for part in range(len(parts)):
+            if parts[part] > 0:
+                for j in range(part * _LONG, min(k, (part + 1) * _LONG)):
+                    if row[j] > large:
+                        _add_large(row[j], j, j == own, inner, first, squares, sums)
+        if not row[own] > large:
+            low[0, own] += 1.0
+            low[3, own] += 1.0 - 2.0 * np.float64(row[own])
 
 
 @inner
-def _add_entries(row: Array, begin: int, end: int, inner: Array, squares: bool, sums: Array, low: Array) -> None:
-    """Entries of classes that did not come."""
-    first = inner[0]
+def _count_large(row: Array, large: Any, parts: Array) -> None:
+    """How many entries of each part of a row are large. As numbers, and not as yes or no, they are counted in vector
+    instructions."""
+    for part in range(len(row) // _LONG):
+        found = np.int32(0)
+        for j in range(_LONG):
+            found += np.int32(row[part * _LONG + j] > large)
+        parts[part] = found
+
+
+@inner
+def _add_small(row: Array, large: Any, squares: bool, whole: Array, rest: Array, own: Array) -> None:
+    """Add the small entries of a row to the sums of their columns, as outcomes of 0."""
     if row.itemsize == 4:  # at most 24 digits: leading ones only
-        for j in range(begin, end):
-            low[0, j] += np.float64(row[j]) if row[j] <= first else 0.0
+        for j in range(len(row)):
+            whole[j] += 0.0 if row[j] > large else np.float64(row[j])
     else:
-        for j in range(begin, end):
-            value = np.float64(row[j]) if row[j] <= first else 0.0
+        for j in range(len(row)):
+            value = 0.0 if row[j] > large else np.float64(row[j])
             scaled = value * _HALVES
             leading = scaled - (scaled - value)
-            low[0, j] += leading
-            low[1, j] += value - leading
+            whole[j] += leading
+            rest[j] += value - leading
     if squares:
-        for j in range(begin, end):
-            value = np.float64(row[j]) if row[j] <= first else 0.0
-            low[2, j] += value * value
-    for j in range(begin, end):
-        if row[j] > first:
-            cell = _search(row[j], inner, 0, len(inner) - 1)
-            sums[0, j, cell] += 1.0
-            _add_digits(sums[2:4, j], cell, np.float64(row[j]))
-            sums[4, j, cell] += np.float64(row[j]) ** 2
+        for j in range(len(row)):
+            value = 0.0 if row[j] > large else np.float64(row[j])
+            own[j] += value * value
+
+
+@inner
+def _add_large(report: Any, j: int, marked: bool, inner: Array, first: Array, squares: bool, sums: Array) -> None:
+    """Add an entry to the sums of its column; buckets of equal width tell the first and the last interval it can be
+    in."""
+    buckets = len(first) - 1
+    place = min(max(int(report * buckets), 0), buckets - 1)
+    cell = _search(report, inner, first[place], first[place + 1])
+    residual = np.float64(report) - np.float64(marked)
+    if inner.itemsize == 4 and not marked:  # as above
+        sums[2, j, cell] += residual
+    else:
+        scaled = residual * _HALVES
+        leading = scaled - (scaled - residual)
+        sums[2, j, cell] += leading
+        sums[3, j, cell] += residual - leading
+    if squares:
+        sums[0, j, cell] += 1.0
+        sums[1, j, cell] += np.float64(marked)
+        sums[4, j, cell] += residual * residual
 
 
 @inner

@@ -15,7 +15,7 @@ from ..backends.arrays import compiled_backend, compiled_order, device_backend, 
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import FORM_BLOCK
 from .cells import BinCells, Bins, KernelCells, Piece
-from .data import row_blocks, shown, working_dtype
+from .data import shown, working_dtype
 from .properties import Property
 from .rules import BinningRule, resolve_ties
 from .sample import Sample
@@ -279,9 +279,12 @@ class _Builder:
             return False
         if self.rule.per_view:
             return False
-        edges, views = sum(len(e) for e in self.edges), self.sample.views
-        few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
-        return self.sample.reports.ndim == 1 or few
+        if self.sample.reports.ndim == 1:
+            return self.sample.rows < self.dispatch.sorted_rows
+        edges, views, most = sum(len(e) for e in self.edges), self.sample.views, self.dispatch.unsorted_cells
+        if self.compiled:
+            return edges * views <= 8 * most
+        return edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= most
 
     @cached_property
     def compiled(self) -> bool:
@@ -314,10 +317,7 @@ class _Builder:
         reports, marks = sample.reports, sample.marks
         assert marks is not None
         if reports.ndim == 1:
-            parts = [
-                kernels.view_cells(reports[rows].astype(union.dtype, copy=False), marks[rows], union, self.squares)
-                for rows in row_blocks(sample.rows, 32)
-            ]
+            parts = [kernels.view_cells(reports.astype(union.dtype, copy=False), marks, union, self.squares)]
         elif reports.size < self.dispatch.parallel_views:
             parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
         else:
@@ -403,18 +403,19 @@ class _Builder:
             own = self._sorted_where(sample.marks)
             return own, np.array([len(own)])
         first, stop, _ = columns.indices(sample.views)
-        by_label, starts = self._rows_by_label
-        rows = by_label[starts[first] : starts[stop]]
-        label = sample.marks[rows]
-        own = sample.reports[rows, label].astype(working_dtype(sample.reports), copy=False)
-        return own[np.lexsort((own, label))], starts[first + 1 : stop + 1] - starts[first]
+        own, starts = self._marked_by_label
+        return own[starts[first] : starts[stop]], starts[first + 1 : stop + 1] - starts[first]
 
     @cached_property
-    def _rows_by_label(self) -> tuple[Array, Array]:
-        """All rows, those of one label after the other, and where those of each label start."""
-        labels = np.asarray(self.sample.marks).astype(np.min_scalar_type(self.sample.views))  # sorted sooner
-        starts = np.cumsum(np.bincount(labels, minlength=self.sample.views))
-        return np.argsort(labels, kind="stable"), np.concatenate([[0], starts])
+    def _marked_by_label(self) -> tuple[Array, Array]:
+        """The report that each row has for its own label, sorted by label and report, and where those of each start."""
+        reports, labels = self.sample.reports, np.asarray(self.sample.marks)
+        own = reports[np.arange(len(labels)), labels].astype(working_dtype(reports), copy=False)
+        small = labels.astype(np.min_scalar_type(self.sample.views))  # sorted sooner
+        own, ends = own[np.argsort(small, kind="stable")], np.cumsum(np.bincount(labels, minlength=self.sample.views))
+        for part in np.split(own, ends[:-1]):
+            part.sort()
+        return own, np.concatenate([[0], ends])
 
     def _shared_cut_tables(self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: _Cuts) -> Tables:
         """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
