@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truecal as tc
+from closeness import assert_close
 from truecal.backends import numpy as kernels
 from truecal.backends.arrays import compiled_backend
 from truecal.backends.numpy import Dispatch
@@ -106,6 +107,23 @@ def test_intervals_of_every_class(seed, n, k, counts, dtype, sharp):
     assert_same_tables(sample, rule, "together", parallel_views=0)
 
 
+@pytest.mark.parametrize("k", [63, 64, 65, 200])
+@pytest.mark.parametrize(
+    "rule", [tc.EqualWidth((10, 3, 51)), tc.EqualWidth(1), tc.Edges([0, 1e-6, 1e-5, 2e-5, 0.5, 1])]
+)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_intervals_of_long_rows(k, rule, dtype, rng):
+    """Small entries are summed as they stand, and parts of a row with a large one are looked through: reports on edges,
+    nearly certain ones, and rows that are not contiguous."""
+    n = 90
+    p = rng.dirichlet(np.full(k, 0.02), n)
+    p[::3] = rng.multinomial(10, np.full(k, 1 / k), size=n // 3) / 10
+    p[1, :], p[2, :], p[1, k - 1], p[2, 0] = 1e-9, 0.0, 1 - 1e-9, 1.0
+    y = np.where(rng.random(n) < 0.5, p.argmax(axis=1), rng.integers(0, k, n))
+    for laid in (p.astype(dtype), np.asfortranarray(p, dtype=dtype), np.repeat(p.astype(dtype), 2, axis=1)[:, ::2]):
+        assert_same_tables(tc.Classwise().sample(y, laid), rule, "together", parallel_views=0)
+
+
 @pytest.mark.parametrize("values", [(0.3,), (0.1, 0.3, 0.7), tuple(j / 20 for j in range(21)), (1 - 1e-9, 0.3)])
 def test_twelve_digits_where_plain_summation_drifts(values, rng):
     """Few distinct values, of which each sum rounds the same way again and again: against exact fractions."""
@@ -123,11 +141,42 @@ def test_twelve_digits_where_plain_summation_drifts(values, rng):
     assert abs(Fraction(float(table.residual_sq[0, 0])) - own) <= 1e-13 * own
 
 
-def test_more_cuts_take_finer_buckets(rng):
+def test_few_and_many_cuts(rng):
     p = rng.dirichlet(np.full(4, 0.2), 5000).astype(np.float32)
     sample = tc.Classwise().sample(rng.integers(0, 4, 5000), p)
     for counts in ((15,), (15, 300), (4000, 7)):
         assert_same_tables(sample, tc.Quantile(counts), "average")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_two_bin_errors_over_all_cuts(kind, dtype, rng):
+    """Every class and one view: few rows, more than a block of rows, all outcomes alike, and either order in memory."""
+    with np.errstate(over="ignore"):
+        for n in (1, 2, 7, 3000):
+            p = np.column_stack([reports(rng, kind, n) for _ in range(3)]).astype(dtype)
+            p = np.asarray(p, order=rng.choice(["C", "F"]))
+            samples: list[tuple[Any, Any]] = [
+                (tc.Classwise(), tc.Classwise().sample(rng.choice(3, n, p=[0.7, 0.3, 0.0]), p))
+            ]
+            for chance in (0.0, 0.1, 0.95, 1.0):
+                samples.append((tc.Binary(), tc.Binary().sample(rng.random(n) < chance, p[::-1, 0])))
+            for property, sample in samples:
+                error = tc.CalibrationError(property, tc.TwoBin())
+                assert_close(error.of(sample, COMPILED), error.of(sample, PLAIN))
+
+
+@pytest.mark.parametrize("rule", [tc.Quantile((3, 7, 50)), tc.Quantile((60,)), tc.EqualWidth((10, 3, 7))])
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_errors_without_their_tables(rule, norm, rng):
+    """An error sums residuals alone, at several bin counts; its value is that of the whole table."""
+    p = rng.integers(0, 11, (50, 4)) / 10
+    y = rng.integers(0, 4, 50)
+    error = tc.CalibrationError(tc.Classwise(), rule, norm)
+    sample = tc.Classwise().sample(y, p)
+    wanted = np.array([error.of_table(t) for t in whole_tables(sample, rule, error.ties, dispatch=PLAIN)])
+    for way in (COMPILED, PLAIN, replace(COMPILED, parallel_views=0), replace(PLAIN, unsorted_cells=60)):
+        assert_close(error.of(sample, way), wanted)
 
 
 def streamed(y: Any, p: Any, rule: Any, division: list[int], rows_to_come: int) -> tc.Stream:

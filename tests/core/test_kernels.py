@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import truecal as tc
+from closeness import assert_close
 from truecal.backends import numpy as cpu
 from truecal.backends.numpy import Dispatch
 
@@ -143,6 +144,18 @@ def test_many_fixed_cells_take_the_sorted_path(rng):
     metric = tc.CalibrationError(tc.Classwise(), rule, "l1")
     sample = metric.read(y, p)
     np.testing.assert_allclose(metric.of(sample, Dispatch(unsorted_cells=60)), metric.of(sample), rtol=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_intervals_of_one_view_by_row_and_by_order(norm, dtype, rng):
+    """Reports on the edges, such as 0.7 with ten bins, ends of the range, ties, and more bins than rows."""
+    metric = tc.CalibrationError(tc.Binary(), tc.EqualWidth((10, 1, 7, 200)), norm)
+    for chance in (0.0, 0.3, 0.9, 1.0):
+        u = np.concatenate([np.arange(11) / 10, rng.random(40), [0.0, 1.0, 1e-7, 0.7, 0.7]]).astype(dtype)[::-1]
+        sample = metric.read(rng.random(len(u)) < chance, u)
+        by_row, by_order = (metric.of(sample, Dispatch(sorted_rows=rows)) for rows in (1 << 20, 0))
+        assert_close(by_order, by_row)
 
 
 def test_more_bins_than_rows_cost_no_more_than_rows(rng):

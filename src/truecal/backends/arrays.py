@@ -149,6 +149,12 @@ def compiled_backend() -> Any:
 
 
 @cache
+def compiled_order() -> Any:
+    """`truecal.backends.ordered`, loaded when a large sample is sorted; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.backends.ordered")
+
+
+@cache
 def compiled_draws() -> Any:
     """`truecal.backends.draws`, loaded when the first large sample is tested; None without numba."""
     return None if compiled_backend() is None else importlib.import_module("truecal.backends.draws")

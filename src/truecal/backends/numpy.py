@@ -35,11 +35,14 @@ class Dispatch:
     """With fewer reports, starting threads for tiles of views costs more than it saves."""
     parallel_rows: int = 1 << 22
     """The same for shares of rows, which do less work each."""
-    tile_columns: int = 64
+    tile_columns: int = 32
+    sorted_rows: int = 1 << 12
+    """From so many rows of one view on, fixed intervals are cut out of sorted reports, not looked up row by row."""
     unsorted_bins: int = 256
     """With more bins than this, and than classes, most reports exceed 1/m and must be looked up."""
     unsorted_cells: int = 1 << 18
-    """With more cells than this, clearing them for each block of rows costs more than sorting."""
+    """With more cells than this, clearing them for each block of rows costs more than sorting; compiled loops clear
+    eight times as many, once."""
     compiled_reports: int = 1 << 23
     """From here on, loops compiled by numba, where that is installed, save more than the half second of loading it."""
     compiled_spread: int = 1 << 20

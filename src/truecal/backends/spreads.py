@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array
-from .numba import _BLOCK, _chosen, _fold, _frame, _place, _sort, entry, inner, reordered
+from .numba import entry, inner, reordered
 
 _FEW = 4  # thresholds that are passed one by one
+_NEAREST_0, _NEAREST_1 = 2.0**-100, 2.0**-54  # reports nearer than this share a bucket
+_BLOCK = 1 << 10  # reports looked at together
 
 
 MOST, FIRST, MIDDLE = 0, 1, 2
@@ -218,3 +220,79 @@ def _dot(a: Array, b: Array) -> float:
     for c in range(len(a)):
         total += a[c] * b[c]
     return total
+
+
+@inner
+def _fold(reports: Array, folded: Array) -> None:
+    """The distance to the nearest of 0 and 1, exactly; 1/2 counts from 1."""
+    one = folded.dtype.type(1)
+    for i in range(len(reports)):
+        u = reports[i]
+        folded[i] = u if u < 0.5 else one - u
+
+
+@inner
+def _frame(column: Array, bits: Array, buckets: int) -> Any:
+    """How reports fall into buckets: the first one, how many bits are shifted out, and the bits of 1/2.
+
+    The bits of a distance from 0, and those of a distance from 1 counted down from twice the bits of 1/2, never
+    decrease with the report.
+    """
+    least: Any = bits[0]
+    most: Any = bits[0]
+    for b in bits:
+        least, most = min(least, b), max(most, b)
+    ends = np.empty(5, dtype=column.dtype)
+    ends.view(bits.dtype)[0], ends.view(bits.dtype)[1] = max(least, 0), max(most, 0)
+    ends[2], ends[3], ends[4] = 0.5, _NEAREST_0, _NEAREST_1
+    folded = np.empty(5, dtype=column.dtype)
+    _fold(ends, folded)
+    keys: Any = folded.view(bits.dtype).astype(np.int64)
+    low, high, middle, nearest_0, nearest_1 = keys[0], keys[1], keys[2], keys[3], keys[4]
+    low = 2 * middle - low if ends[0] >= 0.5 else low
+    high = 2 * middle - high if ends[1] >= 0.5 else high
+    if high > nearest_0:
+        low = max(low, nearest_0)
+    high = min(high, 2 * middle - nearest_1)
+    shift = 0
+    while (high >> shift) - (low >> shift) >= buckets:
+        shift += 1
+    return low >> shift, shift, middle
+
+
+@inner
+def _place(column: Array, folded: Array, bits: Array, frame: Any, most: int, bucket: Array) -> None:
+    """The bucket of each report, from the bits of its distance to the nearest of 0 and 1."""
+    kind = bits.dtype.type
+    low, shift, twice, last = kind(frame[0]), kind(frame[1]), kind(2 * frame[2]), kind(most - 1)
+    for i in range(len(column)):
+        key: Any = max(bits[i], kind(0))  # below 0 or above 1 by a rounding: as 0 and 1
+        key = twice - key if column[i] >= 0.5 else key
+        bucket[i] = min(max((key >> shift) - low, kind(0)), last)
+
+
+@inner
+def _chosen(split: Array, bucket: Array, size: int) -> Array:
+    """The rows in buckets that are split: every row is written down, and only those stay (no branch to guess)."""
+    rows = np.empty(size + 1, dtype=np.int32)
+    place = 0
+    for i in range(len(bucket)):
+        rows[place] = i
+        place += split[bucket[i]]
+    return rows[:size]
+
+
+@inner
+def _sort(values: Array) -> None:
+    """Shell's sort, whose last round is insertion: buckets are short, and this one compiles soon."""
+    gap = 1
+    while 9 * gap < len(values):
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, len(values)):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3

@@ -25,6 +25,8 @@ class AveragedRule(BinningRule):
     """An average over random partitions of the line, through its closed form."""
 
     averages = True
+    compiled = ""
+    """The compiled loop over sorted 0/1 outcomes in `backends.ordered`, where there is one."""
 
     def kernel(self) -> AveragedRule:
         """The rule whose kernel this is, on the places that reports have here."""
@@ -82,6 +84,7 @@ class TwoBin(AveragedRule):
 
     reference = "Hartline, Hu, Wu 2026, COLT, PMLR 336:3185"
     text = "the two sides of a cut, averaged over all cuts"
+    compiled = "two_bin"
 
     def running(self, bounds: Bounds | None) -> RunningForm:
         if bounds is None:

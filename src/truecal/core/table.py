@@ -46,7 +46,7 @@ class BinTable:
     """The property: what the predictions were checked for."""
     rule: BinningRule
     count: Array
-    """Σ w."""
+    """Σ w; like `outcome` it may hold no cells where only an error was asked for."""
     outcome: Array
     """Σ w·outcome."""
     residual: Array
@@ -336,9 +336,13 @@ class PointSums:
     """The largest weight of a row."""
     share: float = 1.0
     """What its view counts in the mean over views."""
+    squared: float | None = None
+    """The form itself, where a compiled loop has summed it."""
 
     def squared_moments(self) -> Moments:
         """What a squared error needs, and no more."""
+        if self.squared is not None:
+            return Moments(squared=self.share * float(self.squared))
         squared = self.rule.running(self.bounds)
         for block in self.blocks():
             squared.add(block.points, block.residual)

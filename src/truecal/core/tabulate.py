@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..backends import numpy as kernels
-from ..backends.arrays import compiled_backend, device_backend
+from ..backends.arrays import compiled_backend, compiled_order, device_backend
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import FORM_BLOCK
 from .cells import BinCells, Bins, KernelCells, Piece
-from .data import row_blocks, shown, working_dtype
+from .data import shown, working_dtype
 from .properties import Property
 from .rules import BinningRule, resolve_ties
 from .sample import Sample
@@ -215,6 +215,27 @@ def _tiles(sample: Sample, dispatch: Dispatch) -> Iterator[slice]:
 
 
 @dataclass(frozen=True)
+class _Cuts:
+    """Cuts of sorted reports at one or several bin counts."""
+
+    all: Array
+    bins: tuple[tuple[Array | None, Array, Array, Array, Array], ...]
+    """Per count: where its bins start among the segments between all cuts (None: they are the segments), the cuts at
+    both ends of each bin, −1 for the ends of the sample, and its first and last place."""
+
+    @staticmethod
+    def of(every: tuple[Array, ...], rows: int) -> _Cuts:
+        union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+        bins = []
+        for cuts in every:
+            index = np.searchsorted(union, cuts)
+            starts = None if len(cuts) == len(union) else np.concatenate([[0], index + 1])
+            left, right = np.concatenate([[-1], index]), np.append(index, -1)
+            bins.append((starts, left, right, np.concatenate([[0], cuts]), np.append(cuts, rows)))
+        return _Cuts(union, tuple(bins))
+
+
+@dataclass(frozen=True)
 class _Builder:
     """One sample, one rule: everything the ways to its tables share."""
 
@@ -250,15 +271,17 @@ class _Builder:
             return False
         if self.rule.per_view:
             return False
-        edges, views = sum(len(e) for e in self.edges), self.sample.views
-        few = edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= self.dispatch.unsorted_cells
-        return self.sample.reports.ndim == 1 or few
+        if self.sample.reports.ndim == 1:
+            return self.sample.rows < self.dispatch.sorted_rows
+        edges, views, most = sum(len(e) for e in self.edges), self.sample.views, self.dispatch.unsorted_cells
+        if self.compiled:
+            return edges * views <= 8 * most
+        return edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= most
 
     @cached_property
-    def compiled(self) -> Any:
-        """The module of compiled loops, where the sample is large enough to load it and of a type it knows."""
-        large = self.sample.reports.size >= self.dispatch.compiled_reports
-        return compiled_backend() if large and working_dtype(self.sample.reports).itemsize <= 8 else None
+    def compiled(self) -> bool:
+        """Whether compiled loops are there and the sample is large enough to load them."""
+        return self.sample.reports.size >= self.dispatch.compiled_reports and compiled_backend() is not None
 
     @cached_property
     def needs_cells(self) -> bool:
@@ -268,6 +291,12 @@ class _Builder:
     def edges(self) -> tuple[Array, ...]:
         """For each bin count, all edges of fixed intervals."""
         return self.rule.table_edges(self.sample.bounds, working_dtype(self.sample.reports)) or ()
+
+    @cached_property
+    def shared_cuts(self) -> _Cuts | None:
+        """The cuts of sorted reports that all views share."""
+        every = self.rule.shared_cuts(self.sample.rows)
+        return None if every is None else _Cuts.of(every, self.sample.rows)
 
     def _union(self) -> Array:
         self.rule.refuse_outside(self.sample.seen, self.sample.reports)
@@ -280,33 +309,28 @@ class _Builder:
         reports, marks = sample.reports, sample.marks
         assert marks is not None
         if reports.ndim == 1:
-            parts = [
-                kernels.view_cells(reports[rows].astype(union.dtype, copy=False), marks[rows], union, self.squares)
-                for rows in row_blocks(sample.rows, 32)
-            ]
+            parts = [kernels.view_cells(reports.astype(union.dtype, copy=False), marks, union, self.squares)]
         elif reports.size < self.dispatch.parallel_views:
             parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
         else:
             shares = kernels.row_shares(sample.rows, self.dispatch.threads)
-            fixed_cells = kernels.fixed_cells if self.compiled is None else self.compiled.fixed_cells
+            fixed_cells = compiled_backend().fixed_cells if self.compiled else kernels.fixed_cells
             with ThreadPoolExecutor(len(shares)) as pool:
                 parts = list(pool.map(lambda s: fixed_cells(reports[s], marks[s], union, self.squares), shares))
         return self._interval_tables(union, [np.sum(part, axis=0) for part in zip(*parts, strict=True)])
 
     def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
         """The tables of each bin count, from sums over the intervals between the union of all edges."""
-        tables, every = [], np.stack(whole)
+        tables = []
         for c, edges in enumerate(self.edges):
-            same = len(edges) == len(union)
-            sums = every if same else kernels.run_sums(every, np.searchsorted(union, edges[:-1]))
-            tables.append(self.table(c, sums, np.zeros_like(sums[0]), edges=edges))
+            sums = whole if len(edges) == len(union) else self._runs(whole, np.searchsorted(union, edges[:-1]))
+            tables.append(self.table(c, sums, np.zeros_like(sums[2]), edges=edges))
         return tuple(tables)
 
     def plain_tables(self, columns: slice) -> Iterator[Tables]:
         """Tables from sorted values."""
-        sample, rule = self.sample, self.rule
-        cuts = rule.shared_cuts(sample.rows)
-        if cuts is not None and self.compiled is not None:
+        rule, cuts = self.rule, self.shared_cuts
+        if cuts is not None and self.compiled:
             yield self._compiled_tables(columns, cuts)
             return
         if rule.fixed and (rule.per_view or not self.few_edges):
@@ -322,16 +346,20 @@ class _Builder:
             yield self._sorted_interval_tables(reports, marked)
             return
         for row, own in zip(reports, marked, strict=True):
-            yield self._shared_cut_tables(row[None, :], [own], rule.cuts(row))  # type: ignore[attr-defined]  # a rule of ranks
+            cuts = _Cuts.of(rule.cuts(row), len(row))  # type: ignore[attr-defined]  # a rule of ranks
+            yield self._shared_cut_tables(row[None, :], [own], cuts)
 
     def plain_points(self, columns: slice) -> Iterator[PointSums]:
         """The sums of averages over cuts, view by view, from sorted values."""
         rule: Any = self.rule
-        marked = self._marked_reports(columns)
+        marked, ends = self._marked_by_view(columns)
         reports = self._own_reports(columns)
         reports.sort(axis=1)
-        for row, (own, complement) in zip(reports, marked, strict=True):
-            yield PointSums(rule, self.sample.bounds, partial(_point_blocks, row, own, complement, self._places))
+        squared: Sequence[Any] = [None] * len(reports)
+        if self.compiled and rule.compiled:
+            squared = getattr(compiled_order(), rule.compiled)(reports, marked, ends, *self.sample.bounds or ())
+        for row, own, found in zip(reports, np.split(marked, ends[:-1]), squared, strict=True):
+            yield PointSums(rule, self.sample.bounds, partial(_point_blocks, row, own, self._places), squared=found)
 
     def _places(self, values: Array) -> Array:
         """Where reports sit on the line."""
@@ -349,55 +377,74 @@ class _Builder:
         """Per view, the sorted reports of its marked rows; of the unmarked ones (complement) where those are fewer."""
         sample = self.sample
         assert sample.marks is not None
-        dtype = working_dtype(sample.reports)
-        if sample.reports.ndim == 1:
-            complement = bool(2 * np.count_nonzero(sample.marks) > sample.rows)
-            own = sample.reports[~sample.marks if complement else sample.marks].astype(dtype, copy=False)
-            own.sort()
-            return [(own, complement)]
-        first, stop, _ = columns.indices(sample.views)
-        rows = np.flatnonzero((sample.marks >= first) & (sample.marks < stop))
-        label = sample.marks[rows]
-        own = sample.reports[rows, label].astype(dtype, copy=False)
-        order = np.lexsort((own, label))
-        ends = np.cumsum(np.bincount(label - first, minlength=stop - first))
-        return [(part, False) for part in np.split(own[order], ends[:-1])]
+        if sample.reports.ndim == 1 and 2 * np.count_nonzero(sample.marks) > sample.rows:
+            return [(self._sorted_where(~sample.marks), True)]
+        own, ends = self._marked_by_view(columns)
+        return [(part, False) for part in np.split(own, ends[:-1])]
 
-    def _shared_cut_tables(
-        self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: tuple[Array, ...]
-    ) -> Tables:
+    def _sorted_where(self, rows: Array) -> Array:
+        own = self.sample.reports[rows].astype(working_dtype(self.sample.reports), copy=False)
+        own.sort()
+        return own
+
+    def _marked_by_view(self, columns: slice) -> tuple[Array, Array]:
+        """The sorted reports of marked rows, view after view, and where those of each end."""
+        sample = self.sample
+        assert sample.marks is not None
+        if sample.reports.ndim == 1:
+            own = self._sorted_where(sample.marks)
+            return own, np.array([len(own)])
+        first, stop, _ = columns.indices(sample.views)
+        own, starts = self._marked_by_label
+        return own[starts[first] : starts[stop]], starts[first + 1 : stop + 1] - starts[first]
+
+    @cached_property
+    def _marked_by_label(self) -> tuple[Array, Array]:
+        """The report that each row has for its own label, sorted by label and report, and where those of each start."""
+        reports, labels = self.sample.reports, np.asarray(self.sample.marks)
+        own = reports[np.arange(len(labels)), labels].astype(working_dtype(reports), copy=False)
+        small = labels.astype(np.min_scalar_type(self.sample.views))  # sorted sooner
+        own, ends = own[np.argsort(small, kind="stable")], np.cumsum(np.bincount(labels, minlength=self.sample.views))
+        for part in np.split(own, ends[:-1]):
+            part.sort()
+        return own, np.concatenate([[0], ends])
+
+    def _shared_cut_tables(self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: _Cuts) -> Tables:
         """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
-        union = _union_of(cuts)
         reports.sort(axis=1)
         segments = kernels.stack_segments(
             [
                 kernels.indicator_segments(
-                    row, marks, union, ties=self.ties, complement=complement, squares=self.squares
+                    row, marks, cuts.all, ties=self.ties, complement=complement, squares=self.squares
                 )
                 for row, (marks, complement) in zip(reports, marked, strict=True)
             ]
         )
-        return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
+        return self._coarsened(segments, cuts)
 
-    def _compiled_tables(self, columns: slice, cuts: tuple[Array, ...]) -> Tables:
+    def _compiled_tables(self, columns: slice, cuts: _Cuts) -> Tables:
         """The same in compiled loops."""
-        sample, union = self.sample, _union_of(cuts)
-        assert sample.marks is not None
-        first = columns.indices(sample.views)[0] if sample.reports.ndim == 2 else 1  # bools are labels 0 and 1
-        segments = self.compiled.column_segments(
-            self._own_reports(columns), sample.marks, first, union, ties=self.ties, squares=self.squares
+        reports = self._own_reports(columns)
+        reports.sort(axis=1)
+        segments = compiled_order().column_segments(
+            reports, *self._marked_by_view(columns), cuts.all, ties=self.ties, squares=self.squares
         )
-        return tuple(self._coarsen(i, segments, union, c) for i, c in enumerate(cuts))
+        return self._coarsened(segments, cuts)
 
-    def _coarsen(self, c: int, segments: kernels.Segments, union: Array, cuts: Array) -> BinTable:
-        """The bins between `cuts`, as runs of the segments between the union of all cuts."""
-        index = np.arange(len(cuts)) if union is cuts else np.searchsorted(union, cuts)
-        sums = segments.sums
-        if union is not cuts:
-            sums = kernels.run_sums(sums, np.concatenate([[0], index + 1]))
-        left, right = np.concatenate([[-1], index]), np.append(index, -1)
-        lower, upper = np.concatenate([[0], cuts]), np.append(cuts, self.sample.rows)
-        return self.table(c, sums, kernels.tie_variance(segments, left, right, lower, upper))
+    def _coarsened(self, segments: kernels.Segments, cuts: _Cuts) -> Tables:
+        """The bins at each count, as runs of the segments between all cuts."""
+        tables = []
+        for c, (starts, *ends) in enumerate(cuts.bins):
+            sums = segments.sums if starts is None else self._runs(segments.sums, starts)
+            tables.append(self.table(c, sums, kernels.tie_variance(segments, *ends)))
+        return tuple(tables)
+
+    def _runs(self, sums: Sequence[Array] | Array, starts: Array) -> Sequence[Array] | Array:
+        """Sums over runs of finer cells; an error needs only those of residuals."""
+        if self.squares:
+            return kernels.run_sums(np.asarray(sums), starts)
+        residual = kernels.run_sums(sums[2], starts)
+        return residual[:, :0], residual[:, :0], residual
 
     def _sorted_interval_tables(self, ordered: Array, marked: Sequence[tuple[Array, bool]]) -> Tables:
         """A few views over many fixed intervals: edges become cuts of the sorted reports, which never split equals."""
@@ -454,10 +501,8 @@ class _Builder:
         return tuple(tables)
 
 
-def _point_blocks(
-    ordered: Array, marked: Array, complement: bool, places: Callable[[Array], Array]
-) -> Iterator[PointBlock]:
-    """Sorted reports of 0/1 outcomes, with those of marked rows (unmarked ones: complement): a point per value."""
+def _point_blocks(ordered: Array, marked: Array, places: Callable[[Array], Array]) -> Iterator[PointBlock]:
+    """Sorted reports of 0/1 outcomes, with those of marked rows: a point per value."""
     start, before = 0, 0
     while start < len(ordered):
         here = ordered[start : start + FORM_BLOCK]
@@ -466,8 +511,7 @@ def _point_blocks(
         stop = int(np.searchsorted(ordered, values[-1], side="right"))  # equal reports are never in two blocks
         count = np.diff(np.append(starts, stop - start)).astype(np.float64)
         ends = np.searchsorted(marked, values, side="right")
-        marks = np.diff(ends, prepend=before).astype(np.float64)
-        outcome = count - marks if complement else marks
+        outcome = np.diff(ends, prepend=before).astype(np.float64)
         points = values.astype(np.float64, copy=False)
         grid, rest = kernels.grid_part(points)
         residual = (count * grid / kernels.GRID - outcome) + count * rest
@@ -502,7 +546,3 @@ def _spread_out(bins: Bins, values: Array) -> Array:
     whole = np.zeros((values.shape[1], bins.total))
     whole[:, bins.occupied] = values.T
     return whole
-
-
-def _union_of(cuts: tuple[Array, ...]) -> Array:
-    return cuts[0] if len(cuts) == 1 else np.unique(np.concatenate(cuts))
