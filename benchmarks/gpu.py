@@ -11,6 +11,7 @@ with how many of these there are.
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import statistics
 import time
@@ -271,9 +272,10 @@ def host_times(y: torch.Tensor, p: torch.Tensor) -> None:
         "confidence, corrected": lambda: tc.confidence_error(y, p),
         "confidence, usual ECE": lambda: tc.confidence_error(y, p, norm="l1"),
     }
-    fused = kernels.kernels_for(p)
+    fused, ranks = kernels.kernels_for(p), importlib.import_module("truecal.backends.torch.fused_quantiles")
     steps = [(quick, "plain_rows"), (quick, "_make_ready"), (quick, "fetched")]
-    steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish", "quantile_bins")]
+    steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish")]
+    steps.append((ranks, "quantile_bins"))
     for name, call in calls.items():
         guarded(name, partial(print_steps, name, call, steps))
 

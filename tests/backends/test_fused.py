@@ -20,6 +20,7 @@ tc: Any = truecal
 os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton", reason="Triton is not installed: make kernels")
 fused = pytest.importorskip("truecal.backends.torch.fused")
+ranks = pytest.importorskip("truecal.backends.torch.fused_quantiles")
 
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning")  # in Triton
 
@@ -254,8 +255,9 @@ class Launches(dict):
 def test_grids_have_one_dimension_and_bins_of_many_counts_a_few_views_at_a_time(monkeypatch, transfers):
     """CUDA ends a second dimension at 65,535 programs; many counts have more bins than there are rows."""
     grids: list[Any] = []
-    for kernel in ("_check", "_walk", "_finish", "_cells", "_count", "_bins"):
-        monkeypatch.setattr(fused, kernel, Launches(getattr(fused, kernel), grids))
+    for module, names in ((fused, ("_check", "_walk", "_finish", "_cells")), (ranks, ("_count", "_bins"))):
+        for kernel in names:
+            monkeypatch.setattr(module, kernel, Launches(getattr(module, kernel), grids))
     y, p = matrix(20, 6, ties=True)
     for call in METRICS.values():
         call(OnDevice(y), OnDevice(p))
@@ -279,7 +281,7 @@ def test_a_kernel_that_fails_leaves_torch_to_do_it(monkeypatch, transfers):
     def fails(*arguments, **options):
         raise fused.TritonError
 
-    monkeypatch.setattr(fused, "quantile_bins", fails)
+    monkeypatch.setattr(ranks, "quantile_bins", fails)
     y, p = matrix(50, 5, ties=False)
     assert tc.classwise_error(OnDevice(y), OnDevice(p)) == pytest.approx(tc.classwise_error(y, p), rel=1e-9)
     assert kernels.failed == {p.device}

@@ -13,9 +13,10 @@ import numpy as np
 from ..backends.arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
 from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .cumulative import Cumulative
-from .data import check_multiclass, check_pair, check_weights, wide_blocks
+from .data import check_pair, check_weights, wide_blocks
 from .eager import eager
 from .frames import refuse_reordered
+from .labels import check_multiclass
 from .parameters import described_text
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights

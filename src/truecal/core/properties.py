@@ -14,10 +14,7 @@ from .by_label import confidence_losses, squares
 from .data import (
     as_array,
     both_classes,
-    check_binary_outcomes,
     check_bounds,
-    check_labels,
-    check_multiclass,
     check_pair,
     check_reports,
     check_same_length,
@@ -25,6 +22,7 @@ from .data import (
     check_weights,
 )
 from .frames import refuse_reordered
+from .labels import check_binary_outcomes, check_labels, check_multiclass
 from .parameters import described
 from .sample import Bounds, Sample, unit_weights
 from .types import Array

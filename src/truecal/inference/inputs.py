@@ -12,10 +12,11 @@ import numpy as np
 
 from ..backends.arrays import beside, device_backend, is_tensor, on_cpu, on_device
 from ..baselines import BASELINES, ERRORS
-from ..core.data import as_array, check_multiclass, check_weights, row_blocks, shown, wide_blocks
+from ..core.data import as_array, check_weights, row_blocks, shown, wide_blocks
 from ..core.distributions import Distribution, Forecast, intervals
 from ..core.errors import COMPOSED, CalibrationError
 from ..core.frames import column_classes, refuse_reordered
+from ..core.labels import check_multiclass
 from ..core.labelwise import Labelwise, is_label_lists, is_outputs
 from ..core.losses import LOSSES, Loss, rps
 from ..core.parameters import described

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.core.data import as_array, check_labels, check_probabilities
+from truecal.core.data import as_array, check_probabilities
+from truecal.core.labels import check_labels
 from truecal.io.columns import BASE_OPTION
 from truecal.io.failures import failure, listing, quote
 from truecal.io.predictions import Floats, Indices

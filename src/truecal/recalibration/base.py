@@ -18,7 +18,6 @@ from truecal.backends.arrays import device_backend, is_tensor, namespace, on_cpu
 from truecal.backends.numpy import softmax
 from truecal.core.data import (
     as_array,
-    check_labels,
     check_logits,
     check_probabilities,
     check_reports,
@@ -26,6 +25,7 @@ from truecal.core.data import (
     row_blocks,
     shown,
 )
+from truecal.core.labels import check_labels
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]

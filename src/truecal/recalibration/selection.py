@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 from sklearn.base import clone
 
-from truecal.core.data import as_array, check_labels, check_same_length, shown
+from truecal.core.data import as_array, check_same_length, shown
 from truecal.core.errors import CalibrationError, get_error
 from truecal.core.extras import require
+from truecal.core.labels import check_labels
 from truecal.core.parameters import described
 from truecal.core.result import Result
 from truecal.recalibration.base import Recalibrator, blocks

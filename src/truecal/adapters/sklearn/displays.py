@@ -10,8 +10,9 @@ from typing import Any, Literal, Self, final
 
 import numpy as np
 
-from ...core.data import as_array, check_labels, shown
+from ...core.data import as_array, shown
 from ...core.frames import column_classes
+from ...core.labels import check_labels
 from ...evaluation.comparison import Comparison, compare
 from ...evaluation.measuring import Reliability
 from ...evaluation.model import Evaluation, evaluate

@@ -10,9 +10,10 @@ from typing import Any, Literal, final
 import numpy as np
 
 from ...baselines import ERRORS, Baseline
-from ...core.data import as_array, check_labels, shown
+from ...core.data import as_array, shown
 from ...core.errors import CalibrationError, Scale, default_error, get_error
 from ...core.extras import require
+from ...core.labels import check_labels
 from ...core.losses import LOSSES, Loss
 from ...core.parameters import described
 from ...core.properties import Binary

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -178,6 +179,11 @@ class _Work:
     absolute: bool
     dispatch: Dispatch = DISPATCH
 
+    @property
+    def ranks(self) -> Any:
+        """The kernels of quantile bins, loaded where there is Triton."""
+        return importlib.import_module("truecal.backends.torch.fused_quantiles")
+
     def moments(self, found: _Read | None) -> list[Moments]:
         assert found is not None
         return [Moments(absolute=x) if self.absolute else Moments(squared=x) for x in found.sums.tolist()]
@@ -188,7 +194,7 @@ class _Work:
         counts_asked = rule.counts or ()
         cuts = _kept(_cuts, sum(counts_asked), len(marks), counts_asked, reports.device)
         one = confidence or reports.ndim == 1
-        sizes = [self.fused.HEAD + _even(len(cuts.upper)), self.fused.counts_size(1, len(cuts.ends)) if one else 0]
+        sizes = [self.fused.HEAD + _even(len(cuts.upper)), self.ranks.counts_size(1, len(cuts.ends)) if one else 0]
         numbers, counts = _taken(sizes, reports.device)
         if rows is not None:
             top, right = self.fused.check(*rows, numbers)
@@ -208,7 +214,7 @@ class _Work:
         for tile in tiles_of(max(len(reports), bins), reports.shape[1], self.dispatch.device_numbers):
             ordered = reports[:, tile].T.contiguous().sort(dim=1).values
             views = len(ordered)
-            sizes = [self.fused.counts_size(views, len(cuts.ends), matrix=True), views * bins]
+            sizes = [self.ranks.counts_size(views, len(cuts.ends), matrix=True), views * bins]
             counts, out = _zeros(sum(sizes), reports.device).split_with_sizes(sizes)
             self._bins(ordered, reports, marks, tile.start, cuts, counts, out, 0)
             total = total + out.view(views, bins).sum(0)
@@ -218,7 +224,7 @@ class _Work:
         reports, marks, first_view, cuts, counts, out, begin = about
         how = {"together": self.together, "absolute": self.absolute}
         places = (cuts.ends, cuts.upper, cuts.lower)
-        self.fused.quantile_bins(ordered, reports, marks, first_view, places, counts, out, begin, **how)
+        self.ranks.quantile_bins(ordered, reports, marks, first_view, places, counts, out, begin, **how)
 
     def intervals(
         self,

@@ -12,15 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.data import (
-    HALF_ROW_SUM_TOLERANCE,
-    LARGEST,
-    ROW_SUM_TOLERANCE,
-    SMALLEST,
-    as_array,
-    check_class_outcomes,
-    check_weights,
-)
+from ...core.data import HALF_ROW_SUM_TOLERANCE, LARGEST, ROW_SUM_TOLERANCE, SMALLEST, as_array, check_weights
+from ...core.labels import check_class_outcomes
 from ...core.properties import Binary, Linear, Outcomes, Property, TopLabel
 from ...core.sample import Sample
 from .kernels import kernels_for
