@@ -99,15 +99,40 @@ class FileParts:
     unordered: bool = False
 
 
-def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
-    """Find labels and predictions by the rules, and read only those."""
+@dataclass(frozen=True)
+class Found:
+    """Which columns or keys hold labels and predictions, by the rules: batches of one table share it."""
+
+    forms: Forms
+    label: str | None
+    rule: str  # that found the label
+    layout: Layout
+    family: tuple[str, ...]  # of labels, one per class
+
+
+def found_in(request: Request, source: Source, labels_elsewhere: bool) -> Found:
+    """Find labels and predictions by the rules."""
     what, forms = source.what, source.forms
     searched = source.named or request.label_column is not None
     label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere) if searched else (None, "")
     layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
+    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
+    return Found(forms, label, rule, layout, family)
+
+
+def extract(request: Request, source: Source, labels_elsewhere: bool, found: Found | None = None) -> FileParts:
+    """Read labels and predictions, and only those: what the rules find, or found before."""
+    found = found or found_in(request, source, labels_elsewhere)
+    what, forms, label, rule, layout, family = (
+        source.what,
+        found.forms,
+        found.label,
+        found.rule,
+        found.layout,
+        found.family,
+    )
     notes = [layout.note, *source.notes]
     labels, where = None, ""
-    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
     if label is not None:
         labels, where = source.values(label), f"{what} {quote(label)}"
         notes.append(f"labels from the {where} ({rule})")
@@ -243,9 +268,13 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
     return values.astype(np.bool_)
 
 
-def check_expansion(path: str, declared: int, stored: int, what: str) -> None:
-    """Refuse a file whose few bytes declare a huge array, before memory is asked for."""
-    if declared > max(SMALL, MOST_EXPANSION * stored):
+def check_expansion(path: str, declared: int, stored: int | Callable[[], int], what: str) -> None:
+    """Refuse a file whose few bytes declare a huge array, before memory is asked for; bytes may be counted when it
+    matters."""
+    if declared <= SMALL:
+        return
+    stored = stored if isinstance(stored, int) else stored()
+    if declared > MOST_EXPANSION * stored:
         sizes = f"{what} declares {declared} bytes in {stored}"
         how = f"if it is yours, save it with less compression (at most {MOST_EXPANSION} times)"
         raise failure(path, f"expected an array in proportion to the file, {sizes}: {how}")
