@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +330,18 @@ def test_columns_of_several_types_and_of_one_are_the_same_numbers(tmp_path):
     mixed = open_dataset(written(tmp_path, mixed, 1, "mixed"))
     a, b = (np.concatenate([read.proba for read, _ in one.batches()]) for one in (plain, mixed))
     assert_close(a, b)
+
+
+@pytest.mark.slow
+def test_a_table_is_counted_without_libraries_that_take_long_to_load(tmp_path):
+    y, p = world(300)
+    path = written(tmp_path, table(y, p))
+    code = f"""
+import sys
+from truecal.scale.files import evaluate_dataset
+from truecal.io.dataset import open_dataset
+evaluate_dataset(open_dataset({str(path)!r}), one_pass=True)
+print(*(name for name in ("pandas", "scipy.optimize", "pyarrow.dataset", "dask", "matplotlib") if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

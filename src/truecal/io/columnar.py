@@ -109,13 +109,22 @@ def _matrix(table: Table, columns: Sequence[str], gaps: bool = False) -> Floats:
     return rows.array
 
 
+def as_numpy(array: Any) -> Array:
+    """An arrow array as numpy has it; where that is possible without arrow's own way, which loads pandas."""
+    types = need("pyarrow", "cli", "tables").types
+    if not array.null_count and (types.is_integer(array.type) or types.is_floating(array.type)):
+        return np.from_dlpack(array)
+    found: Array = array.to_numpy(zero_copy_only=False)
+    return found
+
+
 def _all_numbers(path: str, arrays: Sequence[Any], names: Sequence[str], start: int, gaps: bool) -> list[Array]:
     """The numbers of several columns; floats that are all there are taken as they lie, thousands at once."""
     types = need("pyarrow", "cli", "tables").types
     kind = arrays[0].type
     if (types.is_float32(kind) or types.is_float64(kind)) and all(a.type == kind and not a.null_count for a in arrays):
         with parsing(path, f"numbers in {len(arrays)} columns"):
-            return [array.to_numpy() for array in arrays]
+            return [np.from_dlpack(array) for array in arrays]
     return [_numbers(path, array, name, start, gaps) for name, array in zip(names, arrays, strict=True)]
 
 
@@ -126,7 +135,7 @@ def _numbers(path: str, array: Any, name: str, start: int, gaps: bool) -> Array:
     with parsing(path, f"numbers in column {quote(name)}"):
         if pyarrow.types.is_decimal(array.type) or array.null_count:  # missing ones become NaN
             array = array.cast(pyarrow.float64())
-        values: Array = array.to_numpy(zero_copy_only=False)
+        values = as_numpy(array)
     return floats(path, values, f"column {quote(name)}")
 
 
@@ -140,7 +149,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
         if not gaps:
             _refuse_missing(path, lists, name, start)
         there: Array = lists.is_valid().to_numpy(zero_copy_only=False)
-        lengths: Array = compute.list_value_length(lists.drop_null()).to_numpy(zero_copy_only=False)
+        lengths: Array = as_numpy(compute.list_value_length(lists.drop_null()))
         if len(lengths) == 0 and rows is None:
             start += len(there)  # how wide these rows are, the first list will say
             continue
@@ -157,7 +166,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
             flat = lists.drop_null().flatten()
         if not gaps:
             _refuse_missing(path, flat, name, start, per_row=rows.width)
-        block = flat.to_numpy(zero_copy_only=False).reshape(-1, rows.width)
+        block = as_numpy(flat).reshape(-1, rows.width)
         if not there.all():
             full = np.full((len(there), rows.width), np.nan)
             full[there] = block
@@ -256,11 +265,10 @@ def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
             coded = array.dictionary_encode()  # one Python text per different label, not per row
             check_texts(path, coded.dictionary.to_pylist(), where)
             texts: Array = np.array([*coded.dictionary.to_pylist(), ""], dtype=object)
-            return np.asarray(texts[coded.indices.to_numpy(zero_copy_only=False)], dtype=object)
+            return np.asarray(texts[as_numpy(coded.indices)], dtype=object)
     if not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
         raise failure(path, f"expected whole numbers or names in {where}, its type is {kind}")
-    values: Array = array.to_numpy(zero_copy_only=False)
-    return values
+    return as_numpy(array)
 
 
 def open_parquet(request: Request) -> Source:

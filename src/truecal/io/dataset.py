@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,6 +35,7 @@ _STREAM = (
 )
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 1 << 24  # of predictions in a batch: wide tables come in fewer rows
+AHEAD_BYTES = 1 << 26  # of batches that have been read and wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +157,21 @@ class Dataset:
         return self.spans is not None and not self._metadata
 
     def _read_ahead(self, size: int) -> Iterator[Any]:
-        """Of a whole table one batch is read while the last one is measured."""
+        """Of a whole table some batches are read while earlier ones are measured, or while libraries load."""
         batches = self._checked(size)
         if self._is_part:
             yield from batches
             return
+        ahead = max(1, AHEAD_BYTES // (size * self.row_bytes))
         with ThreadPoolExecutor(1) as reader:
-            waiting = reader.submit(next, batches, None)
-            while (batch := waiting.result()) is not None:
-                waiting = reader.submit(next, batches, None)
-                yield batch
+            waiting = deque(reader.submit(next, batches, None) for _ in range(ahead))
+            try:
+                while (batch := waiting.popleft().result()) is not None:
+                    waiting.append(reader.submit(next, batches, None))
+                    yield batch
+            finally:
+                for left in waiting:
+                    left.cancel()
 
     def _checked(self, size: int) -> Iterator[Any]:
         for path, found in self._stored(size):

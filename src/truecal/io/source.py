@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.core.data import check_probabilities, check_reports, row_blocks
+from truecal.core.data import are_distributions, check_probabilities, check_reports, row_blocks
 from truecal.io.columns import (
     CLASSES_NAMES,
     INCOMPLETE_OPTION,
@@ -331,6 +331,12 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
         found = "every row is in [0, 1] and sums to 1: these are probabilities"
         raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
+
+
+def are_plain(numbers: Floats, layout: Layout) -> bool:
+    """Whether rows are distributions over classes by far, so that no check of them could find anything."""
+    wide = numbers.ndim == 2 and numbers.shape[0] > 0 and numbers.shape[1] > 1 and numbers.itemsize > 2
+    return layout.kind == "probabilities" and wide and are_distributions(numbers, 0.9 * ROUNDED)
 
 
 def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:

@@ -434,18 +434,22 @@ class Stream(Shared):
         shape = self._shape
         start = self._rows if start is None else start
         self._check_shape(inputs.reports)
+        counted = self.counted()
+        classes = inputs.reports.shape[1] if inputs.reports.ndim == 2 else 1
+        views = max(classes if property.vector else property.views(classes) for property, _ in counted.values())
+        come = max(self._rows + inputs.n_samples, self._expected) * views
+        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
         try:
-            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in self.counted().items()]
+            facts = inputs.facts() if compiled is not None else None
+            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in counted.items()]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
-            losses = LossSums.of(inputs, self._blocks, start)
+            losses = LossSums.of(inputs, self._blocks, start, facts)
             if losses is not None and unit is not None and self._blocks:
                 losses = losses.in_block(unit)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = shape
             raise
-        come = max(self._rows + inputs.n_samples, self._expected) * max(sample.views for _, sample, _ in wanted)
-        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
         options: dict[str, Any] = {"compiled": compiled, "threads": threads}
         self._torn = True  # until all is counted
         for key, sample, rule in wanted:
