@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +254,7 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
 @pytest.mark.slow
 def test_the_first_pass_reads_some_groups_of_many(rng, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "FIRST_GROUPS", 3)
-    monkeypatch.setattr(files, "GROUP_ROWS", 100)
+    monkeypatch.setattr(files, "FIRST_ROWS", 300)
     p = rng.dirichlet(np.ones(3), 1000)
     y = rng.integers(0, 3, 1000)
     path = tmp_path / "groups.parquet"
@@ -269,3 +271,77 @@ def test_the_first_pass_reads_some_groups_of_many(rng, tmp_path, monkeypatch):
     parquet.write_table(table(y, p), path, row_group_size=100)
     with pytest.raises(FileError, match="row 550"):
         run_streams([open_dataset(path)], n_bins=5)
+
+
+def test_spans_of_rows_are_those_of_the_whole_table(tmp_path):
+    y, p = world(700)
+    for parts in (1, 3):
+        dataset = open_dataset(written(tmp_path, table(y, p), parts, f"spans{parts}"))
+        spans = [(0, 10), (120, 140), (200, 260), (695, 700)]  # across groups of rows and files
+        some = dataset.some(spans)
+        assert some.n_rows == 95
+        found = np.concatenate([read.proba for read, _ in some.batches()])
+        assert_close(found, np.concatenate([p[a:b] for a, b in spans]))
+        part = dataset.part(125, 560)
+        assert_close(np.concatenate([read.proba for read, _ in part.batches(rows=50)]), p[125:560])
+
+
+def test_the_first_pass_of_tables_whose_groups_differ_takes_the_same_rows(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "FIRST_GROUPS", 2)
+    monkeypatch.setattr(files, "FIRST_ROWS", 200)
+    (y, p), (_, q) = world(700), world(700, factor=1.5)
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path, proba, size in zip(paths, (p, q), (100, 37), strict=True):
+        parquet.write_table(table(y, proba), path, row_group_size=size)
+    streams, notes = run_streams([open_dataset(path) for path in paths], n_bins=5)
+    for stream, proba in zip(streams, (p, q), strict=True):
+        wanted = tc.stream(("classwise", "confidence"), n_bins=5)
+        wanted.observe(np.concatenate([proba[100:200], proba[500:600]]))
+        wanted.freeze(700)
+        wanted.update(y, proba)
+        assert_close(stream.result().row("classwise").value, wanted.result().row("classwise").value)
+    assert any("edges from 200 of the predictions, spread evenly: a standard deviation of 3.5%" in n for n in notes)
+
+
+def test_many_classes_have_the_same_edges_in_every_run_and_keep_little(rng, tmp_path, monkeypatch):
+    p = rng.dirichlet(np.ones(70), 5000).astype(np.float32)
+    y = rng.integers(0, 70, 5000)
+    path = tmp_path / "wide.parquet"
+    columns = {f"p{j}": np.ascontiguousarray(p[:, j]) for j in range(70)}
+    parquet.write_table(pa.table({"label": y, **columns}), path, row_group_size=500)
+    one, other = (run_streams([open_dataset(path)], n_bins=5)[0][0] for _ in range(2))
+    assert one.settings["observed"] == 5000 and one.rule("classwise") == other.rule("classwise")
+    ordered = np.sort(p, axis=0)
+    assert_close(np.asarray(one.rule("classwise").values)[:, 1:-1], ordered[[999, 1999, 2999, 3999]].T)
+    dataset = open_dataset(path)
+    monkeypatch.setattr(files, "FIRST_BYTES", dataset.row_bytes * 640)
+    monkeypatch.setattr(files, "FIRST_GROUPS", 4)
+    (few,), _ = run_streams([dataset], n_bins=5)
+    assert few.settings["observed"] == 500  # every 4th of 4 groups of 500 rows
+    wanted = np.sort(np.concatenate([p[a : a + 500] for a in (500, 1500, 3000, 4000)])[::4], axis=0)
+    assert_close(np.asarray(few.rule("classwise").values)[:, 1:-1], wanted[[99, 199, 299, 399]].T)
+
+
+def test_columns_of_several_types_and_of_one_are_the_same_numbers(tmp_path):
+    y, p = world(300)
+    plain = open_dataset(written(tmp_path, table(y, p), 1, "plain"))
+    mixed = table(y, p)
+    mixed = mixed.set_column(2, "prob_b", mixed["prob_b"].cast(pa.decimal128(20, 17)))
+    mixed = open_dataset(written(tmp_path, mixed, 1, "mixed"))
+    a, b = (np.concatenate([read.proba for read, _ in one.batches()]) for one in (plain, mixed))
+    assert_close(a, b)
+
+
+@pytest.mark.slow
+def test_a_table_is_counted_without_libraries_that_take_long_to_load(tmp_path):
+    y, p = world(300)
+    path = written(tmp_path, table(y, p))
+    code = f"""
+import sys
+from truecal.scale.files import evaluate_dataset
+from truecal.io.dataset import open_dataset
+evaluate_dataset(open_dataset({str(path)!r}), one_pass=True)
+print(*(name for name in ("pandas", "scipy.optimize", "pyarrow.dataset", "dask", "matplotlib") if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

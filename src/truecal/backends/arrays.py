@@ -170,3 +170,9 @@ def compiled_losses() -> Any:
 def compiled_spreads() -> Any:
     """`truecal.backends.spreads`, loaded when intervals of a large sample are made; None without numba."""
     return None if compiled_backend() is None else importlib.import_module("truecal.backends.spreads")
+
+
+@cache
+def compiled_columns() -> Any:
+    """`truecal.backends.columns`, loaded when many rows of a stream are counted; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.backends.columns")

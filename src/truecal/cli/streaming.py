@@ -129,7 +129,7 @@ def refuse_test(file: Path, reading: Reading) -> None:
 
 def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: Any) -> Any:
     """The evaluation of one table or the comparison of several, in this process or on a cluster."""
-    from truecal.scale import cluster, files
+    from truecal.scale import files
 
     settings = measuring.settings()
     options = {"errors": split(measuring.errors), "n_bins": settings["n_bins"], "level": settings["level"]}
@@ -137,6 +137,8 @@ def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: 
     here = measuring.workers is not None and not _worth_workers(datasets, measuring.workers)
     with nullcontext() if here and measuring.dask is None else _client(measuring) as client:
         if client is not None:
+            from truecal.scale import cluster
+
             options["edges"] = "uniform" if measuring.one_pass else None
             if one:
                 return cluster.evaluate(datasets[0], client=client, **options)

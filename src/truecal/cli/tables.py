@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scipy.special import expit
-
 from truecal.io.tables import read_forecasts, read_label_sets, read_label_tables, read_outcomes
 
 from .options import Reading, numbers, split
@@ -54,7 +52,7 @@ def load_tables(files: Sequence[Path], reading: Reading) -> Tables:
             labels=reading.labels is None and y is None,
         )
         scores = found.numbers / 100 if reading.percent else found.numbers
-        models[name] = expit(found.numbers) if found.logits else scores
+        models[name] = _sigmoid(found.numbers) if found.logits else scores
         names = names or found.names
         if y is None:
             y = found.y_true
@@ -62,3 +60,9 @@ def load_tables(files: Sequence[Path], reading: Reading) -> Tables:
             y = read_label_sets(reading.labels, reading.label_column, found.numbers.shape[1], names)
         notes.append(f"{name}: {len(found.numbers)} rows of {found.numbers.shape[1]} labels; {found.note}")
     return y, models, names, tuple(notes)
+
+
+def _sigmoid(logits: Any) -> Any:
+    from scipy.special import expit  # not before it is needed: it takes long to load
+
+    return expit(logits)

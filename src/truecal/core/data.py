@@ -218,12 +218,13 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, one per class, got shape {array.shape}")
     array = _floating(array, name)
-    if not _are_distributions(array, tolerance):
+    if not are_distributions(array, tolerance):
         _explain_bad_probabilities(array, name, tolerance)
     return array
 
 
-def _are_distributions(array: Array, tolerance: float) -> bool:
+def are_distributions(array: Array, tolerance: float) -> bool:
+    """Whether all entries lie in [0, 1] and all rows sum to 1 within a tolerance; False for NaN and infinities."""
     slack = rounding_slack(array)
     bad: list[int] = []
 

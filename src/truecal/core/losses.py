@@ -35,13 +35,17 @@ class Loss:
     """
 
     def __init__(
-        self, formula: Callable[[Array, Array], Array], by_label: Callable[[Array], Array], *, streamed: bool = False
+        self,
+        formula: Callable[[Array, Array], Array],
+        by_label: Callable[[Array], Array],
+        *,
+        streamed: Callable[[Array, Array], Array] | None = None,
     ) -> None:
         self._formula = formula
         self.by_label = by_label
         """(n, k): the loss of each row for each possible label, from distributions (n, k) in float64."""
         self.streamed = streamed
-        """Whether a stream adds it up by itself, because no table holds it."""
+        """Where a stream adds it up by itself, because no table holds it: the loss from p_y and Σ p_r²."""
         self.name = self.__name__ = formula.__name__
         self.__doc__ = described_text(formula.__doc__ or "", _PARAMETERS, "The mean loss, or that of every row.")
 
@@ -88,7 +92,7 @@ class Loss:
 
 
 def _loss(
-    by_label: Callable[[Array], Array], *, streamed: bool = False
+    by_label: Callable[[Array], Array], *, streamed: Callable[[Array, Array], Array] | None = None
 ) -> Callable[[Callable[[Array, Array], Array]], Loss]:
     return lambda formula: Loss(formula, by_label, streamed=streamed)
 
@@ -137,7 +141,12 @@ def classification_error(y: Array, proba: Array) -> Array:
     return 1.0 - _top(y, proba)[1]
 
 
-@_loss(cross_entropies, streamed=True)
+def _cross_entropy_of(own: Array, squares: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -namespace(own).log(own) + 0.0
+
+
+@_loss(cross_entropies, streamed=_cross_entropy_of)
 def cross_entropy(y: Array, proba: Array) -> Array:
     """−ln p_y; infinite where the observed label has probability 0.
 
@@ -150,7 +159,8 @@ def cross_entropy(y: Array, proba: Array) -> Array:
         if y.ndim == 2:
             logs = (xp.where(y[rows] > 0, y[rows] * xp.log(doubled(proba[rows])), 0.0) for rows in _blocks(proba))
             return -xp.concatenate([each.sum(axis=1) for each in logs]) + 0.0
-        return -xp.log(_own(y, proba)) + 0.0
+        own = _own(y, proba)
+        return _cross_entropy_of(own, own)
 
 
 @_loss(lambda p: squares(p) * Full().score_unit(p.shape[1]))
@@ -166,7 +176,11 @@ def brier(y: Array, proba: Array) -> Array:
     return Full().sample(y, proba).residual_sq * Full().score_unit(proba.shape[1])
 
 
-@_loss(sphericals, streamed=True)
+def _spherical_of(own: Array, squares: Array) -> Array:
+    return 1.0 - own / squares**0.5
+
+
+@_loss(sphericals, streamed=_spherical_of)
 def spherical(y: Array, proba: Array) -> Array:
     """1 − p_y / ||p||₂.
 
@@ -176,7 +190,7 @@ def spherical(y: Array, proba: Array) -> Array:
     """
     blocks = (doubled(proba[rows]) for rows in _blocks(proba))
     squares = namespace(proba).concatenate([row_products(block, block) for block in blocks])
-    return 1.0 - _own(y, proba) / squares**0.5
+    return _spherical_of(_own(y, proba), squares)
 
 
 @_loss(confidence_losses)

@@ -316,6 +316,12 @@ class Confidence(_OfTopClass, OfDistributions):
             soft: dict[str, Any] = {"values": right, "wrong": 1 - right, "distributions": reports, "labels": y}
             return Sample(self.kind, confidence, **soft, **unit_weights(weights))
         correct = y == top if is_tensor(y) else y.astype(top.dtype, copy=False) == top  # indices of one width: faster
+        return self.known(correct, confidence, y, reports, weights)
+
+    def known(
+        self, correct: Array, confidence: Array, y: Array, reports: Array, weights: Array | None = None
+    ) -> Sample:
+        """The sample of rows whose confidence is known, and whether their top class is right."""
         return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
 
 

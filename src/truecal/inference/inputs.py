@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..backends.arrays import beside, device_backend, is_tensor, on_cpu, on_device
+from ..backends.arrays import beside, compiled_columns, device_backend, is_tensor, on_cpu, on_device
 from ..baselines import BASELINES, ERRORS
 from ..core.data import as_array, check_weights, row_blocks, shown, wide_blocks
 from ..core.distributions import Distribution, Forecast, intervals
@@ -20,7 +20,7 @@ from ..core.labels import check_multiclass
 from ..core.labelwise import Labelwise, is_label_lists, is_outputs
 from ..core.losses import LOSSES, Loss, rps
 from ..core.parameters import described
-from ..core.properties import Binary, Classwise, Property, TopLabel
+from ..core.properties import Binary, Classwise, Confidence, Property, TopLabel
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 
@@ -115,6 +115,18 @@ class Inputs:
             y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
         return self._samples[property.kind]
+
+    def facts(self) -> Any:
+        """What a stream needs of each row, from one compiled pass over columns of which each lies side by side; the
+        sample of the confidence is then known too. None where weights, soft labels or the layout ask for more."""
+        columns = self.reports.T
+        plain = self.kind == "multiclass" and self.y.ndim == 1 and self.weights is None
+        if not plain or not columns.flags.c_contiguous or (loops := compiled_columns()) is None:
+            return None
+        facts = loops.row_facts(columns, self.y)
+        top = Confidence()
+        self._samples[top.kind] = top.known(facts.right, facts.confidence, self.y, self.reports)
+        return facts
 
     def error(self, name: str) -> CalibrationError:
         """The composed error of a name, in the units of these outcomes."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit, logsumexp, softmax
 
 from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
@@ -298,6 +297,8 @@ def fit_one(name: str, kind: str, y: Array, p: Array, slope: bool, offset: bool)
     b, s = 1.0, 0.0
     if slope or offset:
         bounds = [_STEEP if slope else (1.0, 1.0), _FAR if offset else (0.0, 0.0)]
+        from scipy.optimize import minimize  # which takes longer to load than most commands take
+
         b, s = minimize(value, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
     return PredictionMap(name, kind, 2, (b,), (s,))
 
@@ -324,6 +325,8 @@ def _fit_classes(name: str, y: Array, p: Array, slope: bool, offset: bool, each:
     b, s = np.ones(width), np.zeros(k)
     if slope or offset:
         bounds = [_STEEP if slope else (1.0, 1.0)] * width + [_FAR if offset else (0.0, 0.0)] * k
+        from scipy.optimize import minimize
+
         found = minimize(value, np.concatenate([b, s]), jac=True, method="L-BFGS-B", bounds=bounds).x
         b, s = found[:width], found[width:]
     return PredictionMap(name, "multiclass", k, tuple(b.tolist()), tuple(s.tolist()))
@@ -337,6 +340,8 @@ def _monotone(kind: str) -> Fit:
     """Isotonic regression, linear between the means of its blocks and kept away from 0 and 1."""
 
     def fit(y: Array, p: Array) -> PredictionMap:
+        from scipy.optimize import isotonic_regression
+
         order = np.argsort(p, kind="stable")
         x, rate = p[order], isotonic_regression(y[order].astype(np.float64)).x
         block = np.append(0, np.cumsum(np.diff(rate) > 0))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Request, check_names
+from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Forms, Request, check_names
 from truecal.io.failures import NoRowsError, failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, check_texts
 from truecal.io.predictions import Floats
@@ -37,17 +38,17 @@ class Table:
     batches: Callable[[Sequence[str], bool], Iterator[list[Any]]]
     n_rows: int | None = None  # None: known only after reading
     passes: bool = True
-    stored: int | None = None  # bytes behind these rows, where the path does not say
+    stored: Callable[[], int] | None = None  # bytes behind these rows, where the path does not say
     by_column: bool = False  # numbers of a column lie side by side, which costs no turning of typed columns
+    forms: Forms | None = None  # what the columns hold, where that is known
 
 
 def open_table(table: Table, named: bool = True) -> Source:
     """A table as a source, once its columns are as they should be."""
-    names = list(table.types)
-    if not names:
+    if not table.types:
         raise failure(table.path, "the table has no columns")
-    if len(names) > MOST_COLUMNS:
-        raise failure(table.path, f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
+    if len(table.types) > MOST_COLUMNS:
+        raise failure(table.path, f"expected at most {MOST_COLUMNS} columns, got {len(table.types)}")
 
     def numbers(columns: Sequence[str], gaps: bool) -> Floats:
         if len(columns) == 1 and _is_vector(table.types[columns[0]]):
@@ -65,12 +66,17 @@ def open_table(table: Table, named: bool = True) -> Source:
             raise NoRowsError(failure(table.path, "the table has no rows"))
         return found
 
+    forms = table.forms or _forms(table)
+    return Source(table.path, "column", forms, numbers, values, named, objects=objects)
+
+
+def _forms(table: Table) -> Forms:
+    """What each column holds."""
     with parsing(table.path, "column types with names in UTF-8"):
-        forms = {
+        return {
             name: NUMBER if _is_number(kind) else VECTOR if _is_vector(kind) else f"values of type {kind}"
             for name, kind in table.types.items()
         }
-    return Source(table.path, "column", forms, numbers, values, named, objects=objects)
 
 
 def _is_number(kind: Any) -> bool:
@@ -88,21 +94,38 @@ def _is_vector(kind: Any) -> bool:
 
 def _matrix(table: Table, columns: Sequence[str], gaps: bool = False) -> Floats:
     """Columns of numbers as one (n, k) array: some columns, and of these some rows, at a time."""
-    for name in columns:
-        if not _is_number(table.types[name]):
-            raise failure(table.path, f"expected numbers in column {quote(name)}, its type is {table.types[name]}")
+    for kind in {table.types[name] for name in columns}:
+        if not _is_number(kind):
+            name = next(name for name in columns if table.types[name] == kind)
+            raise failure(table.path, f"expected numbers in column {quote(name)}, its type is {kind}")
     rows = _Rows(table, len(columns), [table.types[name] for name in columns])
     step = max(FEWEST_COLUMNS, -(-len(columns) // FEWEST_COLUMNS)) if table.passes else len(columns)
     for first in range(0, len(columns), step):
         names = columns[first : first + step]
         start = 0
         for arrays in table.batches(names, False):
-            pairs = zip(names, arrays, strict=True)
-            start = rows.put_columns(
-                start, [_numbers(table.path, array, name, start, gaps) for name, array in pairs], first
-            )
+            start = rows.put_columns(start, _all_numbers(table.path, arrays, names, start, gaps), first)
         rows.end(start)
     return rows.array
+
+
+def as_numpy(array: Any) -> Array:
+    """An arrow array as numpy has it; where that is possible without arrow's own way, which loads pandas."""
+    types = need("pyarrow", "cli", "tables").types
+    if not array.null_count and (types.is_integer(array.type) or types.is_floating(array.type)):
+        return np.from_dlpack(array)
+    found: Array = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _all_numbers(path: str, arrays: Sequence[Any], names: Sequence[str], start: int, gaps: bool) -> list[Array]:
+    """The numbers of several columns; floats that are all there are taken as they lie, thousands at once."""
+    types = need("pyarrow", "cli", "tables").types
+    kind = arrays[0].type
+    if (types.is_float32(kind) or types.is_float64(kind)) and all(a.type == kind and not a.null_count for a in arrays):
+        with parsing(path, f"numbers in {len(arrays)} columns"):
+            return [np.from_dlpack(array) for array in arrays]
+    return [_numbers(path, array, name, start, gaps) for name, array in zip(names, arrays, strict=True)]
 
 
 def _numbers(path: str, array: Any, name: str, start: int, gaps: bool) -> Array:
@@ -112,7 +135,7 @@ def _numbers(path: str, array: Any, name: str, start: int, gaps: bool) -> Array:
     with parsing(path, f"numbers in column {quote(name)}"):
         if pyarrow.types.is_decimal(array.type) or array.null_count:  # missing ones become NaN
             array = array.cast(pyarrow.float64())
-        values: Array = array.to_numpy(zero_copy_only=False)
+        values = as_numpy(array)
     return floats(path, values, f"column {quote(name)}")
 
 
@@ -126,7 +149,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
         if not gaps:
             _refuse_missing(path, lists, name, start)
         there: Array = lists.is_valid().to_numpy(zero_copy_only=False)
-        lengths: Array = compute.list_value_length(lists.drop_null()).to_numpy(zero_copy_only=False)
+        lengths: Array = as_numpy(compute.list_value_length(lists.drop_null()))
         if len(lengths) == 0 and rows is None:
             start += len(there)  # how wide these rows are, the first list will say
             continue
@@ -143,7 +166,7 @@ def _vectors(table: Table, name: str, gaps: bool = False) -> Floats:
             flat = lists.drop_null().flatten()
         if not gaps:
             _refuse_missing(path, flat, name, start, per_row=rows.width)
-        block = flat.to_numpy(zero_copy_only=False).reshape(-1, rows.width)
+        block = as_numpy(flat).reshape(-1, rows.width)
         if not there.all():
             full = np.full((len(there), rows.width), np.nan)
             full[there] = block
@@ -163,7 +186,7 @@ class _Rows:
         # The widest floating type of the columns; whole numbers and decimals count as float64.
         size = max(2 if kinds.is_float16(t) else 4 if kinds.is_float32(t) else 8 for t in types)
         self.path, self.n_rows, self.width, self.row_bytes = table.path, table.n_rows, width, size * width
-        self.stored = os.path.getsize(table.path) if table.stored is None else table.stored
+        self.stored = table.stored or partial(os.path.getsize, table.path)
         self._check(table.n_rows or 0)
         with parsing(table.path, "a table that fits in memory"):
             order: Literal["C", "F"] = "F" if table.by_column else "C"
@@ -242,11 +265,10 @@ def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
             coded = array.dictionary_encode()  # one Python text per different label, not per row
             check_texts(path, coded.dictionary.to_pylist(), where)
             texts: Array = np.array([*coded.dictionary.to_pylist(), ""], dtype=object)
-            return np.asarray(texts[coded.indices.to_numpy(zero_copy_only=False)], dtype=object)
+            return np.asarray(texts[as_numpy(coded.indices)], dtype=object)
     if not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
         raise failure(path, f"expected whole numbers or names in {where}, its type is {kind}")
-    values: Array = array.to_numpy(zero_copy_only=False)
-    return values
+    return as_numpy(array)
 
 
 def open_parquet(request: Request) -> Source:

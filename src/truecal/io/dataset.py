@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,12 +19,12 @@ import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
-from truecal.io.columns import Request, find_label, find_layout, label_family
+from truecal.io.columns import Forms, Request
 from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
 from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Predictions
 from truecal.io.reading import FORMATS, file_format, is_found, judge
-from truecal.io.source import Source, extract
+from truecal.io.source import Found, Source, extract, found_in
 from truecal.io.streams import arrow_file, split_suffix
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
@@ -34,6 +35,7 @@ _STREAM = (
 )
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 1 << 24  # of predictions in a batch: wide tables come in fewer rows
+AHEAD_BYTES = 1 << 26  # of batches that have been read and wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +56,12 @@ class Dataset:
     weight: str | None = None
     left_out: tuple[str, ...] = ()
     """Prediction files of other formats beside those of the table."""
-    skip: int = 0
-    """Rows of the first file that belong to another part of the table."""
+    spans: tuple[tuple[int, int], ...] | None = None
+    """For some rows of a table: where they begin and end, in the order of its files."""
     file_rows: tuple[int, ...] | None = None
-    """For a part of a table: the rows of each of its files when it was divided."""
+    """For some rows of a table: the rows of each of its files when it was divided."""
+    _metadata: tuple[Any, ...] = ()
+    """Of each parquet file, as opening it gave it."""
 
     @property
     def path(self) -> str:
@@ -80,8 +84,12 @@ class Dataset:
         """The rows of each group of rows, for each file: what parquet can read by itself."""
         if not self._is_parquet:
             raise failure(self.path, "expected parquet files, which can be read in parts")
-        with parsing(self.path, "tables of one form"):
-            return tuple(tuple(g.num_rows for g in f.row_groups) for f in self._dataset.get_fragments())
+        return tuple(_group_rows(file) for file in self._metadata)
+
+    @cached_property
+    def _found(self) -> Found:
+        """Which columns hold labels and predictions: the same in every batch."""
+        return found_in(self.request, _source(self.path, self._types, None), False)
 
     @cached_property
     def _file_ends(self) -> list[int]:
@@ -108,8 +116,13 @@ class Dataset:
         begin = self._file_ends[first - 1] if first else 0
         files = tuple(os.path.abspath(file) for file in self.files[first : last + 1])  # for readers in other folders
         rows = tuple(sum(file) for file in self._groups[first : last + 1])
-        mine: dict[str, Any] = {"files": files, "file_rows": rows, "skip": start - begin, "n_rows": stop - start}
-        return replace(self, **mine, _dataset=None, _head=None)
+        mine: dict[str, Any] = {"files": files, "file_rows": rows, "spans": ((start - begin, stop - begin),)}
+        return replace(self, **mine, n_rows=stop - start, _dataset=None, _head=None, _metadata=())
+
+    def some(self, spans: Sequence[tuple[int, int]]) -> Dataset:
+        """Some of the rows, those from each first to before each last one, read as the whole table is."""
+        rows = tuple(sum(file) for file in self._groups)
+        return replace(self, spans=tuple(spans), file_rows=rows, n_rows=sum(stop - start for start, stop in spans))
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Predictions, Array | None]]:
         """Checked predictions and weights of some rows after the other, at most `rows` at a time."""
@@ -141,19 +154,24 @@ class Dataset:
     @property
     def _is_part(self) -> bool:
         """Whether other parts are read at the same time, so that one thread is enough for this one."""
-        return self.file_rows is not None
+        return self.spans is not None and not self._metadata
 
     def _read_ahead(self, size: int) -> Iterator[Any]:
-        """Of a whole table one batch is read while the last one is measured."""
+        """Of a whole table some batches are read while earlier ones are measured, or while libraries load."""
         batches = self._checked(size)
         if self._is_part:
             yield from batches
             return
+        ahead = max(1, AHEAD_BYTES // (size * self.row_bytes))
         with ThreadPoolExecutor(1) as reader:
-            waiting = reader.submit(next, batches, None)
-            while (batch := waiting.result()) is not None:
-                waiting = reader.submit(next, batches, None)
-                yield batch
+            waiting = deque(reader.submit(next, batches, None) for _ in range(ahead))
+            try:
+                while (batch := waiting.popleft().result()) is not None:
+                    waiting.append(reader.submit(next, batches, None))
+                    yield batch
+            finally:
+                for left in waiting:
+                    left.cancel()
 
     def _checked(self, size: int) -> Iterator[Any]:
         for path, found in self._stored(size):
@@ -167,28 +185,27 @@ class Dataset:
                 yield self.path, self._dataset.to_batches(columns=columns, batch_size=size, batch_readahead=2)
             return
         parquet = need("pyarrow.parquet", "cli", "parquet files")
-        skip, left = self.skip, self.n_rows
+        begin = 0
         for i, path in enumerate(self.files):
+            known = self._metadata[i] if self._metadata else None
             with parsing(path, "a parquet file"):
-                file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 18)
-                present = file.schema_arrow.names
-                rows = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+                file = parquet.ParquetFile(arrow_file(path), metadata=known, pre_buffer=False, buffer_size=1 << 18)
+                names = file.schema_arrow.names
+                present = set(names)
+                rows = _group_rows(file.metadata)
             for name in columns:
                 if name not in present:
-                    raise failure(
-                        path, f"expected a column {quote(name)} as in the first file, found {listing(present)}"
-                    )
-            if self.file_rows is None:
-                left = sum(rows)  # all there are: `batches` counts them
-            elif sum(rows) != self.file_rows[i]:
+                    raise failure(path, f"expected a column {quote(name)} as in the first file, found {listing(names)}")
+            if self.file_rows is not None and sum(rows) != self.file_rows[i]:
                 raise failure(path, f"expected {self.file_rows[i]} rows as before, found {sum(rows)}")
+            groups, kept = _overlapping(rows, begin, self.spans)
+            begin += sum(rows)
+            if not groups and self.spans is not None:
+                continue
             with parsing(path, "a parquet file"):
-                groups, before = _overlapping(rows, skip, left)
                 threads = not self._is_part
                 found = file.iter_batches(batch_size=size, row_groups=groups, columns=columns, use_threads=threads)
-            taken = min(sum(rows) - skip, left)
-            yield path, _trimmed(found, skip - before, taken)
-            skip, left = 0, left - taken
+            yield path, found if self.spans is None else _within(found, kept)
 
     @property
     def _is_parquet(self) -> bool:
@@ -197,8 +214,8 @@ class Dataset:
     def judged(self, batch: Any, start: int = 0) -> tuple[Predictions, Array | None]:
         """Checked predictions and weights of a batch of rows as they are stored; the first is row `start`."""
         with counted_from(start, self._in_file):
-            source = _source(self.path, self._types, batch)
-            read = judge(self.name, self.request, extract(self.request, source, False), None)
+            source = _source(self.path, self._types, batch, self._found.forms)
+            read = judge(self.name, self.request, extract(self.request, source, False, self._found), None)
             if self.weight is None:
                 return read, None
             weights = source.numbers((self.weight,), False)
@@ -247,16 +264,22 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
     for file in files if form == "arrow" else ():
         if not is_arrow_file(file):
             raise failure(file, _STREAM)
-    arrow = need("pyarrow.dataset", "cli", "tables")
+    dataset: Any = None
+    metadata: tuple[Any, ...] = ()
     with parsing(place, "tables of one form" if len(files) > 1 else f"{'an' if form == 'arrow' else 'a'} {form} file"):
-        dataset = arrow.dataset(list(files), format=STREAMED[form])
-        n_rows = int(dataset.count_rows())
-        types = table_types(place, dataset.schema)
+        if form == "parquet":  # pyarrow.dataset would load pandas
+            parquet = need("pyarrow.parquet", "cli", "tables")
+            metadata = tuple(parquet.read_metadata(arrow_file(file)) for file in files)
+            n_rows, schema = sum(file.num_rows for file in metadata), metadata[0].schema.to_arrow_schema()
+        else:
+            dataset = need("pyarrow.dataset", "cli", "tables").dataset(list(files), format=STREAMED[form])
+            n_rows, schema = int(dataset.count_rows()), dataset.schema
+        types = table_types(place, schema)
     if not n_rows:
         raise NoRowsError(failure(place, "the table has no rows"))
     name = readable(_folder_name(place) if is_dataset(place) else split_suffix(place)[0])
     opened = _opened(Request(place, **options), name, types, weight)
-    opened = replace(opened, n_rows=n_rows, files=files, left_out=left_out, _dataset=dataset)
+    opened = replace(opened, n_rows=n_rows, files=files, left_out=left_out, _dataset=dataset, _metadata=metadata)
     head = opened.head()
     return replace(opened, _head=head, row_bytes=max(1, head.nbytes // len(head)))
 
@@ -278,13 +301,15 @@ def read_table_column(path: str | os.PathLike[str], name: str, *, numbers: bool 
     return source.numbers((name,), False) if numbers else numbers_if_whole(source.values(name))
 
 
-def _source(path: str, types: dict[str, Any], batch: Any) -> Source:
-    """Rows as they are stored, as readers take them."""
+def _source(path: str, types: dict[str, Any], batch: Any, forms: Forms | None = None) -> Source:
+    """Rows as they are stored, as readers take them; none where only the columns are of interest."""
 
     def one(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
-        yield [batch.column(name) for name in columns]
+        places = {name: j for j, name in enumerate(batch.schema.names)}
+        yield [batch.column(places[name]) for name in columns]
 
-    return open_table(Table(path, types, one, len(batch), False, batch.nbytes, by_column=True))
+    rows = 0 if batch is None else len(batch)
+    return open_table(Table(path, types, one, rows, False, lambda: batch.nbytes, by_column=True, forms=forms))
 
 
 def table_of(schema: Any, name: str, *, weight: str | None = None, **options: Any) -> Dataset:
@@ -294,12 +319,10 @@ def table_of(schema: Any, name: str, *, weight: str | None = None, **options: An
 
 def _opened(request: Request, name: str, types: dict[str, Any], weight: str | None) -> Dataset:
     """A table of columns of these types, among which labels and predictions are found."""
-    source = open_table(Table(request.path, types, lambda columns, as_text: iter(())))
-    label, _ = find_label(request, source.forms, "column")
-    layout = find_layout(request, source.forms, label, "column")
-    shares = label_family(source.forms, layout.classes) if label is None else ()
-    found = (label, *shares, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
-    columns = tuple(dict.fromkeys(name for name in (*found, weight) if name is not None))
+    found = found_in(request, _source(request.path, types, None), False)
+    layout = found.layout
+    names = (found.label, *found.family, *(layout.columns or (layout.confidence,)), layout.prediction, layout.correct)
+    columns = tuple(dict.fromkeys(name for name in (*names, weight) if name is not None))
     if weight is not None and weight not in types:
         raise failure(request.path, f"expected a column of weights named {quote(weight)}, found none")
     return Dataset(request, name, 0, 1, (), None, types, columns, None, weight)
@@ -338,21 +361,40 @@ def left_out_files(datasets: Sequence[Dataset]) -> list[str]:
     ]
 
 
-def _overlapping(sizes: Sequence[int], skip: int, rows: int) -> tuple[list[int], int]:
-    """Which of several groups hold some of the `rows` rows after the first `skip`, and how many rows come before."""
-    spans = list(pairwise(accumulate(sizes, initial=0)))
-    groups = [i for i, (begin, end) in enumerate(spans) if begin < skip + rows and end > skip]
-    return groups, spans[groups[0]][0] if groups else skip
+def _group_rows(metadata: Any) -> tuple[int, ...]:
+    """The rows of each group of rows of a parquet file."""
+    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
 
 
-def _trimmed(batches: Iterator[Any], skip: int, rows: int) -> Iterator[Any]:
-    """`rows` rows after the first `skip`."""
+def _overlapping(
+    sizes: Sequence[int], begin: int, spans: Sequence[tuple[int, int]] | None
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Which groups of a file, whose first row is row `begin` of the table, hold rows of some spans; and where among the
+    rows of these groups they are. None stands for all rows."""
+    if spans is None:
+        return list(range(len(sizes))), []
+    groups: list[int] = []
+    kept: list[tuple[int, int]] = []
+    before = 0
+    for i, (first, last) in enumerate(pairwise(accumulate(sizes, initial=begin))):
+        inside = [(max(start, first), min(stop, last)) for start, stop in spans if start < last and stop > first]
+        if inside:
+            groups.append(i)
+            kept += [(before + start - first, before + stop - first) for start, stop in inside]
+            before += last - first
+    return groups, kept
+
+
+def _within(batches: Iterator[Any], kept: Sequence[tuple[int, int]]) -> Iterator[Any]:
+    """The rows that lie in some spans, which are in order."""
+    place = 0
     for batch in batches:
-        kept = batch.slice(skip, rows)
-        skip = max(0, skip - len(batch))
-        rows -= len(kept)
-        yield kept
-        if not rows:
+        for start, stop in kept:
+            if start < place + len(batch) and stop > place:
+                first = max(start - place, 0)
+                yield batch.slice(first, min(stop - place, len(batch)) - first)
+        place += len(batch)
+        if place >= kept[-1][1]:
             return
 
 

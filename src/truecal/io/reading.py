@@ -25,6 +25,7 @@ from truecal.io.refused import LFS, PICKLES, pickle_error, pointer_error
 from truecal.io.source import (
     FileParts,
     Source,
+    are_plain,
     check_confidence,
     check_numbers,
     extract,
@@ -336,10 +337,11 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
     if request.normalize:
         numbers, note = normalized(path, numbers, layout)
         notes.append(note)
-    elif layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
-        numbers = whole
-        notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
-    check_numbers(path, numbers, layout)
+    if not are_plain(numbers, layout):  # else all that follows has nothing to say
+        if not request.normalize and layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
+            numbers = whole
+            notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
+        check_numbers(path, numbers, layout)
     width = 2 if numbers.ndim == 1 else numbers.shape[1]
     if classes is not None and len(classes) != width:
         raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")

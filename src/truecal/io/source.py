@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.core.data import check_probabilities, check_reports, row_blocks
+from truecal.core.data import are_distributions, check_probabilities, check_reports, row_blocks
 from truecal.io.columns import (
     CLASSES_NAMES,
     INCOMPLETE_OPTION,
@@ -99,15 +99,40 @@ class FileParts:
     unordered: bool = False
 
 
-def extract(request: Request, source: Source, labels_elsewhere: bool) -> FileParts:
-    """Find labels and predictions by the rules, and read only those."""
+@dataclass(frozen=True)
+class Found:
+    """Which columns or keys hold labels and predictions, by the rules: batches of one table share it."""
+
+    forms: Forms
+    label: str | None
+    rule: str  # that found the label
+    layout: Layout
+    family: tuple[str, ...]  # of labels, one per class
+
+
+def found_in(request: Request, source: Source, labels_elsewhere: bool) -> Found:
+    """Find labels and predictions by the rules."""
     what, forms = source.what, source.forms
     searched = source.named or request.label_column is not None
     label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere) if searched else (None, "")
     layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
+    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
+    return Found(forms, label, rule, layout, family)
+
+
+def extract(request: Request, source: Source, labels_elsewhere: bool, found: Found | None = None) -> FileParts:
+    """Read labels and predictions, and only those: what the rules find, or found before."""
+    found = found or found_in(request, source, labels_elsewhere)
+    what, forms, label, rule, layout, family = (
+        source.what,
+        found.forms,
+        found.label,
+        found.rule,
+        found.layout,
+        found.family,
+    )
     notes = [layout.note, *source.notes]
     labels, where = None, ""
-    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
     if label is not None:
         labels, where = source.values(label), f"{what} {quote(label)}"
         notes.append(f"labels from the {where} ({rule})")
@@ -243,9 +268,13 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
     return values.astype(np.bool_)
 
 
-def check_expansion(path: str, declared: int, stored: int, what: str) -> None:
-    """Refuse a file whose few bytes declare a huge array, before memory is asked for."""
-    if declared > max(SMALL, MOST_EXPANSION * stored):
+def check_expansion(path: str, declared: int, stored: int | Callable[[], int], what: str) -> None:
+    """Refuse a file whose few bytes declare a huge array, before memory is asked for; bytes may be counted when it
+    matters."""
+    if declared <= SMALL:
+        return
+    stored = stored if isinstance(stored, int) else stored()
+    if declared > MOST_EXPANSION * stored:
         sizes = f"{what} declares {declared} bytes in {stored}"
         how = f"if it is yours, save it with less compression (at most {MOST_EXPANSION} times)"
         raise failure(path, f"expected an array in proportion to the file, {sizes}: {how}")
@@ -302,6 +331,12 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
         found = "every row is in [0, 1] and sums to 1: these are probabilities"
         raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
+
+
+def are_plain(numbers: Floats, layout: Layout) -> bool:
+    """Whether rows are distributions over classes by far, so that no check of them could find anything."""
+    wide = numbers.ndim == 2 and numbers.shape[0] > 0 and numbers.shape[1] > 1 and numbers.itemsize > 2
+    return layout.kind == "probabilities" and wide and are_distributions(numbers, 0.9 * ROUNDED)
 
 
 def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:

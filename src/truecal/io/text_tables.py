@@ -361,5 +361,5 @@ def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Sour
         for batch in table.select(columns).to_batches():
             yield batch.columns
 
-    opened = Table(request.path, types, batches, table.num_rows, passes=False, stored=table.nbytes)
+    opened = Table(request.path, types, batches, table.num_rows, passes=False, stored=lambda: int(table.nbytes))
     return replace(open_table(opened), notes=notes)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -39,11 +40,12 @@ DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
     "top_label": ("top_label", "top_label_l1"),
 }
 SKETCHED, FEW_VIEWS = 1 << 18, 64
-"""Rows are sketched that are spread evenly over the table, whatever they hold: of few classes as many as a sketch keeps
-as they are, so that every run has the same edges; of more about so many, and their sketches toss coins."""
+"""A cluster sketches rows that are spread evenly over the table, whatever they hold: of few classes as many as a sketch
+keeps as they are, so that every run has the same edges; of more about so many, and their sketches toss coins."""
 
-FIRST_GROUPS, GROUP_ROWS = 16, 1 << 16
-"""Of more groups of so many rows or more, so many that are spread evenly over the table are sketched."""
+FIRST_ROWS, FIRST_BYTES, FIRST_GROUPS = LARGEST, 1 << 27, 16
+"""The first pass over files in one process keeps so many rows, or fewer whose predictions take so much memory; of a
+table with enough groups of rows it reads so many parts of it, spread evenly, and nothing else."""
 
 MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
@@ -52,7 +54,7 @@ SKETCHED_NOTE = (
     "quantile bins have edges sketched from the predictions, which differ between runs by about 0.1% of the rows"
 )
 SOME_NOTE = (
-    "quantile bins have edges from {} of the predictions, spread evenly: a standard deviation of .2% of the rows off"
+    "quantile bins have edges from {} of the predictions, spread evenly: a standard deviation of {}% of the rows off"
 )
 
 
@@ -91,37 +93,42 @@ def run_streams(
     ]
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
-        if not _observe_groups(streams, run):
-            observe_rows(streams, replace(run, every=sketch_step(run.n_rows, streams)).counted(0, 2))
-        for stream in streams:
-            stream.freeze(run.n_rows)
+        for stream, kept in zip(streams, _first_pass(run), strict=True):
+            stream.freeze_by(kept, run.n_rows)
     count_rows(streams, run.counted(passes - 1, passes))
     return streams, run.notes(passes, streams)
 
 
-def _observe_groups(streams: Sequence[Stream], run: Run) -> bool:
-    """The first pass over some groups of rows, where a table has many: parquet reads only these. False where it has
-    few, or where what is wrong with a row is to be said by a pass over all."""
+def _first_pass(run: Run) -> list[list[Array]]:
+    """Predictions of rows that are spread evenly over the tables, for each of them; labels are not looked at."""
+    most = max(1, min(FIRST_ROWS, FIRST_BYTES // sum(dataset.row_bytes for dataset in run.datasets)))
+    if spans := _some_groups(run, max(1, most // FIRST_GROUPS)):
+        some = replace(run, datasets=tuple(dataset.some(spans) for dataset in run.datasets))
+        try:
+            return _kept(some, most)
+        except FileError:
+            pass  # a pass over all rows says what is wrong, and in which of them
+    return _kept(run, most)
+
+
+def _some_groups(run: Run, rows: int) -> list[tuple[int, int]]:
+    """Groups of so many rows or a little more, where there are many: parquet reads only these."""
     if not all(dataset.in_groups for dataset in run.datasets):
-        return False
-    breaks = run.datasets[0].breaks(GROUP_ROWS)
-    number = len(breaks) - 1
-    if number <= FIRST_GROUPS:
-        return False
-    chosen = [(2 * i + 1) * number // (2 * FIRST_GROUPS) for i in range(FIRST_GROUPS)]
-    parts = [(breaks[i], breaks[i + 1]) for i in chosen]
-    step = sketch_step(sum(stop - start for start, stop in parts), streams)
-    try:
-        for i, (start, stop) in enumerate(parts):
-            data = tuple(dataset.part(start, stop) for dataset in run.datasets)
-            observe_rows(streams, Run(data, every=step).counted(0, 2))
-            if run.progress is not None:
-                run.progress((i + 1) / len(parts) / 2)
-    except FileError:
-        for stream in streams:
-            stream.unobserve()
-        return False
-    return True
+        return []
+    every = list(pairwise(run.datasets[0].breaks(rows)))
+    if len(every) <= FIRST_GROUPS:
+        return []
+    return [every[(2 * i + 1) * len(every) // (2 * FIRST_GROUPS)] for i in range(FIRST_GROUPS)]
+
+
+def _kept(run: Run, most: int) -> list[list[Array]]:
+    """The predictions of so many rows at most, for each table."""
+    kept: list[list[Array]] = [[] for _ in run.datasets]
+    for start, batch in replace(run, every=-(-run.n_rows // most)).counted(0, 2):
+        with counted_from(start):
+            for own, (read, weights) in zip(kept, batch, strict=True):
+                own.append(inputs_of(read, weights).reports)
+    return kept
 
 
 def sketch_step(n_rows: int | None, streams: Sequence[Stream]) -> int:
@@ -133,11 +140,16 @@ def sketch_step(n_rows: int | None, streams: Sequence[Stream]) -> int:
 
 
 def sketched_notes(streams: Sequence[Stream], n_rows: int | None) -> list[str]:
-    """Where quantile bins have their edges from, unless those are of all predictions exactly."""
+    """Where sketched quantile bins have their edges from, unless those are of all predictions exactly."""
     observed = int(streams[0].settings["observed"])
     if any(stream.accuracy < observed for stream in streams):
         return [SKETCHED_NOTE]
-    return [] if sketch_step(n_rows, streams) == 1 else [SOME_NOTE.format(observed)]
+    return [] if sketch_step(n_rows, streams) == 1 else [some_note(observed)]
+
+
+def some_note(observed: int) -> str:
+    """That edges are from so many of the predictions, and how far off that lets the middle one be."""
+    return SOME_NOTE.format(observed, f"{50 / observed**0.5:.1f}".removeprefix("0"))
 
 
 def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], step: int = 1, first: int = 0) -> None:
@@ -323,8 +335,9 @@ class Run:
         speed = self.n_rows * len(self.datasets) / max(seconds, 1e-9)
         what = f"read in batches: {files} file{'s' * (files > 1)}, {'two passes' if passes == 2 else 'one pass'}"
         notes = [f"{what}, {speed:,.0f} rows per second"]
-        if passes == 2:
-            notes += sketched_notes(streams, self.n_rows)
+        observed = int(streams[0].settings["observed"])
+        if passes == 2 and observed < streams[0].rows:
+            notes.append(some_note(observed))
         return (*notes, *left_out_files(self.datasets), *left_out_rows(self.n_rows, streams[0].rows))
 
 

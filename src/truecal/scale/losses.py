@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -37,11 +37,13 @@ class LossSums:
     """Whether every label that could have come had some probability."""
 
     @staticmethod
-    def of(inputs: Inputs, blocks: int, start: int) -> LossSums | None:
-        """The sums of some rows, the first of which is row number `start` of its stream; None where there are no
-        probabilities of classes that exclude each other."""
+    def of(inputs: Inputs, blocks: int, start: int, facts: Any = None) -> LossSums | None:
+        """The sums of some rows, the first of which is row number `start` of its stream, from the facts of these rows
+        where they are known; None where there are no probabilities of classes that exclude each other."""
         if inputs.kind in ("top_label", "multilabel", "distribution"):
             return None
+        if facts is not None:
+            return _sums(_each(facts.own, facts.squares), facts.least > 0, max(blocks, 1)).turned(start)
         wide = 1 if inputs.reports.ndim == 1 else inputs.reports.shape[1]
         found = LossSums(np.zeros((len(SUMMED) + 1, max(blocks, 1))))
         for rows in row_blocks(inputs.n_samples, 8 * wide, _ROW_BYTES):
@@ -58,9 +60,7 @@ class LossSums:
         if w is not None:  # a row that does not count may have an infinite loss
             each = [np.multiply(w, value, out=np.zeros(len(w)), where=w > 0) for value in each]
             proba = proba[w > 0]
-        sums = np.stack([by_block(value, self.sums.shape[1]) for value in each])
-        infinite = 0 if np.isfinite(sums).all() else sum(int(np.isinf(value).sum()) for value in each)
-        return LossSums(sums, infinite, not proba.size or bool(proba.min() > 0))
+        return _sums(each, not proba.size or bool(proba.min() > 0), self.sums.shape[1])
 
     def plus(self, other: LossSums) -> LossSums:
         """Both, where the blocks of `other` are in their places already."""
@@ -85,6 +85,19 @@ class LossSums:
         if name == "cross_entropy" and (self.infinite or not self.bounded or _few_carry(total, weight, mean)):
             level = None
         return with_interval(name, mean, total, weight, level)
+
+
+def _each(own: Array, squares: Array) -> list[Array]:
+    """Every loss of each row from p_y and Σ p_r², and its weight of 1."""
+    formulas = [formula for name in SUMMED if (formula := LOSSES[name].streamed) is not None]
+    return [*(formula(own, squares) for formula in formulas), np.ones(len(own))]
+
+
+def _sums(each: list[Array], bounded: bool, blocks: int) -> LossSums:
+    """The sums of the losses of some rows, the first of which is in the first block."""
+    sums = np.stack([by_block(value, blocks) for value in each])
+    infinite = 0 if np.isfinite(sums).all() else sum(int(np.isinf(value).sum()) for value in each)
+    return LossSums(sums, infinite, bounded)
 
 
 def with_interval(name: str, mean: float, total: Array, weight: Array, level: float | None) -> LossValue:

@@ -95,15 +95,20 @@ class Sketch:
 @final
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The distributions of several views by the predictions themselves, where few enough were kept."""
+    """The distributions of several views by the predictions themselves, in order, where few enough were kept."""
 
     views: tuple[Array, ...]
+
+    @staticmethod
+    def of(columns: Iterable[Array]) -> Kept:
+        """Of predictions in any order."""
+        return Kept(tuple(np.sort(column) for column in columns))
 
     def edges(self, n_bins: int, bounds: Bounds) -> Array:
         """As those of a sketch that has lost nothing."""
         rows = []
         for view in self.views:
-            inner = np.sort(view)[np.maximum(np.arange(1, n_bins) * len(view) // n_bins - 1, 0)] if len(view) else None
+            inner = view[np.maximum(np.arange(1, n_bins) * len(view) // n_bins - 1, 0)] if len(view) else None
             ends = np.linspace(*bounds, n_bins + 1)  # of a class that is never on top any edges will do
             rows.append(ends if inner is None else np.concatenate([[bounds[0]], np.clip(inner, *bounds), [bounds[1]]]))
         return np.stack(rows)
@@ -112,8 +117,8 @@ class Kept:
         """As of a sketch."""
         few = 0.5 / (edges.shape[1] - 1)
         for view, row in zip(self.views, edges, strict=True):
-            ordered, inner = np.sort(view), np.unique(row[1:-1])
-            rows = np.searchsorted(ordered, inner, side="right") - np.searchsorted(ordered, inner)
+            inner = np.unique(row[1:-1]).astype(view.dtype)
+            rows = np.searchsorted(view, inner, side="right") - np.searchsorted(view, inner)
             if (rows > few * len(view)).any():
                 return True
         return False

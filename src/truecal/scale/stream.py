@@ -212,10 +212,6 @@ class Stream(Shared):
             self._sketches[key].add(columns)
         self._observed += len(reports)
 
-    def unobserve(self) -> None:
-        """Forget the predictions observed so far."""
-        self._observed, self._sketches = 0, {}
-
     def _open(self) -> dict[Key, StreamEntry]:
         """An entry for every kind of sketch."""
         return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
@@ -235,6 +231,15 @@ class Stream(Shared):
         self._freeze(n, self._sketches)
         self._sketches = {}
         return self
+
+    @one_at_a_time
+    def freeze_by(self, kept: Sequence[Array], rows: int) -> None:
+        """Make the edges from predictions that have been validated, for so many rows."""
+        for reports in kept:
+            self._check_shape(reports)
+        every = np.concatenate(kept)
+        self._freeze(rows, self._kept_distributions(every))
+        self._observed = len(every)
 
     def _freeze(self, n: int, distributions: Mapping[Key, Sketch | Kept]) -> None:
         """Edges from the distributions of predictions, for n rows."""
@@ -277,7 +282,7 @@ class Stream(Shared):
         inputs = self._without_labels(reports)
         top = top_class(reports) if reports.ndim == 2 else np.empty(0)
         return {
-            key: Kept(tuple(entry.rule.sketched(inputs.sample(entry.name).reports, top)))
+            key: Kept.of(entry.rule.sketched(inputs.sample(entry.name).reports, top))
             for key, entry in self._open().items()
         }
 
@@ -429,18 +434,22 @@ class Stream(Shared):
         shape = self._shape
         start = self._rows if start is None else start
         self._check_shape(inputs.reports)
+        counted = self.counted()
+        classes = inputs.reports.shape[1] if inputs.reports.ndim == 2 else 1
+        views = max(classes if property.vector else property.views(classes) for property, _ in counted.values())
+        come = max(self._rows + inputs.n_samples, self._expected) * views
+        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
         try:
-            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in self.counted().items()]
+            facts = inputs.facts() if compiled is not None else None
+            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in counted.items()]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
-            losses = LossSums.of(inputs, self._blocks, start)
+            losses = LossSums.of(inputs, self._blocks, start, facts)
             if losses is not None and unit is not None and self._blocks:
                 losses = losses.in_block(unit)
         except Exception:  # a refused batch leaves no trace, whatever refused it
             self._shape = shape
             raise
-        come = max(self._rows + inputs.n_samples, self._expected) * max(sample.views for _, sample, _ in wanted)
-        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
         options: dict[str, Any] = {"compiled": compiled, "threads": threads}
         self._torn = True  # until all is counted
         for key, sample, rule in wanted:
