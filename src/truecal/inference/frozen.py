@@ -20,7 +20,7 @@ _LONG = 1 << 15  # rows from which tables are read faster off sorted values than
 MOST_KEPT = 1 << 23
 """Cells hold an order of the rows per view; with more reports than this they are recomputed for each use."""
 MOST_CELLS = 1 << 18
-"""Tables of more cells than this, and than one for 16 reports, are read view by view and not kept."""
+"""Tables of more cells than this, and than one for 12 reports, are read view by view and not kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Frozen:
         on a GPU, where they need a sort of every view."""
         rule, cells, views = self.error.binning, self.cells.for_tables, self.sample.views
         there = is_tensor(self.sample.reports)
-        size = max(MOST_CELLS, self.sample.rows * views >> 4)
+        size = max(MOST_CELLS, self.sample.rows * views // 12)
         small = sum(rule.counts or (self.sample.rows,)) * views <= (MOST_KEPT if there else size)
         sorts = rule.open and self.error.norm == "l2"
         large = sorts and views > 1 and self.sample.rows * views > MOST_KEPT  # a table of each would sort again
