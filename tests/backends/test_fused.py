@@ -15,7 +15,6 @@ from on_device import OnDevice
 from truecal.backends import torch as backend
 from truecal.backends.numpy import DISPATCH, Dispatch
 from truecal.backends.torch import kernels, quick, reading
-from truecal.core.table import Totals
 
 tc: Any = truecal
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -71,7 +70,7 @@ def test_raw_errors_are_numpys(name, rule, ties, norm):
     metric = tc.CalibrationError(tc.ERRORS[name].property, rule, norm)
     sample = backend.read(metric.property, y, p)
     found = backend.raw_moments(sample, rule, metric.ties, norm, Dispatch(device_numbers=700), fused)
-    totals = Totals.of(sample)
+    totals = sample.totals
     ours = [metric._error(moments, totals, sample.averaged) for moments in found or ()]
     np.testing.assert_allclose(ours, np.atleast_1d(metric(y, p)), rtol=1e-9, atol=1e-15)
 

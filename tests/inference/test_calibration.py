@@ -273,3 +273,15 @@ def test_the_test_says_which_null_it_tests():
     assert "u_i" in calibration_test(y == 0, p[:, 0], error="binary", n_resamples=9).null
     assert "u_i" in calibration_test((y == 0).astype(int), p[:, 0], n_resamples=9).null
     assert "null hypothesis:" in repr(calibration_test(y, p, n_resamples=9))
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_few_classes_are_drawn_as_many_are(monkeypatch, k):
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.full(k, 0.3), 400)
+    p[:100, 0], p[100:200, -1] = 0.0, 0.0
+    few = draw_labels(np.random.default_rng(0), p, 50)
+    monkeypatch.setattr(null_module, "_FEW_CLASSES", 0)
+    assert np.array_equal(few, draw_labels(np.random.default_rng(0), p, 50))
+    assert (p[np.arange(400), few] > 0).all()
+    assert abs((few == 0).mean() - (p[:, 0] / p.sum(axis=1)).mean()) < 0.02

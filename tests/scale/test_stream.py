@@ -169,7 +169,8 @@ def test_a_hundred_thousand_sums_lose_no_digit():
     """Sums of very unequal size in ten cells, one batch after the other; exact fractions are the judge."""
     from fractions import Fraction
 
-    from truecal.core.table import BinTable, Totals
+    from truecal.core.sample import Totals
+    from truecal.core.table import BinTable
     from truecal.scale.tally import Tally
 
     rng = np.random.default_rng(0)

@@ -17,7 +17,8 @@ from ..core.eager import eager
 from ..core.errors import SCALES, CalibrationError, Scale, get_error
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
-from ..core.table import BinTable, Totals
+from ..core.sample import Totals
+from ..core.table import BinTable
 
 if TYPE_CHECKING:
     from torchmetrics import Metric

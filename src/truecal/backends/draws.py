@@ -17,7 +17,7 @@ from .numpy import THREADS, row_shares
 
 _NUMBERS = 1 << 12  # probabilities of the rows that all draws pass before the next rows: they stay in cache
 _CLASSES = 32  # compared at one time: in a row of registers, and without a branch to guess
-_COUNTED = 1 << 17  # sums of single cells that are kept at one time, over all draws
+_COUNTED = 1 << 19  # sums of single cells that are kept at one time, over all draws
 
 
 class ClassDraws(NamedTuple):
@@ -92,36 +92,47 @@ def _uniform(seed: Any, place: int) -> float:
 
 @inner
 def _add_up(p: Array, sums: Array, blocks: Array) -> None:
-    """Per row, the cumulative probabilities, infinite from the last class that may come on, and those at the end of
-    each block of classes but the last."""
+    """Per row, the cumulative probabilities, infinite from the last class that may come on, and their total: a column
+    of `sums` for a row of few classes, a row of it for many, which also have those at the end of each block of classes
+    but the last."""
     k = p.shape[1]
+    few = k <= _CLASSES
     for i in range(len(p)):
         total, last = 0.0, 0
         for j in range(k):
             total += p[i, j]
-            sums[i, j] = total
+            sums[(j, i) if few else (i, j)] = total
             if p[i, j] > 0.0:
                 last = j
+        for j in range(last, k):
+            sums[(j, i) if few else (i, j)] = np.inf
+        sums[(k, i) if few else (i, k)] = total
         for b in range(blocks.shape[1]):
-            blocks[i, b] = sums[i, (b + 1) * _CLASSES - 1] if (b + 1) * _CLASSES <= last else np.inf
-        sums[i, last:] = np.inf
-        sums[i, k] = total
+            blocks[i, b] = sums[i, (b + 1) * _CLASSES - 1]
 
 
 @inner
-def _labels(sums: Array, blocks: Array, seed: Any, place: int, labels: Array) -> None:
+def _labels(sums: Array, blocks: Array, k: int, seed: Any, place: int, u: Array, labels: Array) -> None:
     """The class whose part of [0, 1) holds the number of each row, where the probabilities lie side by side: as many
-    as end at it or before. Never one of probability 0."""
-    k = sums.shape[1] - 1
+    as end at it or before. Never one of probability 0. Few classes are compared for many rows at one time, which
+    processors do four rows at a time; of many classes the last of each block comes first, then one block."""
+    few = k <= _CLASSES
     for i in range(len(labels)):
-        u = _uniform(seed, place + i) * sums[i, k]
+        u[i] = _uniform(seed, place + i) * sums[(k, i) if few else (i, k)]
+        labels[i] = 0
+    if few:
+        for c in range(k):
+            for i in range(len(labels)):
+                labels[i] += u[i] >= sums[c, i]
+        return
+    for i in range(len(labels)):
         begin = 0
         for b in range(blocks.shape[1]):
-            begin += u >= blocks[i, b]
+            begin += u[i] >= blocks[i, b]
         begin *= _CLASSES
         j = begin
         for c in range(begin, min(k, begin + _CLASSES)):
-            j += u >= sums[i, c]
+            j += u[i] >= sums[i, c]
         labels[i] = j
 
 
@@ -149,45 +160,52 @@ def _class_draws(
     size = max(1, min(n, _NUMBERS // k))
     group = max(1, min(draws, _COUNTED // max(1, len(base))))
     kept = k <= group  # the logs of all probabilities, rather than of those drawn
-    sums, blocks = np.empty((size, k + 1)), np.empty((size, (k - 1) // _CLASSES))
-    log, labels = np.empty((size, k if kept else 0)), np.empty(size, dtype=np.uint64)
+    sums, blocks = np.empty((k + 1, size) if k <= _CLASSES else (size, k + 1)), np.empty((size, (k - 1) // _CLASSES))
+    chances = np.empty((size, k, 2))  # each beside its log: they are read together
+    u, labels = np.empty(size), np.empty(size, dtype=np.int64)
     counted = np.empty((group, len(base)))
+    bins = len(base) // k
     for begin in range(0, draws, group):
         end = min(draws, begin + group)
         counted[:] = 0.0
         for start in range(0, n, size):
             stop = min(n, start + size)
             _add_up(p[start:stop], sums, blocks)
-            if kept:
-                for i in range(start, stop):
-                    for j in range(k):
-                        log[i - start, j] = np.log(max(np.float64(p[i, j]), clip))
+            for i in range(start, stop):
+                for j in range(k):
+                    chances[i - start, j, 0] = p[i, j]
+                    if kept:
+                        chances[i - start, j, 1] = np.log(max(np.float64(p[i, j]), clip))
             for d in range(begin, end):
-                _labels(sums, blocks, seed, (first + d) * n + start, labels[: stop - start])
-                score, square, overall, slope, own = 0.0, 0.0, 0.0, 0.0, 0.0
-                rate, in_cell, in_atom = rates[d], counted[d - begin], atoms[d]
+                _labels(sums, blocks, k, seed, (first + d) * n + start, u, labels[: stop - start])
+                # Short loops: one loop over all sums, or a branch on whether the top class came, takes twice as long.
+                score, square, slope, own = 0.0, 0.0, 0.0, 0.0
+                for at in range(stop - start):
+                    w, chance = weights[start + at], chances[at, labels[at]]
+                    score += w * (chance[1] if kept else np.log(max(chance[0], clip)))
+                    square += w * w * chance[0]
+                for at in range(stop - start):
+                    u[at] = labels[at] == top[start + at]
+                in_atom, in_cell = atoms[d], counted[d - begin]
                 for i in range(start, stop):
-                    at = i - start
-                    j, w = labels[at], weights[i]
-                    chance = np.float64(p[i, j])
-                    score += w * (log[at, j] if kept else np.log(max(chance, clip)))
-                    square += w * w * chance
-                    rate[j] += w
-                    came = 1.0 if j == top[i] else 0.0
-                    in_atom[atom[i]] += came * w
-                    overall += came * linear[i, 0]
+                    came = u[i - start]
+                    in_atom[atom[i]] += came * weights[i]
                     slope += came * linear[i, 1]
                     own += came * linear[i, 2]
                 if len(code):
                     for i in range(start, stop):
                         in_cell[code[i, labels[i - start]]] += weights[i]
+                else:
+                    for i in range(start, stop):
+                        rates[d, labels[i - start]] += weights[i]
                 logs[d] += score
                 squares[d] += square
-                forms[d, 0] += overall
                 forms[d, 1] += slope
                 forms[d, 2] += own
         for d in range(begin, end):
+            forms[d, 0] = atoms[d].sum()  # the first linear form of a row is its weight
             for c in range(len(base)):
+                rates[d, c // bins] += counted[d - begin, c]
                 cells[d] += (base[c] - counted[d - begin, c]) ** 2
 
 

@@ -15,9 +15,8 @@ Kernels (two-bin, Poisson): G_ij is a function of |u_i − u_j|, summed by one p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -81,6 +80,8 @@ class Bins:
     """The place of each non-empty bin among all bins."""
     total: int
     """The number of all bins, empty ones too."""
+    split: bool
+    """Whether a cut divides some block of equal reports."""
     alone: bool = False
     """No bin holds two rows: there are no pairs, and every pair sum is exactly 0 rather than a rounding error."""
 
@@ -88,11 +89,6 @@ class Bins:
     def number(self) -> int:
         """How many bins hold rows."""
         return len(self.occupied)
-
-    @cached_property
-    def split(self) -> bool:
-        """Whether a cut divides some block of equal reports."""
-        return bool(self.extra.any())
 
     def sums(self, atoms: Array) -> Array:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
@@ -285,10 +281,12 @@ class Piece:
     columns: slice
     weight: float
 
-    def tiles(self, rows: int, budget: int = 1 << 22) -> Iterator[slice]:
+    def tiles(self, rows: int, budget: int = 1 << 22) -> Iterable[slice]:
         """The views of the piece, a few at a time, so that a tile of residuals stays within `budget` numbers."""
         width = max(1, budget // max(1, rows))
         stop = self.columns.stop
+        if stop - self.columns.start <= width:
+            return (self.columns,)
         return (slice(j, min(j + width, stop)) for j in range(self.columns.start, stop, width))
 
 
@@ -307,6 +305,9 @@ def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins
 
 def equal_run(ordered: Array, places: Array) -> tuple[Array, Array]:
     """For places among sorted values, where the values equal to theirs begin and end."""
+    if not is_tensor(ordered):
+        values = ordered[places]
+        return np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
     values = ordered[beside(places, ordered)]
     begin, end = (places_among(ordered, values, right=right) for right in (False, True))
     return np.asarray(on_cpu(begin)), np.asarray(on_cpu(end))
@@ -328,7 +329,7 @@ def partition_cells(partition: Partition, ties: str) -> BinCells:
 def rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str) -> tuple[Array, tuple[Bins, ...]]:
     if ties == "together" and blocks is not None:
         every = tuple(whole_blocks(cuts, blocks, n) for cuts in every)
-    return atoms_of(n, tuple(Runs.between(cuts, n) for cuts in every), blocks if ties == "average" else None)
+    return atoms_of(n, tuple([Runs.between(cuts, n) for cuts in every]), blocks if ties == "average" else None)
 
 
 def whole_blocks(cuts: Array, blocks: Blocks, n: int) -> Array:
@@ -345,7 +346,7 @@ def atoms_of(n: int, every: tuple[Runs, ...], blocks: Blocks | None) -> tuple[Ar
         divided = begin < starts
         starts = np.unique(np.concatenate([starts[~divided], begin[divided], end[divided]]))
         starts = starts[starts < n]
-    return starts, tuple(_bins(starts, runs, n) for runs in every)
+    return starts, tuple([_bins(starts, runs, n) for runs in every])
 
 
 def _bins(starts: Array, runs: Runs, n: int) -> Bins:
@@ -361,11 +362,11 @@ def _bins(starts: Array, runs: Runs, n: int) -> Bins:
     share = overlap / size[atom]
     extra = chance - np.bincount(atom, weights=share * share, minlength=atoms)
     extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
-    alone = bool(np.diff(np.append(lower, n)).max() <= 1)
+    alone, split = bool(np.diff(np.append(lower, n)).max() <= 1), bool(extra.any())
     if len(places) == atoms and len(lower) == atoms:
-        return Bins(None, chance, extra, runs.place, runs.total, alone)
+        return Bins(None, chance, extra, runs.place, runs.total, split, alone)
     from scipy import sparse
 
     cell = np.searchsorted(lower, places, side="right") - 1
     matrix = sparse.csr_array((share, (cell, atom)), shape=(len(lower), atoms))
-    return Bins(matrix, chance, extra, runs.place, runs.total, alone)
+    return Bins(matrix, chance, extra, runs.place, runs.total, split, alone)

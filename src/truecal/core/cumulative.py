@@ -20,6 +20,7 @@ class OfScale(OfDistributions):
     """Abstract: a property of outcomes that have an order."""
 
     place = ON_SCALE
+    rates_title = "predicted"
 
 
 @final
@@ -52,6 +53,10 @@ class Cumulative(OfScale):
 
     def directed(self) -> Property:
         return Position()
+
+    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
+        predicted, observed = predicted * (classes - 1), observed * (classes - 1)
+        return f"class {predicted:.2f} on average, observed {observed:.2f}, accuracy {accuracy:.1%}"
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
         return f"{super().view_name(j, names)} or below"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -183,13 +183,15 @@ def rounding_slack(array: Array) -> float:
     return float(8 * np.finfo(array.dtype).eps)
 
 
-def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> Iterator[slice]:
+def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> Iterable[slice]:
     """Consecutive slices of rows of about `block_bytes` each."""
     step = max(1, min(n, block_bytes // max(1, row_bytes)))
+    if n == step:
+        return (slice(0, n),)
     return (slice(start, min(n, start + step)) for start in range(0, n, step))
 
 
-def wide_blocks(array: Array, rows: int, width: int) -> Iterator[slice]:
+def wide_blocks(array: Array, rows: int, width: int) -> Iterable[slice]:
     """Consecutive slices of rows that are written out in float64 together: of a tensor as many as a GPU likes."""
     return row_blocks(rows, 8 * width, 8 * DISPATCH.device_numbers if is_tensor(array) else _VALIDATION_BYTES)
 

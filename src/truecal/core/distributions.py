@@ -53,6 +53,7 @@ class Distribution(OfScale):
     loss_name = "crps"
     notion = "per-threshold"
     asks = "a number of at most t, at each threshold t"
+    columns = "thresholds"
     residual_text = "F(t) − 1[y ≤ t]"
     mean_text = "the mean over thresholds t, by their widths, of "
     loss_text = "CRPS over the range of the thresholds"
@@ -91,6 +92,9 @@ class Distribution(OfScale):
 
     def directed(self) -> Property:
         return Position() if self.shares is None else Position(tuple(self.shares.tolist()))
+
+    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
+        return f"{predicted:.1%} of the way up the thresholds, observed {observed:.1%}"
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
         return f"threshold {j}" if names is None else f"at most {names[j]}"

@@ -24,8 +24,8 @@ from .parameters import described
 from .properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from .result import Result
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, EqualWidth, Quantile, resolve_ties
-from .sample import Bounds, Sample
-from .table import BinTable, Moments, Totals
+from .sample import Bounds, Sample, Totals
+from .table import BinTable, Moments
 from .tabulate import single_rules, whole_tables
 from .types import Array
 from .vectors import ArgmaxQuantile, Halfspaces
@@ -130,8 +130,9 @@ class CalibrationError:
 
     def at(self, sample: Sample) -> CalibrationError:
         """The same error with its number of bins: "auto" becomes the count for the rows and classes of the sample."""
-        rule = self.binning.at(sample.rows, sample.views)
-        return self if rule is self.binning else replace(self, binning=rule)
+        if self.binning.n_bins != "auto":
+            return self
+        return replace(self, binning=self.binning.at(sample.rows, sample.views))
 
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         """Validate the user's arrays once, for use with `of` and `parts`."""
@@ -159,7 +160,7 @@ class CalibrationError:
             values *= np.array(rule.counts, dtype=float)
         return self.present(values)
 
-    @builtins.property
+    @cached_property
     def ties(self) -> str:
         """How equal reports at a quantile boundary are treated."""
         return resolve_ties(self.binning, self.norm)
@@ -169,18 +170,14 @@ class CalibrationError:
         return self._raw(sample, self._moments(sample, False, cells, dispatch))
 
     def _raw(self, sample: Sample, found: list[Moments]) -> Array:
-        totals = Totals.of(sample)
-        return np.array([self._error(sums, totals, sample.averaged) for sums in found])
+        return np.array([self._error(sums, sample.totals, sample.averaged) for sums in found])
 
     def parts(
         self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
     ) -> tuple[Parts, ...]:
         """Error, loss, U, gap and score of a validated sample, one per bin count; cells made already are read."""
-        totals = Totals.of(sample)
-        return tuple(
-            self._parts(sums, totals, sample.joint, sample.views, sample.bounds, sample.weights is not None)
-            for sums in self._moments(sample, True, cells, dispatch)
-        )
+        about = (sample.totals, sample.joint, sample.views, sample.bounds, sample.weights is not None)
+        return tuple([self._parts(sums, *about) for sums in self._moments(sample, True, cells, dispatch)])
 
     def _moments(
         self, sample: Sample, squares: bool, cells: Iterable[Piece] | None, dispatch: Dispatch
@@ -199,7 +196,7 @@ class CalibrationError:
         0.0
         """
         self._refuse_misfit(table)
-        return self._error(table.moments(), table.totals, 1 if table.joint else table.views)
+        return self._error(table.moments, table.totals, 1 if table.joint else table.views)
 
     def parts_of_table(self, table: BinTable) -> Parts:
         """Error, loss, U, gap and score read off a table.
@@ -216,7 +213,7 @@ class CalibrationError:
     def parts_in(self, table: BinTable) -> Parts:
         """The same of a table that was made for this error."""
         weighted = table.weight_sq is not None
-        return self._parts(table.moments(), table.totals, table.joint, table.views, table.bounds, weighted)
+        return self._parts(table.moments, table.totals, table.joint, len(table.count), table.bounds, weighted)
 
     def _refuse_misfit(self, table: BinTable) -> None:
         """A table is read by the error of its own property, cells and ties, or not at all."""
@@ -253,12 +250,12 @@ class CalibrationError:
         if self.binning.shared_kernel and sums.pair_weight > 0:
             gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
         added = sums.added / share
-        cells = self.binning.mean_cells(bounds)
+        cells = self.binning.mean_cells(bounds) if self.binning.averages else None
         if cells is not None:  # no partition is at hand: the share of U that no report can turn into a gain
             size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
             added = u * min(1.0, cells / size, 1.0 / most)
         return Parts(
-            error=self._error(sums, totals, averaged),
+            error=(sums.squared / share + wrong_sq) / totals.weight**2,
             loss=(sums.own / share + wrong_sq) / totals.weight_sq,
             U=u,
             gap_sq=gap_sq,

@@ -33,6 +33,8 @@ class Labelwise(_OfLabels):
     loss_name = "brier"
     notion = "per-label"
     asks = "each label of several per row"
+    columns = "labels"
+    rates_title = "predicted"
     residual_text = "p^(r) − y^(r)"
     mean_text = "the mean over labels r of "
     loss_text = "(p^(r) − y^(r))² averaged over labels"
@@ -45,6 +47,9 @@ class Labelwise(_OfLabels):
 
     def directed(self) -> Property:
         return LabelRate()
+
+    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
+        return f"{predicted:.1%} per label, observed {observed:.1%}"
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
         return f"label {j}" if names is None else str(names[j])

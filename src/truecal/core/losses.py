@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -109,7 +109,7 @@ def weighted_mean(values: Array, weights: Array | None) -> float:
     return float((values[counted] * scaled[counted]).sum() / scaled[counted].sum())
 
 
-def _blocks(proba: Array) -> Iterator[slice]:
+def _blocks(proba: Array) -> Iterable[slice]:
     """Runs of rows that are written out in float64 together."""
     return wide_blocks(proba, len(proba), proba.shape[1])
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.arrays import device_backend, is_tensor, on_device
+from ..backends.arrays import device_backend, on_device
 from ..backends.numpy import DISPATCH, Dispatch
 from .cells import Piece
 from .rules import BinningRule
-from .sample import Sample
-from .table import BinTable, Moments, PointSums, Totals
+from .sample import Sample, Totals
+from .table import BinTable, Moments, PointSums
 from .tabulate import map_points, map_tables, measurable
 
 
@@ -36,7 +36,7 @@ def measured(error: Any, y_true: Any, y_proba: Any, sample_weight: Any = None, l
             return Measured(*quick)
     sample = error.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     rule = error.binning.at(sample.rows, sample.views)
-    return Measured(rule, Totals.of(sample), sample.averaged, moments(sample, rule, error.ties, error.norm))
+    return Measured(rule, sample.totals, sample.averaged, moments(sample, rule, error.ties, error.norm))
 
 
 def moments(
@@ -54,7 +54,7 @@ def moments(
     `cells` of the same rule, where they are made already, are read.
     """
     sample = measurable(sample, rule)
-    if is_tensor(sample.reports) and not squares and not rule.averages:
+    if sample.tensors and not squares and not rule.averages:
         quick = device_backend().raw_moments(sample, rule, ties, norm, dispatch)
         if quick is not None:
             return quick  # type: ignore[no-any-return]  # a module loaded by name
@@ -63,7 +63,7 @@ def moments(
         pieces = [[found] for found in map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)]
     else:
         plain = BinTable.absolute_moments if norm == "l1" else BinTable.squared_moments
-        reading = BinTable.moments if squares else plain
+        reading = (lambda table: table.moments) if squares else plain
         pieces = map_tables(
             sample,
             rule,
@@ -73,6 +73,6 @@ def moments(
             cells=cells,
             dispatch=dispatch,
         )
-    if is_tensor(sample.reports):
+    if sample.tensors:
         pieces = device_backend().as_numbers(pieces)
     return [Moments(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]

@@ -131,7 +131,3 @@ def described_text(text: str, names: Iterable[str], returns: str = "", own: Mapp
     parts += [f"Returns\n-------\n{returns}"] if returns else []
     parts += ["Examples\n--------\n>>> " + examples] if prompt else []
     return "\n\n".join(parts)
-
-
-def _indented(text: str) -> str:
-    return textwrap.fill(text, 116, initial_indent="    ", subsequent_indent="    ")

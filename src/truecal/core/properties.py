@@ -66,6 +66,10 @@ class Property(ABC):
     """What each view counts in their mean, 1 on average; None where all count the same."""
     asks = "any expectation"
     """What is checked, in words."""
+    columns = "classes"
+    """What the columns of predictions are."""
+    rates_title = "confidence"
+    """What the mean prediction is called in a summary."""
     residual_text = "u − φ(y)"
     mean_text = ""
     """How a formula in words begins, where views are averaged."""
@@ -86,6 +90,10 @@ class Property(ABC):
     def directed(self) -> Property:
         """The property whose mean gap names the direction: that of the top class, unless it has one number itself."""
         return Confidence()
+
+    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
+        """The means of prediction and outcome of the directed property, for a summary."""
+        return f"{predicted:.1%}, accuracy {observed:.1%}"
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
         """What view j is called, with the names of the columns if they have any."""
@@ -193,6 +201,7 @@ class Binary(Property):
     loss_name = "brier"
     notion = "positive-class"
     asks = "one probability"
+    rates_title = "predicted"
     residual_text = "u − y"
     loss_text = "(u − y)²"
 
@@ -201,6 +210,9 @@ class Binary(Property):
 
     def directed(self) -> Property:
         return self
+
+    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
+        return f"{predicted:.1%}, observed {observed:.1%}, accuracy {accuracy:.1%}"
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if len(_shape(y_proba)) == 2 and _shape(y_proba)[1] == 2:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, final
 
 import numpy as np
@@ -56,7 +56,11 @@ def read_bins(n_bins: BinCounts) -> int | tuple[int, ...] | Literal["auto"]:
         return "auto"
     if isinstance(n_bins, (str, bytes)) or not isinstance(n_bins, (Sequence, np.ndarray)):
         return check_positive_int(n_bins, "n_bins", MOST_BINS)
-    counts = tuple([check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins])
+    counts = tuple(n_bins)
+    for m in counts:
+        if type(m) is not int or not 0 < m <= MOST_BINS:
+            counts = tuple([check_positive_int(m, "n_bins", MOST_BINS) for m in n_bins])
+            break
     if not counts:
         raise ValueError("n_bins must hold at least one count, got an empty sequence")
     return counts
@@ -113,7 +117,7 @@ class BinningRule:
     most_cells = 1
     """How many cells the requested counts ask for, whatever the number of rows."""
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...] | None:
         """The requested bin counts, or None for a rule without any."""
         if self.n_bins == "auto":
@@ -140,7 +144,7 @@ class BinningRule:
 
     def with_bins(self, n_bins: BinCounts) -> BinningRule:
         """The same rule at another bin count, or at several."""
-        if not self.has_counts:
+        if self.n_bins is None:
             raise ValueError(f"n_bins={shown(n_bins)} cannot be used: {self!r} has no bin count")
         return replace(self, n_bins=n_bins)  # type: ignore[type-var]  # a rule with counts is a dataclass
 
@@ -259,7 +263,7 @@ class FixedRule(BinningRule):
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
         """For each requested count, the runs of sorted reports that share an interval."""
         every = self.edges(bounds, ordered.dtype)
-        return tuple(Runs.between(np.searchsorted(ordered, e[1:-1], side="right"), len(ordered)) for e in every)
+        return tuple([Runs.between(np.searchsorted(ordered, e[1:-1], side="right"), len(ordered)) for e in every])
 
     def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
         reports = seen.view(j).astype(working_dtype(seen.values), copy=False)
@@ -311,6 +315,15 @@ def quantile_cuts(n: int, m: int) -> Array:
     return (np.arange(1, m, dtype=np.int64) * n) // m
 
 
+@lru_cache(maxsize=16)
+def _quantile_cuts(n: int, counts: tuple[int, ...]) -> tuple[Array, ...]:
+    """Those of several bin counts, which every view of a sample asks for."""
+    every = tuple([quantile_cuts(n, m) for m in counts])
+    for cuts in every:
+        cuts.flags.writeable = False
+    return every
+
+
 def resolve_ties(rule: BinningRule, norm: str) -> str:
     """The tie treatment of a rule under a norm: "auto" is "average" for l2 and "together" for l1."""
     if norm not in ("l1", "l2"):
@@ -355,7 +368,7 @@ class Quantile(CountedRule, RankRule):
         return Edges(edges)
 
     def shared_cuts(self, n: int) -> tuple[Array, ...]:
-        return tuple(quantile_cuts(n, m) for m in self.counts or ())
+        return _quantile_cuts(n, self.counts or ())
 
 
 @described()
@@ -375,7 +388,8 @@ class EqualWidth(CountedRule, FixedRule):
         return max(self.counts or (1,))
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
-        return tuple(_edge(np.arange(m + 1), m, needed(bounds), dtype) for m in self.counts or ())
+        within = needed(bounds)
+        return tuple([_edge(np.arange(m + 1), m, within, dtype) for m in self.counts or ()])
 
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
         if max(self.counts or (1,)) <= MOST_EDGES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,34 @@ EVERY = slice(None)
 _LEAST_WEIGHT = 2.0**-100
 
 
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all rows, in the unit of the weights as given."""
+
+    rows: int = 0
+    weight: float = 0.0
+    """W = Σ w."""
+    weight_sq: float = 0.0
+    """Σ w²."""
+    largest: float = 0.0
+    """The largest weight."""
+    wrong: float = 0.0
+    """Σ w(1 − z), for confidence."""
+    wrong_sq: float = 0.0
+    """Σ w²(1 − z): what the confidence correction adds to n²·error."""
+    residual_sq: float = 0.0
+    """Σ w|r|², summed over views; 0 where all weights are 1, so that it is the sum of the cells' residual_sq."""
+
+    def merge(self, other: Totals) -> Totals:
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Totals(**sums | {"largest": max(self.largest, other.largest)})
+
+    def in_unit(self, exponent: int) -> Totals:
+        """The same totals where a weight of 1 becomes 2^exponent."""
+        powers = {"weight": 1, "weight_sq": 2, "largest": 1, "wrong": 1, "wrong_sq": 2, "residual_sq": 1}
+        return replace(self, **{name: getattr(self, name) * 2.0 ** (p * exponent) for name, p in powers.items()})
+
+
 @dataclass(frozen=True, eq=False)
 class Reports:
     """What a rule may see of a sample: its reports, and never an outcome."""
@@ -31,7 +59,7 @@ class Reports:
     shares: Array | None = None
     """What each view counts in their mean, 1 on average; None where all count the same."""
 
-    @property
+    @cached_property
     def views(self) -> int:
         return self.values.shape[1] if self.values.ndim == 2 else 1
 
@@ -78,10 +106,15 @@ class Sample:
     shares: Array | None = None
     """What each view counts in their mean, 1 on average; None where all count the same. An array of numpy."""
 
-    @property
+    @cached_property
     def seen(self) -> Reports:
         """What a rule may see."""
         return Reports(self.reports, self.joint, self.bounds, self.distributions is self.reports, self.shares)
+
+    @cached_property
+    def tensors(self) -> bool:
+        """Whether its arrays are torch tensors, not those of numpy."""
+        return is_tensor(self.reports)
 
     @cached_property
     def rows(self) -> int:
@@ -106,11 +139,24 @@ class Sample:
             return self.weights[rows]
         return ones(len(range(*rows.indices(self.rows))), self.reports)  # type: ignore[no-any-return]  # an array
 
-    @property
+    @cached_property
+    def totals(self) -> Totals:
+        """Sums over all rows in the unit of the sample's weights."""
+        return Totals(
+            rows=self.rows,
+            weight=self.total_weight,
+            weight_sq=self.total_weight_sq,
+            largest=1.0 if self.weights is None else float(self.weights.max()),
+            wrong=self.wrong_weight,
+            wrong_sq=self.wrong_weight_sq,
+            residual_sq=0.0 if self.weights is None else float(self.weights @ self.residual_sq),
+        )
+
+    @cached_property
     def total_weight(self) -> float:
         return float(self.rows if self.weights is None else self.weights.sum())
 
-    @property
+    @cached_property
     def total_weight_sq(self) -> float:
         return float(self.rows if self.weights is None else (self.weights**2).sum())
 
@@ -197,7 +243,7 @@ class Sample:
 
     def on_host(self) -> Sample:
         """The sample in numpy's arrays, for what is not computed on a GPU; confidences travel without their matrix."""
-        if not is_tensor(self.reports):
+        if not self.tensors:
             return self
         light = replace(self, distributions=None, labels=None) if self.wrong is not None else self
         return light._each(lambda part: part.cpu().numpy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -14,49 +14,8 @@ from .averages import AveragedRule
 from .data import as_array, shown
 from .properties import Property
 from .rules import BinningRule, FixedRule
-from .sample import Bounds, Sample
+from .sample import Bounds, Totals
 from .types import Array
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums over all rows, in the unit of the weights as given."""
-
-    rows: int = 0
-    weight: float = 0.0
-    """W = Σ w."""
-    weight_sq: float = 0.0
-    """Σ w²."""
-    largest: float = 0.0
-    """The largest weight."""
-    wrong: float = 0.0
-    """Σ w(1 − z), for confidence."""
-    wrong_sq: float = 0.0
-    """Σ w²(1 − z): what the confidence correction adds to n²·error."""
-    residual_sq: float = 0.0
-    """Σ w|r|², summed over views; 0 where all weights are 1, so that it is the sum of the cells' residual_sq."""
-
-    @staticmethod
-    def of(sample: Sample) -> Totals:
-        """The totals of a sample in the unit of its weights."""
-        return Totals(
-            rows=sample.rows,
-            weight=sample.total_weight,
-            weight_sq=sample.total_weight_sq,
-            largest=1.0 if sample.weights is None else float(sample.weights.max()),
-            wrong=sample.wrong_weight,
-            wrong_sq=sample.wrong_weight_sq,
-            residual_sq=0.0 if sample.weights is None else float(sample.weights @ sample.residual_sq),
-        )
-
-    def merge(self, other: Totals) -> Totals:
-        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return Totals(**sums | {"largest": max(self.largest, other.largest)})
-
-    def in_unit(self, exponent: int) -> Totals:
-        """The same totals where a weight of 1 becomes 2^exponent."""
-        powers = {"weight": 1, "weight_sq": 2, "largest": 1, "wrong": 1, "wrong_sq": 2, "residual_sq": 1}
-        return replace(self, **{name: getattr(self, name) * 2.0 ** (p * exponent) for name, p in powers.items()})
 
 
 class Moments(NamedTuple):
@@ -234,7 +193,7 @@ class BinTable:
         """Mean outcome per view and cell, NaN where the cell is empty."""
         return _ratio(self.outcome, self.count)
 
-    @property
+    @cached_property
     def cell_weight_sq(self) -> Array:
         """Σ w² per view and cell."""
         return self.count if self.weight_sq is None else self.weight_sq
@@ -258,13 +217,6 @@ class BinTable:
         squares: Array = namespace(self.residual).linalg.vecdot(self.residual, self.residual)
         return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]  # an array or a tensor
 
-    def gap_sq(self) -> Array:
-        """Per view, W⁻¹ Σ_B λ_B (S_B² − Σ_B (wr)²): what miscalibration adds to the loss in the score."""
-        assert self.residual_sq is not None
-        products = self.residual * self.residual + self.tie_variance - self.residual_sq
-        gaps: Array = (self._pair_rates(self.pair_weight) * products).sum(1) / self.totals.weight
-        return gaps
-
     @cached_property
     def pair_weight(self) -> Array:
         """Per view and cell, Σ_{i≠j} w_i w_j, on average over the orders of equal reports; 0 for a single row."""
@@ -282,23 +234,27 @@ class BinTable:
         bound = namespace(self.count).where(self.weight_variance > 0, largest**2, self.cell_weight_sq)
         return pair_rates(self.count, bound, pair_weight, largest)
 
+    @cached_property
     def moments(self) -> Moments:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
-        if (points := self.rule.midpoints(self.bounds)) is not None:
-            return self._grid_moments(points)
-        pair_weight, gap_sq = self.pair_weight, self._over_views(self.gap_sq())
-        paired = pair_weight * has_pairs(self.count, pair_weight)
-        squared, absolute, own, pairs = map(
-            self._over_views, (self.squared(), abs(self.residual), self.residual_sq, paired)
-        )
-        totals = (squared, absolute, own, gap_sq, pairs, gap_sq)
-        return Moments(*(totals if is_tensor(gap_sq) else map(float, totals)))
+        if self.rule.averages:
+            return self._grid_moments()
+        squares, pair_weight = self.residual * self.residual + self.tie_variance, self.pair_weight
+        rates = self._pair_rates(pair_weight)
+        gaps, paired = rates * (squares - self.residual_sq) / self.totals.weight, pair_weight * (rates > 0)
+        every = [squares, abs(self.residual), self.residual_sq, gaps, paired]
+        if self.shares is not None:
+            every = [self.shares @ x for x in every]
+        squared, absolute, own, gap, pairs = [x.sum() for x in every]
+        totals = (squared, absolute, own, gap, pairs, gap)
+        return Moments(*(totals if is_tensor(gap) else map(float, totals)))
 
-    def _grid_moments(self, points: Array) -> Moments:
+    def _grid_moments(self) -> Moments:
         """The same where the cells are those of a grid between which an average cuts."""
         assert self.residual_sq is not None
         rule: Any = self.rule
+        points = rule.midpoints(self.bounds)
         found = []
         shares = np.ones(self.views) if self.shares is None else self.shares
         each = (self.residual, self.count, self.residual_sq, self.cell_weight_sq, shares)
@@ -314,7 +270,8 @@ class BinTable:
 
     def absolute_moments(self) -> Moments:
         """What an absolute error needs, and no more."""
-        return Moments(absolute=_number(self._over_views(abs(self.residual))))
+        total = abs(self.residual).sum() if self.shares is None else (self.shares @ abs(self.residual)).sum()
+        return Moments(absolute=_number(total))
 
 
 def _same(a: Array | None, b: Array | None) -> bool:
@@ -415,12 +372,11 @@ class PointSums:
         last: Any = low
         before = [0.0 * x for x in totals]
         for block in self.blocks():
-            prefix = [x.cumsum(1) + start for x, start in zip(block.sums, before, strict=True)]
-            first = block.points[..., :1]
-            width = block.points[..., 1:] - block.points[..., :-1]
-            gaps = gaps + ((first - last) * self._sides(before, totals)).sum(1)
+            join, points = namespace(block.residual).concatenate, block.points
+            prefix = [join([start, x.cumsum(1) + start], 1) for x, start in zip(block.sums, before, strict=True)]
+            width = join([points[..., :1] - last, points[..., 1:] - points[..., :-1]], -1)
             gaps = gaps + (width * self._sides([x[:, :-1] for x in prefix], totals)).sum(1)
-            before, last = [x[:, -1:] + 0.0 for x in prefix], block.points[..., -1:]
+            before, last = [x[:, -1:] + 0.0 for x in prefix], points[..., -1:]
         gaps = gaps + ((high - last) * self._sides(before, totals)).sum(1)
         return gaps / ((high - low) * totals[2][:, 0])  # type: ignore[no-any-return]  # an array or a tensor
 

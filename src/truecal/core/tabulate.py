@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..backends import numpy as kernels
-from ..backends.arrays import compiled_backend, compiled_order, device_backend, is_tensor
+from ..backends.arrays import compiled_backend, compiled_order, device_backend
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import FORM_BLOCK
 from .cells import BinCells, Bins, KernelCells, Piece
@@ -19,7 +19,7 @@ from .data import shown, working_dtype
 from .properties import Property
 from .rules import BinningRule, resolve_ties
 from .sample import Sample
-from .table import BinTable, PointBlock, PointSums, Totals
+from .table import BinTable, PointBlock, PointSums
 from .types import Array
 
 Tables = tuple[BinTable, ...]
@@ -76,14 +76,14 @@ def stacked_tables(
 ) -> Tables:
     """The same in the unit of the sample's weights, for a rule at its bin counts."""
     parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
-    if is_tensor(sample.reports):
+    if sample.tensors:
         parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
-    return tuple(_stack([part[i] for part in parts]) for i in range(len(parts[0])))
+    return parts[0] if len(parts) == 1 else tuple(map(_stack, zip(*parts, strict=True)))
 
 
 def measurable(sample: Sample, rule: BinningRule) -> Sample:
     """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
-    if not is_tensor(sample.reports) or (device_backend().has(rule) and sample.shares is None):
+    if not sample.tensors or (device_backend().has(rule) and sample.shares is None):
         return sample
     return sample.on_host()
 
@@ -99,24 +99,20 @@ def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
 
 def _stack(parts: Sequence[BinTable]) -> BinTable:
     """The views of several tables, in one."""
-    if len(parts) == 1:
-        return parts[0]
-    counts = [part.count for part in parts]
-    width = max(count.shape[1] for count in counts)
-
-    def column(name: str) -> Any:
-        arrays = [getattr(part, name) for part in parts]
-        if not [array for array in arrays if array is not None]:
-            return None
-        whole, row = np.zeros((sum(map(len, counts)), width)), 0
-        for array, count in zip(arrays, counts, strict=True):
+    shapes = [part.count.shape for part in parts]
+    shape = (sum([views for views, _ in shapes]), max([cells for _, cells in shapes]))
+    columns: dict[str, Any] = dict.fromkeys(_POWERS)
+    for name in _POWERS:
+        row = 0
+        for part, (views, cells) in zip(parts, shapes, strict=True):
+            array = getattr(part, name)
             if array is not None:
-                whole[row : row + len(count), : count.shape[1]] = array
-            row += len(count)
-        return whole
-
+                if columns[name] is None:
+                    columns[name] = np.zeros(shape)
+                columns[name][row : row + views, :cells] = array
+            row += views
     shares = None if parts[0].shares is None else np.concatenate([part.shares for part in parts])
-    return replace(parts[0], **{name: column(name) for name in _POWERS}, shares=shares)
+    return replace(parts[0], **columns, shares=shares)
 
 
 def in_unit(table: BinTable, sample: Sample) -> BinTable:
@@ -162,7 +158,7 @@ def map_tables(
     """
     rule.refuse_misfit(sample.seen)
     build = _Builder(sample, rule, ties, squares, dispatch)
-    if is_tensor(sample.reports):
+    if sample.tensors:
         return [reduce(tables) for tables in device_backend().tables(build)]
     if cells is not None:
         return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
@@ -182,7 +178,7 @@ def map_points(
 ) -> list[Reduced]:
     """The same for averages over cuts: the sums of a few views at a time, read point by point."""
     rule.refuse_misfit(sample.seen)
-    if is_tensor(sample.reports):
+    if sample.tensors:
         return [reduce(sums) for sums in device_backend().point_sums(sample, rule, dispatch)]
     if cells is not None:
         return [reduce(sums) for piece in cells for sums in _kernel_points(sample, piece)]
@@ -253,17 +249,13 @@ class _Builder:
     def rules(self) -> tuple[BinningRule, ...]:
         return single_rules(self.rule, self.ties)
 
-    @cached_property
-    def totals(self) -> Totals:
-        return Totals.of(self.sample)
-
     def table(self, c: int, sums: Sequence[Array] | Array, variance: Array, **more: Any) -> BinTable:
         """A table of the (count, outcome, residual, residual²) sums of some views, at bin count number c."""
         count, outcome, residual, *rest = sums
         about = {"joint": self.sample.joint, "bounds": self.sample.bounds} | more
         own = rest[0] if rest else None
         kind, rule = self.sample.kind, self.rules[c]
-        return BinTable(kind, rule, count, outcome, residual, variance, own, self.totals, **about)
+        return BinTable(kind, rule, count, outcome, residual, variance, own, self.sample.totals, **about)
 
     # -- 0/1 outcomes without weights: values are enough, their order is not needed -----------------------------------
 
@@ -447,10 +439,10 @@ class _Builder:
             tables.append(self.table(c, sums, kernels.tie_variance(segments, *ends)))
         return tuple(tables)
 
-    def _runs(self, sums: Sequence[Array] | Array, starts: Array) -> Sequence[Array]:
+    def _runs(self, sums: Sequence[Array] | Array, starts: Array) -> Sequence[Array] | Array:
         """Sums over runs of finer cells; an error needs only those of residuals."""
         if self.squares:
-            return [kernels.run_sums(x, starts) for x in sums]
+            return kernels.run_sums(np.asarray(sums), starts)
         residual = kernels.run_sums(sums[2], starts)
         return residual[:, :0], residual[:, :0], residual
 
@@ -491,31 +483,21 @@ class _Builder:
         parts = (w, w * self.sample.outcome(columns, rows), residual, np.square(residual), np.square(w))
         return np.concatenate([np.broadcast_to(part, residual.shape) for part in parts])
 
-    def _weight_sq(self, sums: Array) -> Array | None:
-        return None if self.sample.weights is None else np.asarray(sums[4])
-
     def _bin_tables(self, cells: BinCells, columns: slice) -> Tables:
-        views = len(range(*columns.indices(self.sample.views)))
+        views, weighted = len(range(*columns.indices(self.sample.views))), self.sample.weights is not None
         atoms = cells.sums_of(partial(self._row_sums, columns), 5 * views)
-
-        def of(what: int) -> slice:
-            return slice(what * views, (what + 1) * views)
-
-        tables = []
-        edges = self.edges if self.few_edges else ()
+        weight, _, residual, own, weight_sq = np.moveaxis(atoms.reshape(-1, 5, views), 1, 0)
+        shares = None if self.sample.shares is None else self.sample.shares[columns]
+        edges, tables = self.edges if self.few_edges else (), []
         for c, bins in enumerate(cells.bins):
-            whole = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
-            variance = bins.tie_variance(atoms[:, of(2)], atoms[:, of(3)], cells.sizes)
-            of_weight = None
-            if bins.split and self.sample.weights is not None:
-                of_weight = _spread_out(bins, bins.tie_variance(atoms[:, of(0)], atoms[:, of(4)], cells.sizes))
-            more = {
-                "weight_sq": self._weight_sq(whole),
-                "weight_variance": of_weight,
-                "edges": edges[c] if edges else None,
-                "shares": None if self.sample.shares is None else self.sample.shares[columns],
-            }
-            tables.append(self.table(c, whole[:4], _spread_out(bins, variance), **more))
+            sums = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
+            variance, of_weight = np.zeros_like(sums[0]), None
+            if bins.split:
+                variance = _spread_out(bins, bins.tie_variance(residual, own, cells.sizes))
+            if bins.split and weighted:
+                of_weight = _spread_out(bins, bins.tie_variance(weight, weight_sq, cells.sizes))
+            more = {"weight_sq": sums[4] if weighted else None, "weight_variance": of_weight, "shares": shares}
+            tables.append(self.table(c, sums[:4], variance, edges=edges[c] if edges else None, **more))
         return tuple(tables)
 
 

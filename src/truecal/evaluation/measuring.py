@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..backends.arrays import is_tensor, namespace
 from ..backends.numpy import DISPATCH, THREADS
 from ..baselines import BASELINES, ERRORS
 from ..core.errors import COMPOSED, CalibrationError, signed_root
+from ..core.properties import Property
 from ..core.result import plain
 from ..core.rules import DEFAULT_BINS, bins_text
 from ..core.sample import Sample
@@ -29,7 +30,7 @@ from ..inference.inputs import Inputs, Progress, several_bins
 from ..inference.intervals import within_parts
 from ..inference.mean_losses import INFINITE, Losses, Part, mean_interval
 from ..inference.null_band import null_band_of
-from ..inference.options import draws_for_band
+from ..inference.options import counts_of, draws_for_band
 from ..inference.paired import block_loss_part, loss_part
 from ..inference.spread import Spread, spreads
 from .budget import Plan
@@ -41,6 +42,8 @@ FEWEST_IN_FOLD = 20
 DECISIONS = "every prediction is 0 or 1: these are decisions, not probabilities; pass predict_proba, not predict"
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
+BESIDE = 1 << 15
+"""From so many predictions on, the calibration test runs in a second thread while errors are measured."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +213,8 @@ def measure(
             if not keep:
                 found.frozen.clear()
                 found.spreads.clear()
-                following = settings.names[i + 1 : i + 2]
-                if not any(ERRORS[other].property.kind == ERRORS[name].property.kind for other in following):
+                following = settings.names[i + 1] if i + 1 < len(settings.names) else None
+                if following is None or ERRORS[following].property.kind != ERRORS[name].property.kind:
                     work.shared.clear()
                     inputs.forget(name)
         if main in settings.names and (COMPOSED[main].property.per_view or settings.per_view) and folds is None:
@@ -227,6 +230,11 @@ def notions() -> tuple[str, ...]:
     """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
     names = (name for name, error in COMPOSED.items() if error.has_gap)
     return tuple(sorted(names, key=lambda name: COMPOSED[name].property.picks_outcome))
+
+
+def main_property(kind: str) -> Property:
+    """What is checked first of predictions of a kind; its directed property names the direction."""
+    return next(COMPOSED[name].property for name in notions() if kind in COMPOSED[name].property.kinds)
 
 
 def copies_text(copies: int, n: int) -> str:
@@ -266,7 +274,7 @@ class _Work:
             return partial(calibration.fold_test, sample, folds, draws, settings.seed), ""
         why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
         test = partial(calibration.omnibus_test, sample, draws, settings.seed)
-        small = is_tensor(sample.reports) or sample.reports.size < DISPATCH.parallel_views
+        small = is_tensor(sample.reports) or sample.reports.size < BESIDE
         return test if small else pool.submit(test).result, why
 
     def error(self, name: str) -> None:
@@ -276,7 +284,7 @@ class _Work:
             baseline = BASELINES[name]
             found.errors.append(ErrorValue(name, baseline.symbol, baseline.truthful, None, baseline.of(sample)))
             return
-        metric, headline = self._with_counts(name, sample)
+        metric, headline, listed = self._with_counts(name, sample)
         key = (sample.kind, metric.binning, metric.ties)
         frozen = Frozen.of(metric, sample, self.shared.get(key))
         self.shared[key] = frozen.cells
@@ -284,7 +292,7 @@ class _Work:
             found.errors += self._absolute(name, frozen, headline)
             return
         by_count = self._spreads(name, frozen, headline) if name in self.notions else {}
-        found.errors += self._squared(name, frozen, headline, by_count)
+        found.errors += self._squared(name, frozen, headline, listed, by_count)
         if name in self.notions:
             found.frozen[name], found.spreads[name] = frozen, by_count
             found.reliability[name] = self._reliability(name, frozen)
@@ -302,17 +310,18 @@ class _Work:
             found.test, each = tested_views(sample, each, settings.plan, settings.level, settings.seed)
         found.views = tuple(each) if property.place else worst_first(each)
 
-    def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None]:
-        """The named error at every bin count that is measured, and the one that summaries speak of."""
+    def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None, tuple[int | None, ...]]:
+        """The named error at every bin count that is measured, the one in summaries, and those that have a row."""
         metric, asked = self.inputs.error(name), self.settings.n_bins
         if not metric.binning.has_counts:
-            return metric, None
+            return metric, None, counts_of(metric.binning)
         automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
         counts: tuple[int, ...] = asked or several_bins(sample.rows)
-        headline = min(counts, key=lambda m: abs(np.log(m / automatic)))
         if asked is None:
             headline = max(1, min(automatic, 2 * sample.rows // 5))
             counts = tuple(sorted({*counts, headline}))
+        else:
+            headline = min(counts, key=lambda m: abs(np.log(m / automatic)))
         if metric.binning.width(sample.views) > 1:
             counts = vector_bins(counts, sample.rows, sample.views)
             headline = min(counts, key=lambda m: abs(m - (headline or 1)))
@@ -321,8 +330,11 @@ class _Work:
                     f"full errors use {bins_text(counts)} within each top class: with more there would be more cells "
                     "than rows, and the error would be the Brier loss alone"
                 )
-        extra = {min(self.settings.diagram_bins, sample.rows)} if name in self.notions else set()
-        return metric.with_bins(tuple(sorted({*counts, *extra}))), headline
+        every = counts
+        if metric.binning.open and metric.norm == "l2" and not metric.property.vector:
+            # Those of a diagram, whether this error has one or not: errors of the same bins share their tables.
+            every = tuple(sorted({*counts, min(self.settings.diagram_bins, sample.rows)}))
+        return metric.with_bins(every), headline, every if asked is None and name in self.notions else counts
 
     def _spreads(self, name: str, frozen: Frozen, headline: int | None) -> dict[int | None, Spread]:
         """The spread of the gap at the counts people asked for, or at the headline one alone."""
@@ -350,16 +362,20 @@ class _Work:
         return gap_from(spread, word, self.settings.level, n_bins, self.inputs.n_samples, symbol)
 
     def _squared(
-        self, name: str, frozen: Frozen, headline: int | None, by_count: dict[int | None, Spread]
+        self,
+        name: str,
+        frozen: Frozen,
+        headline: int | None,
+        listed: tuple[int | None, ...],
+        by_count: dict[int | None, Spread],
     ) -> list[ErrorValue]:
-        """Rows of a squared error, one per bin count that people asked for; a diagram may have one of its own."""
-        asked = self.settings.n_bins if name in self.notions else None
+        """Rows of a squared error, one per listed bin count."""
         inside = [None] * len(frozen.counts)
         if self.clusters is not None:
             inside = within_parts(frozen, self.clusters).sum(axis=1).tolist()
         rows = []
         for parts, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
-            if asked is not None and m is not None and m not in asked:
+            if m not in listed:
                 continue
             spread, u = by_count.get(m), parts.U - (within or 0.0)
             gap_sq = parts.gap_sq if spread is None else spread.theta
@@ -369,7 +385,7 @@ class _Work:
                 score += np.nan_to_num(gap_sq) - np.nan_to_num(parts.gap_sq)
             gap = 100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None
             more = {"loss": parts.loss, "U": u, "gap": gap, "score": score, "within": within}
-            ends = spread_ends(spread, u, self.settings.level)
+            ends = {} if spread is None else spread_ends(spread, u, self.settings.level)
             rows.append(_row(name, frozen, m, parts.error, headline, **more, **ends))
         return rows
 
@@ -410,7 +426,7 @@ class _Work:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""
         return self.clusters is not None or self.inputs.soft or self.folds is not None
 
-    @property
+    @cached_property
     def folds(self) -> Groups | None:
         """The folds of cross-validated predictions, where there are several."""
         folds = self.inputs.folds

@@ -31,7 +31,7 @@ from .budget import MOST_REPORTS, Plan, fewest_draws
 from .diagram import reliability_svg
 from .estimators import check_X, predicted
 from .images import dense_rows
-from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, measure, notions
+from .measuring import ErrorValue, LossValue, Measured, Reliability, Settings, main_property, measure, notions
 from .ranking import ECE_NAMES
 from .views import ViewValue
 from .words import LOSS_TITLES, gap_text, sum_text
@@ -231,19 +231,9 @@ class Evaluation(Measurement):
     @property
     def _rates(self) -> tuple[str, str]:
         """Mean confidence and accuracy; of one probability the mean prediction, the observed frequency and accuracy."""
-        told, seen = self.direction.mean_report, self.direction.mean_outcome
-        if self.kind in ("multiclass", "top_label"):
-            return "confidence", f"{told:.1%}, accuracy {seen:.1%}"
-        if self.kind == "ordered":
-            steps = (self.n_classes or 2) - 1
-            rates = f"class {told * steps:.2f} on average, observed {seen * steps:.2f}, accuracy {self.accuracy:.1%}"
-        elif self.kind == "distribution":
-            rates = f"{told:.1%} of the way up the thresholds, observed {seen:.1%}"
-        elif self.kind == "multilabel":
-            rates = f"{told:.1%} per label, observed {seen:.1%}"
-        else:
-            rates = f"{told:.1%}, observed {seen:.1%}, accuracy {self.accuracy:.1%}"
-        return "predicted", rates
+        means = self.direction.mean_report, self.direction.mean_outcome
+        property = main_property(self.kind)
+        return property.rates_title, property.rates_text(*means, self.accuracy, self.n_classes or 2)
 
     @property
     def opening(self) -> str:
@@ -275,8 +265,7 @@ class Evaluation(Measurement):
         """The number of classes, labels or thresholds, such as "3 classes"."""
         if self.sampling is not None:
             return self.sampling.answers_text
-        columns = {"multilabel": "labels", "distribution": "thresholds"}.get(self.kind, "classes")
-        return "top class only" if self.n_classes is None else f"{self.n_classes} {columns}"
+        return "top class only" if self.n_classes is None else f"{self.n_classes} {main_property(self.kind).columns}"
 
     @property
     def view_lines(self) -> list[str]:

@@ -13,7 +13,8 @@ from ..core.errors import COMPOSED, signed_root
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import Quantile
-from ..core.table import BinTable, Totals
+from ..core.sample import Totals
+from ..core.table import BinTable
 from ..core.types import Array
 from ..inference.calibration import MOST_PLANNED
 from ..inference.gaps import gap, gap_from

@@ -20,7 +20,7 @@ from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
-from .forms import ClassForms, Form, ScalarForms, combined, farthest, words
+from .forms import ClassForms, ScalarForms, combined, farthest, words
 from .frozen import Frozen
 from .gaps import gaps_of
 from .inputs import TopPredictions
@@ -380,7 +380,7 @@ def omnibus_test(
     first, settled = min(draws, FIRST_DRAWS), False
     values, signs = made.observed()
     values = np.concatenate([values, *made.drawn(first, draws, progress)])
-    if first < draws and _pvalue(values, made.forms.forms) > SETTLED:
+    if first < draws and _pvalue(combined(values, made.forms.forms)) > SETTLED:
         draws, settled = first, True
     else:
         values = np.concatenate([values, *made.drawn(draws - first, draws, progress)])
@@ -394,7 +394,7 @@ def omnibus_test(
         FormDetail(form.name, draws_pvalue(column[0], column[1:]))
         for form, column in zip(forms.forms, values.T, strict=True)
     )
-    pvalue = _pvalue(values, forms.forms)
+    pvalue = _pvalue(loud)
     strongest = words(best.name, sign)
     return CalibrationTest(pvalue, strongest, null, None, draws, details, rows, sample.rows, "several forms", settled)
 
@@ -421,9 +421,9 @@ def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> Calibrati
     )
 
 
-def _pvalue(values: Array, forms: tuple[Form, ...]) -> float:
-    """The p-value of the first row of (1 + draws, forms) values among all."""
-    largest = combined(values, forms).max(axis=1)
+def _pvalue(loud: Array) -> float:
+    """The p-value of the observed row, the first of `combined`, among all."""
+    largest = loud.max(axis=1)
     return draws_pvalue(float(largest[0]), largest[1:])
 
 

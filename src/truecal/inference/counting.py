@@ -101,12 +101,12 @@ def _flat_bins(parts: tuple[Bins, ...], repeat: int) -> Bins:
     occupied = np.arange(sum(b.number for b in parts) * repeat)
     alone = all(b.alone for b in parts)
     if all(b.share is None for b in parts):
-        return Bins(None, together, extra, occupied, len(occupied), alone)
+        return Bins(None, together, extra, occupied, len(occupied), bool(extra.any()), alone)
     blocks = [sparse.eye_array(b.number) if b.share is None else b.share for b in parts]
     share = sparse.block_diag(blocks, format="csr") if len(blocks) > 1 else blocks[0]
     if repeat > 1:
         share = sparse.kron(share, sparse.eye_array(repeat), format="csr")
-    return Bins(sparse.csr_array(share), together, extra, occupied, len(occupied), alone)
+    return Bins(sparse.csr_array(share), together, extra, occupied, len(occupied), bool(extra.any()), alone)
 
 
 @dataclass(frozen=True)

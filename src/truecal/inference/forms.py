@@ -295,7 +295,7 @@ def combined(values: Array, forms: tuple[Form, ...]) -> Array:
     least = 1e-10 * np.maximum(np.abs(values).max(axis=0), 1e-300)
     moves = np.sqrt(np.square(centred).mean(axis=0)) > least
     scaled = np.where(moves, centred / np.where(moves, np.abs(centred).max(axis=0), 1.0), 0.0)
-    mean, second, third = ((np.sum(scaled**r, axis=0) - scaled**r) / others for r in (1, 2, 3))
+    mean, second, third = [(np.sum(scaled**r, axis=0) - scaled**r) / others for r in (1, 2, 3)]
     variance = np.maximum(second - mean**2, 1e-20)
     skew = (third - 3 * mean * second + 2 * mean**3) / variance**1.5
     shape = 4 / np.square(np.clip(skew, 0.05, None))

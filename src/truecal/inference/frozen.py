@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..backends.arrays import is_tensor
 from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
@@ -35,7 +34,7 @@ class FrozenCells:
     def _kept(self) -> list[Piece]:
         return list(self.rule.pieces(self.sample.seen, self.ties))
 
-    @property
+    @cached_property
     def recomputed(self) -> bool:
         return self.sample.views > 1 and self.sample.rows * self.sample.views > MOST_KEPT
 
@@ -48,18 +47,36 @@ class FrozenCells:
             return iter(self)
         return self.rule.with_bins(counts if self.rule.several else counts[0]).pieces(self.sample.seen, self.ties)
 
-    @property
-    def _by_value(self) -> bool:
-        """One long view, which tables read faster, and in less memory, than its cells."""
-        return self.sample.views == 1 and self.sample.rows >= _LONG
+    @cached_property
+    def _needed(self) -> bool:
+        """Whether tables would have to make the same cells."""
+        return not self.sample.tensors and needs_cells(self.sample, self.ties)
+
+    @cached_property
+    def _worth(self) -> bool:
+        """Whether tables read cells that are made: one long view they read faster, and in less memory, by value."""
+        long = self.sample.views == 1 and self.sample.rows >= _LONG
+        return not self.sample.tensors and not long
 
     @property
     def for_tables(self) -> list[Piece] | None:
         """The cells where tables should read them: they are made, or tables would have to make the same."""
-        if is_tensor(self.sample.reports):
+        wanted = self._needed or ("_kept" in vars(self) and self._worth)
+        return self._kept if wanted and not self.recomputed else None
+
+    @cached_property
+    def tables(self) -> Tables | None:
+        """The tables at every bin count, made once for numbers and diagrams: where cells are made and tables small, or
+        on a GPU, where they need a sort of every view."""
+        sample, rule, views = self.sample, self.rule, self.sample.views
+        cells, there = self.for_tables, sample.tensors
+        size = max(MOST_CELLS, sample.rows * views // 12)
+        small = sum(rule.counts or (sample.rows,)) * views <= (MOST_KEPT if there else size)
+        large = rule.open and views > 1 and sample.rows * views > MOST_KEPT  # a table of each would sort again
+        wanted = rule.open if there else cells is not None or large
+        if rule.averages or not small or not wanted:
             return None
-        made = ("_kept" in vars(self) and not self._by_value) or needs_cells(self.sample, self.ties)
-        return self._kept if made and not self.recomputed else None
+        return stacked_tables(sample, rule, self.ties, cells)
 
 
 def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
@@ -87,25 +104,10 @@ class Frozen:
         return iter(self.cells)
 
     @cached_property
-    def _tables(self) -> Tables | None:
-        """The tables at every bin count, made once for numbers and diagrams: where cells are made and tables small, or
-        on a GPU, where they need a sort of every view."""
-        rule, cells, views = self.error.binning, self.cells.for_tables, self.sample.views
-        there = is_tensor(self.sample.reports)
-        size = max(MOST_CELLS, self.sample.rows * views // 12)
-        small = sum(rule.counts or (self.sample.rows,)) * views <= (MOST_KEPT if there else size)
-        sorts = rule.open and self.error.norm == "l2"
-        large = sorts and views > 1 and self.sample.rows * views > MOST_KEPT  # a table of each would sort again
-        wanted = sorts if there else cells is not None or large
-        if rule.averages or not small or not wanted:
-            return None
-        return stacked_tables(self.sample, rule, self.error.ties, cells)
-
-    @cached_property
     def parts(self) -> tuple[Parts, ...]:
         """Error, loss, U, gap and score at each bin count."""
-        if self._tables is not None:
-            return tuple(self.error.parts_in(table) for table in self._tables)
+        if self.cells.tables is not None:
+            return tuple([self.error.parts_in(table) for table in self.cells.tables])
         return self.error.parts(self.sample, cells=self.cells.for_tables)
 
     @cached_property
@@ -116,13 +118,13 @@ class Frozen:
     @property
     def on_host(self) -> Frozen:
         """The same where numpy can read it, for what is not computed on a GPU."""
-        return Frozen.of(self.error, self.sample.on_host()) if is_tensor(self.sample.reports) else self
+        return Frozen.of(self.error, self.sample.on_host()) if self.sample.tensors else self
 
     def table(self, place: int) -> BinTable:
         """The table of bins at one of the bin counts."""
         rule, ties, cells = self.error.binning, self.error.ties, self.cells.for_tables
-        if self._tables is not None:
-            return in_unit(self._tables[place], self.sample)
+        if self.cells.tables is not None:
+            return in_unit(self.cells.tables[place], self.sample)
         if cells is None:
             return whole_tables(self.sample, rule.each()[place], ties)[0]
         return whole_tables(self.sample, rule, ties, cells)[place]

@@ -101,7 +101,7 @@ def gaps_of(metric: CalibrationError, sample: Sample, level: float, clusters: Gr
 def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samples: int, name: str) -> Gap:
     """The gap of a spread, on the scale of points."""
     low, high, _ = spread.interval(level)
-    points, low, high = (100 * signed_root(x) for x in (spread.theta, low, high))
+    points, low, high = [100 * signed_root(x) for x in (spread.theta, low, high)]
     return Gap(points, low, high, word, level, n_bins, n_samples, name, spread.note)
 
 

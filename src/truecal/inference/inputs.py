@@ -66,12 +66,12 @@ class Inputs:
     thresholds: tuple[float, ...] = ()
     """Of distributions of a number: `y` is how many each outcome exceeds, and `reports` F at each of them."""
 
-    @property
+    @cached_property
     def soft(self) -> bool:
         """Whether the labels are distributions over classes, or shares of labels that apply in part."""
         return self.y.ndim == 2 and self.y.dtype != np.bool_
 
-    @property
+    @cached_property
     def n_samples(self) -> int:
         return len(self.y)
 
@@ -107,7 +107,9 @@ class Inputs:
 
     def sample(self, error: str | Property) -> Sample:
         """What an error measures, or of a property, made once for all errors of it and never validated again."""
-        property = error if not isinstance(error, str) else self._of_thresholds(ERRORS[error].property)
+        property = error if not isinstance(error, str) else ERRORS[error].property
+        if self.thresholds and isinstance(error, str):
+            property = self._of_thresholds(property)
         if property.kind not in self._samples:
             y, reports = property.of_kind(self.kind, self.y, self.reports)
             self._samples[property.kind] = property.sample(y, reports, self.weights)
@@ -345,6 +347,7 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     return tuple(dict.fromkeys(errors))
 
 
+@cache
 def several_bins(n_samples: int) -> tuple[int, ...]:
     """The bin counts at which orders of models are compared: the paper's 5, 20 and 2000, at most 2n/5.
 

@@ -302,6 +302,8 @@ class _Moments:
 
     def plus(self, other: _Moments) -> _Moments:
         """Those of both."""
+        if not self.number:
+            return other
         whole = self.weight + other.weight
         mean = (self.mean * self.weight + other.mean * other.weight) / whole if whole > 0 else 0.0
         (seen, product), (more, another) = self.about(mean), other.about(mean)
@@ -347,8 +349,9 @@ class _Sums:
             self.finite = False
             return
         spread = values.high - values.low
-        self.by_surprise += _range_sums(w * values.surprise * spread, values.high, values.low, spread)
-        self.by_range += _range_sums(w * spread, values.high, values.low, spread)
+        sums = namespace(spread).stack([spread, spread * values.high, spread * values.low, spread * spread])
+        self.by_surprise += _range_sums(w * values.surprise, sums)
+        self.by_range += _range_sums(w, sums)
 
     @property
     def ranges(self) -> Array:
@@ -367,9 +370,10 @@ class _Sums:
         return SCARCE if unbounded and carried**2 < FEW_ROWS * carried_sq else ""
 
 
-def _range_sums(b: Array, high: Array, low: Array, spread: Array) -> Array:
-    carried = b * spread
-    return np.array([float(b.sum()), dot(b, high), dot(b, low), float(carried.sum()), dot(carried, carried)])
+def _range_sums(w: Array, sums: Array) -> Array:
+    """Σ of the rows of `sums`, and of the square of the last one, each value times its weight."""
+    weighted = w * sums
+    return np.array([*weighted.sum(1).tolist(), dot(weighted[3], weighted[3])])
 
 
 @dataclass(frozen=True)

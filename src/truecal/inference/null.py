@@ -15,7 +15,6 @@ import numpy as np
 
 from ..core.cells import BinCells, Piece
 from ..core.data import row_blocks
-from ..core.errors import CalibrationError
 from ..core.properties import Property
 from ..core.sample import Sample
 from ..core.types import Array
@@ -28,6 +27,7 @@ _BLOCK = 1 << 22  # numbers held at once per array of a block of draws
 _NOTHING = 1e-13  # U this small beside the largest loss of a row is a rounding error
 _ROUNDING = 1e-10  # draws that equal the observed value up to rounding count as at least as large
 _CDF_ENTRIES = 1 << 15  # cumulative probabilities searched at once: they stay in cache
+_FEW_CLASSES = 32  # compared one by one; of more classes the one that came is searched for
 
 BERNOULLI = "the top class of row i is correct with probability c_i, its confidence, independently of other rows"
 POSITIVE = "outcome i is 1 with probability u_i, its prediction, independently of other rows"
@@ -51,17 +51,9 @@ class World:
     """Per row, the variance of the scalar outcome under calibration; None where outcomes are not scalar."""
 
     @property
-    def error(self) -> CalibrationError:
-        return self.frozen.error
-
-    @property
-    def sample(self) -> Sample:
-        return self.frozen.sample
-
-    @property
     def indices(self) -> bool:
         """Whether a draw is a class index per row."""
-        return self.sample.marks is not None and self.sample.reports.ndim == 2
+        return self.frozen.sample.marks is not None and self.frozen.sample.reports.ndim == 2
 
 
 def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
@@ -108,10 +100,15 @@ def _from_sampler(sampler: Sampler, sample: Sample) -> Callable[[np.random.Gener
 def draw_labels(rng: np.random.Generator, proba: Array, size: int) -> Array:
     """(size, n) labels, row i from the distribution proba[i] (normalised), by inverting its cumulative sums."""
     n, k = proba.shape
-    labels = np.empty((size, n), dtype=np.min_scalar_type(k))
+    labels = np.zeros((size, n), dtype=np.min_scalar_type(k))
     for rows in row_blocks(n, k, _CDF_ENTRIES):
         cdf = np.cumsum(proba[rows], axis=1, dtype=np.float64)
         cdf /= cdf[:, -1:]
+        if k <= _FEW_CLASSES:
+            chance = rng.random((len(cdf), size))
+            for column in cdf.T[:-1]:
+                labels[:, rows] += (chance >= column[:, None]).T
+            continue
         offset = np.arange(len(cdf), dtype=np.float64)[:, None]
         flat = (cdf + offset).reshape(-1)  # one sorted array: row i lives in [i, i + 1]
         found = np.searchsorted(flat, rng.random((len(cdf), size)) + offset, side="right")
@@ -137,11 +134,11 @@ def simulate(world: World, n_resamples: int, seed: int) -> Draws:
     rng = np.random.default_rng(seed)
     found = list(world.frozen)
     statistic = _statistic(world, found)
-    observed = world.sample.values if world.sample.values is not None else world.sample.marks
+    observed = world.frozen.sample.values if world.frozen.sample.values is not None else world.frozen.sample.marks
     assert observed is not None
     (first,) = statistic(observed[None])
     rest = np.concatenate([statistic(world.draw(rng, size)) for size in _block_sizes(world, found, n_resamples)])
-    return Draws(first, rest) if world.error.norm == "l1" else snapped(first, rest, world.sample)
+    return Draws(first, rest) if world.frozen.error.norm == "l1" else snapped(first, rest, world.frozen.sample)
 
 
 def snapped(observed: Array, drawn: Array, sample: Sample) -> Draws:
@@ -160,14 +157,14 @@ def closed_form_sd(world: World) -> Array | None:
     """sd of U under calibration per bin count, Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j; None where outcomes are vectors."""
     if world.variance is None:
         return None
-    sample = world.sample
+    sample = world.frozen.sample
     s = world.variance if sample.weights is None else world.variance * np.square(sample.weights)
     pairs = sum(p.weight * p.cells.pairs_of_squares(s) for p in world.frozen)
     return np.asarray(np.sqrt(2 * np.maximum(pairs, 0.0)) / sample.total_weight_sq)
 
 
 def _block_sizes(world: World, parts: list[Piece], n_resamples: int) -> Iterator[int]:
-    per_draw = world.sample.rows * (world.sample.views if world.sample.values is not None else 1)
+    per_draw = world.frozen.sample.rows * (world.frozen.sample.views if world.frozen.sample.values is not None else 1)
     if world.indices and isinstance(parts[0].cells, BinCells):
         # pieces with bins
         atoms = sum(len(p.cells.sizes) * (p.columns.stop - p.columns.start) for p in parts)  # type: ignore[union-attr]
@@ -178,19 +175,19 @@ def _block_sizes(world: World, parts: list[Piece], n_resamples: int) -> Iterator
 
 def _statistic(world: World, parts: list[Piece]) -> Callable[[Array], Array]:
     """A function of a block of draws that gives (draws, counts) statistics."""
-    scale = world.sample.total_weight if world.error.norm == "l1" else world.sample.total_weight_sq
+    scale = world.frozen.sample.total_weight if world.frozen.error.norm == "l1" else world.frozen.sample.total_weight_sq
     if world.indices and all(isinstance(p.cells, BinCells) for p in parts):
-        count = LabelCounts.of(world.sample, parts, world.error.norm)
+        count = LabelCounts.of(world.frozen.sample, parts, world.frozen.error.norm)
         return lambda drawn: count.statistic(drawn) / scale
     if world.indices:
-        kernels = LabelKernels.of(world.sample, parts)
+        kernels = LabelKernels.of(world.frozen.sample, parts)
         return lambda drawn: kernels.statistic(drawn) / scale
     return lambda drawn: _dense(world, parts, drawn) / scale
 
 
 def _dense(world: World, parts: list[Piece], drawn: Array) -> Array:
     """Outcomes that are not class labels: residuals written out, a few views at a time."""
-    sample, l1 = world.sample, world.error.norm == "l1"
+    sample, l1 = world.frozen.sample, world.frozen.error.norm == "l1"
     total: Array | float = 0.0
     for piece in parts:
         for tile in piece.tiles(sample.rows * len(drawn)):

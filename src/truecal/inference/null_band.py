@@ -173,7 +173,7 @@ def noise_of_U(
 
 def _expected_loss(world: World, n_resamples: int, seed: int) -> float:
     """The mean associated loss under calibration, weighted by w² as the loss part is."""
-    sample, metric = world.sample, world.error
+    sample, metric = world.frozen.sample, world.frozen.error
     w = np.square(sample.row_weights)
     if world.variance is not None:
         per_row = world.variance

@@ -71,21 +71,19 @@ def _law(chances: Array) -> Array:
     chances = chances.astype(np.float64)
     laws = np.stack([1 - chances, chances])  # (ones, ..., draws)
     while laws.shape[-1] > 1 and len(laws) <= _SHORT:
-        laws = _paired(laws)
+        laws = laws if laws.shape[-1] % 2 == 0 else _paired(laws)
         first, second, width = laws[..., ::2], laws[..., 1::2], len(laws)
         laws = np.zeros((2 * width - 1, *first.shape[1:]))
         for ones in range(width):
             laws[ones : ones + width] += first * second[ones]
     while laws.shape[-1] > 1:
-        laws = _paired(laws)
+        laws = laws if laws.shape[-1] % 2 == 0 else _paired(laws)
         laws = np.moveaxis(_convolved(np.moveaxis(laws[..., ::2], 0, -1), np.moveaxis(laws[..., 1::2], 0, -1)), -1, 0)
     return np.asarray(np.moveaxis(laws[: chances.shape[-1] + 1, ..., 0], 0, -1).clip(0.0))
 
 
 def _paired(laws: Array) -> Array:
-    """An even number of laws: one more of certainly nothing, where it is odd."""
-    if laws.shape[-1] % 2 == 0:
-        return laws
+    """One more law, of certainly nothing, where their number is odd."""
     nothing = np.zeros((*laws.shape[:-1], 1))
     nothing[0] = 1.0
     return np.concatenate([laws, nothing], axis=-1)

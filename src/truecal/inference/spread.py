@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from ..backends.arrays import beside, cell_totals, compiled_spreads, dot, indices, is_tensor, namespace, ones
+from ..backends.arrays import beside, cell_totals, compiled_spreads, dot, indices, namespace, ones
 from ..backends.numpy import DISPATCH, transposed_tile
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import wide_blocks, working_dtype
@@ -67,7 +67,7 @@ class Units:
     near: Array = field(default_factory=lambda: np.zeros(0))
     """An array beside which numbers are made: of numpy, or a tensor."""
 
-    def blocks(self) -> Iterator[slice]:
+    def blocks(self) -> Iterable[slice]:
         """Units that are looked at together."""
         return wide_blocks(self.near, self.number, _UNIT_NUMBERS)
 
@@ -249,7 +249,7 @@ def spreads(
         compiled.add_to(sums)
     else:
         pieces = frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None))
-        large = sample.rows * sample.views >= DISPATCH.parallel_views and not is_tensor(sample.reports)
+        large = sample.rows * sample.views >= DISPATCH.parallel_views and not sample.tensors
         _while_next_is_made(add, pieces, large)
     one = sample.views == 1 and groups is None
     pooled = groups is None and folds is None
@@ -317,7 +317,7 @@ class _Compiled:
 def _compiled(frozen: Frozen, chosen: tuple[int, ...]) -> _Compiled | None:
     """The loops for this sample, where it is large and its cuts depend on the number of rows alone."""
     sample, rule, ties = frozen.sample, frozen.error.binning, frozen.error.ties
-    if is_tensor(sample.reports) or sample.shares is not None or needs_cells_by_row(sample, ties):
+    if sample.tensors or sample.shares is not None or needs_cells_by_row(sample, ties):
         return None
     if sample.reports.size < DISPATCH.compiled_spread:
         return None
@@ -457,7 +457,9 @@ class ViewSums:
         if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
             self._add_waiting()
         slope = np.zeros(0 if self.groups is None else self.by.number)
-        pulls, means, weights, rates, totals = (beside(y, self.sample.reports) for y in about)
+        if self.sample.tensors:
+            about = tuple([beside(y, self.sample.reports) for y in about])
+        pulls, means, weights, rates, totals = about
         for cell, unit, w, x in entries:
             each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
             if self.groups is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.data import both_classes, row_blocks
 from ..core.losses import LOSSES
-from ..core.table import Totals
+from ..core.sample import Totals
 from ..core.types import Array
 from ..evaluation.measuring import LossValue
 from ..inference.blocks import block_mean

@@ -120,7 +120,7 @@ def _views(stream: Stream, headlines: Mapping[str, StreamEntry], level: float) -
     names = None if given is None else [str(name) for name in given]
     for j in range(table.views):
         own, residual, weight = table.view(j), blocks.residual[:, j : j + 1], blocks.of("weight")
-        moments = own.moments()
+        moments = own.moments
         if not moments.pair_weight > 0:
             return ()
         spread = block_spread(own, residual, weight, None if stream.units else float(moments.gap_sq))

@@ -15,7 +15,8 @@ from ..core.distributions import Distribution
 from ..core.properties import Property
 from ..core.result import plain
 from ..core.rules import BinningRule, Edges, EqualWidth, Quantile
-from ..core.table import BinTable, Totals
+from ..core.sample import Totals
+from ..core.table import BinTable
 from ..core.types import Array
 from ..core.vectors import ArgmaxEdges, ArgmaxQuantile
 from ..io.state import check_array, damaged, read_state, reading_field, write_state

@@ -20,7 +20,7 @@ from ..backends import numpy as kernels
 from ..core.data import working_dtype
 from ..core.rules import BinningRule, covered
 from ..core.sample import Bounds, Sample
-from ..core.table import BinTable, Totals
+from ..core.table import BinTable
 from ..core.tabulate import in_unit, refuse_unit
 from ..core.types import Array
 
@@ -183,7 +183,7 @@ def tally(
     if sample.weights is not None:
         about["weight_sq"] = whole[4]
     count, outcome, total, own = whole[:4]
-    kind, totals = sample.kind, Totals.of(sample)
+    kind, totals = sample.kind, sample.totals
     table = in_unit(BinTable(kind, rule, count, outcome, total, np.zeros_like(count), own, totals, **about), sample)
     return Tally.of(table, kept if blocks else None) if before is None else before.with_rows(table)
 

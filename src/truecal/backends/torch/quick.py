@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from ...core.rules import BinningRule, FixedRule, quantile_cuts
-from ...core.sample import Sample
-from ...core.table import Moments, Totals
+from ...core.sample import Sample, Totals
+from ...core.table import Moments
 from ...core.types import Array
 from ..numpy import DISPATCH, Dispatch
 from .intervals import refuse_outside

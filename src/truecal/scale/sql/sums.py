@@ -10,7 +10,8 @@ import numpy as np
 
 from ...core.data import shown
 from ...core.properties import Property
-from ...core.table import BinTable, Totals
+from ...core.sample import Totals
+from ...core.table import BinTable
 from ...core.types import Array
 from ...evaluation.comparison import Comparison
 from ...evaluation.model import Evaluation, judge_subgroups
