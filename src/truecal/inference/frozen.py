@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..core.building import Tables, needs_cells
 from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable
-from ..core.tabulate import Tables, in_unit, needs_cells, stacked_tables, whole_tables
+from ..core.tabulate import in_unit, stacked_tables, whole_tables
 from ..core.types import Array, Groups
 from .options import counts_of
 
