@@ -25,7 +25,8 @@ from truecal.core.errors import signed_root
 from truecal.core.sample import Sample
 from truecal.evaluation.sampled import evaluate_answers
 from truecal.inference.samples import auto_cells, share_cells, split_answers
-from truecal.inference.spread import View, ViewSums
+from truecal.inference.spread import spread_of
+from truecal.inference.view_sums import View, ViewSums
 
 RESULTS = Path(__file__).with_name("language.json")
 PAGE = Path(__file__).parents[1] / "docs" / "how-sure-are-we.md"
@@ -69,7 +70,7 @@ def noiseless(answers: Answers, sampled: Any, true: Any, seed: int) -> float:
     sample = Sample("top_label", sampled[split.answer], values=true[split.answer])
     sums = ViewSums(sample, split.question, "gap")
     sums.add_view(View(sample, 0, cell, np.arange(int(cell.max()) + 1)))
-    return sums.spread(None, False).theta
+    return spread_of(sums, None, False).theta
 
 
 def rates(world: str, k: int, n: int, simulations: int, draws: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import truecal as tc
 from closeness import assert_close
 from truecal.backends import numpy as cpu
 from truecal.core.rules import quantile_cuts
-from truecal.inference import forms, spread
+from truecal.inference import forms, spread, view_sums
 from truecal.inference.frozen import Frozen
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
@@ -41,7 +41,7 @@ def test_compiled_spreads_are_those_of_the_plain_path(rng, monkeypatch, case, we
         metric = tc.CalibrationError(of, tc.Quantile((4, 15, 300), ties=ties))
         frozen = Frozen.of(metric, metric.read(y, p, sample_weight=weights))
         for kept in (1 << 17, 1):  # what each row adds is kept, or recomputed
-            monkeypatch.setattr(spread, "MOST_KEPT", kept)
+            monkeypatch.setattr(view_sums, "MOST_KEPT", kept)
             found = []
             for size in (1 << 40, 1):
                 monkeypatch.setattr(spread, "DISPATCH", cpu.Dispatch(compiled_spread=size, threads=2))

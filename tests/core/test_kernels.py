@@ -184,7 +184,7 @@ def test_points_in_blocks_are_all_points_at_once(monkeypatch, rule, weighted, bl
     w = rng.uniform(0.5, 2.0, len(u)) if weighted else None
     error = tc.CalibrationError(tc.Binary(), rule)
     whole = error.parts(error.read(y, u, sample_weight=w))[0]
-    for module in ("averages", "tabulate"):
+    for module in ("averages", "building"):
         monkeypatch.setattr(f"truecal.core.{module}.FORM_BLOCK", block)
     assert error.parts(error.read(y, u, sample_weight=w))[0] == pytest.approx(whole, rel=1e-12)
     assert error(y, u, sample_weight=w) == pytest.approx(whole.error, rel=1e-12)

@@ -57,7 +57,7 @@ def cost_of_a_row(kind: str, models: int, dtype: type) -> float:
 def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The calibration test looks at so many rows and no more, and what rows add is made anew, as with millions."""
     monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 1 << 12)
-    monkeypatch.setattr("truecal.inference.spread.MOST_KEPT", 1 << 12)
+    monkeypatch.setattr("truecal.inference.view_sums.MOST_KEPT", 1 << 12)
     monkeypatch.setattr("truecal.evaluation.model.MOST_ORDERED", 1 << 12)
 
 
@@ -87,7 +87,7 @@ def test_what_a_row_adds_to_a_gap_is_the_same_kept_or_made_anew(monkeypatch):
     y, (a, b) = predictions("two digits", 3000, 2, np.float64)
     found = []
     for most in (1 << 20, 0):
-        monkeypatch.setattr("truecal.inference.spread.MOST_KEPT", most)
+        monkeypatch.setattr("truecal.inference.view_sums.MOST_KEPT", most)
         samples = [read_inputs(y, p).sample("binary") for p in (a, b)]
         found.append([spreads(Frozen.of(tc.ERRORS["binary"].with_bins("auto"), sample))[0] for sample in samples])
     kept, anew = found

@@ -15,7 +15,8 @@ from closeness import assert_close
 from inference_cases import draw_labels, rows_of, scalar_chance, softmax
 from truecal.core.errors import get_error
 from truecal.inference.frozen import Frozen
-from truecal.inference.spread import FEW_NOTE, SCARCE_NOTE, Spread, Units, paired_spread, spreads
+from truecal.inference.spread import FEW_NOTE, SCARCE_NOTE, Spread, paired_spread, spreads
+from truecal.inference.view_sums import Units
 
 N = 26
 

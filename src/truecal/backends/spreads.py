@@ -129,8 +129,8 @@ def _passed(value: float, thresholds: Array, low: int, high: int) -> int:
 def view_sums(
     column: Array, labels: Array, label: int, weights: Array, cell: Array, block: Array, unit_sq: float, shape: Any
 ) -> tuple[Array, Array, float, float]:
-    """`_cell_sums` of a view in `inference.spread`, the w·residual of each block and cell (`shape`), and over all rows
-    Σ surprise and Σ w·surprise. Without weights each row counts 1."""
+    """`_cell_sums` of a view in `inference.view_sums`, the w·residual of each block and cell (`shape`), and over all
+    rows Σ surprise and Σ w·surprise. Without weights each row counts 1."""
     sums, table, both = np.zeros((shape[1], 8)), np.zeros(shape), np.zeros(2)
     _view_sums(column, labels, label, weights, cell, block, unit_sq, sums, table, both)
     return np.ascontiguousarray(sums.T), table, float(both[0]), float(both[1])

@@ -13,8 +13,9 @@ from ..backends.arrays import namespace, row_products
 from ..backends.numpy import interval_index
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype
+from .edges import MOST_EDGES, needed
 from .parameters import described
-from .rules import MOST_EDGES, BinningRule, EqualWidth, needed
+from .rules import BinningRule, EqualWidth
 from .sample import Bounds, Reports
 from .types import Array
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends.numpy import DISPATCH, Dispatch
 from .averages import TwoBin
+from .building import single_rules
 from .cells import Piece
 from .cumulative import Cumulative
 from .data import as_array, shown
@@ -26,7 +27,7 @@ from .result import Result
 from .rules import DEFAULT_BINS, BinCounts, BinningRule, EqualWidth, Quantile, resolve_ties
 from .sample import Bounds, Sample, Totals
 from .table import BinTable, Moments
-from .tabulate import single_rules, whole_tables
+from .tabulate import whole_tables
 from .types import Array
 from .vectors import ArgmaxQuantile, Halfspaces
 

@@ -33,7 +33,8 @@ from .cells import (
     rank_atoms,
     sorted_cells,
 )
-from .data import as_array, check_positive_int, rounding_slack, shown, working_dtype
+from .data import check_positive_int, shown, working_dtype
+from .edges import MOST_EDGES, covered, crowded_runs, equal_edges, needed, nested, read_edges
 from .parameters import described
 from .sample import Bounds, Reports
 from .types import Array
@@ -43,7 +44,6 @@ BinCounts = int | Sequence[int] | Literal["auto"] | Array
 """What n_bins may be: a count, several, or "auto", chosen from the numbers of rows and classes alone."""
 
 DEFAULT_BINS = 15  # of equal width, as everybody's ECE has them; squared errors choose theirs by the rows
-MOST_EDGES = 1 << 20  # more equal intervals than this are looked up, never listed
 MOST_BINS = 10**8
 TIES = ("auto", "average", "together", "row")
 
@@ -389,40 +389,12 @@ class EqualWidth(CountedRule, FixedRule):
 
     def edges(self, bounds: Bounds | None, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         within = needed(bounds)
-        return tuple([_edge(np.arange(m + 1), m, within, dtype) for m in self.counts or ()])
+        return tuple([equal_edges(np.arange(m + 1), m, within, dtype) for m in self.counts or ()])
 
     def cut(self, ordered: Array, bounds: Bounds | None) -> tuple[Runs, ...]:
         if max(self.counts or (1,)) <= MOST_EDGES:
             return super().cut(ordered, bounds)
-        return tuple(_crowded(ordered, m, needed(bounds)) for m in self.counts or ())
-
-
-def needed(bounds: Bounds | None) -> Bounds:
-    """The range of the reports, without which equal-width bins cannot be."""
-    if bounds is None:
-        raise ValueError("equal-width bins need range=(low, high), because the reports are not probabilities")
-    return bounds
-
-
-def _edge(j: Array, m: int, bounds: Bounds, dtype: np.dtype[Any]) -> Array:
-    """Edge number j of m: j/m first, so that 0.7 with ten bins meets exactly the double 0.7."""
-    low, high = bounds
-    return np.asarray((low + (high - low) * (j / m)).astype(dtype))
-
-
-def _crowded(ordered: Array, m: int, bounds: Bounds) -> Runs:
-    """So many intervals that most are empty: each report looks for its own, and no edge is made that nobody needs.
-
-    The interval of u is the first whose right edge is at least u; a guess from u·m is moved until that holds.
-    """
-    low, high = bounds
-    cell = np.clip(np.ceil((ordered.astype(np.float64) - low) / (high - low) * m) - 1, 0, m - 1).astype(np.int64)
-    while (below := (cell < m - 1) & (ordered > _edge(cell + 1, m, bounds, ordered.dtype))).any():
-        cell += below
-    while (above := (cell > 0) & (ordered <= _edge(cell, m, bounds, ordered.dtype))).any():
-        cell -= above
-    start = np.concatenate([[0], np.flatnonzero(cell[1:] != cell[:-1]) + 1])
-    return Runs(start, cell[start], m)
+        return tuple(crowded_runs(ordered, m, needed(bounds)) for m in self.counts or ())
 
 
 @described()
@@ -490,31 +462,6 @@ class Edges(FixedRule):
     def n_cells(self) -> int:
         """The number of bins of a view."""
         return len(self.values[0] if self.per_view else self.values) - 1
-
-
-def covered(edges: Array) -> tuple[Array, Array]:
-    """The least and the largest report that edges (..., m + 1) cover: a report may lie outside by rounding alone."""
-    low, high = edges[..., 0], edges[..., -1]
-    slack = rounding_slack(edges) * np.maximum(np.abs(low), np.abs(high))
-    return np.asarray(low - slack), np.asarray(high + slack)
-
-
-def read_edges(values: Any, most: int) -> Array:
-    """Finite edges in order, in at most so many dimensions; those of a row may repeat."""
-    array = np.asarray(as_array(values, "edges"))
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"edges must be numbers, got {shown(values)}")
-    array = array.astype(np.float64)
-    if not 1 <= array.ndim <= most or array.shape[-1] < 2 or not array.size or not np.isfinite(array).all():
-        raise ValueError(f"edges must be at least two finite increasing numbers, got {shown(values)}")
-    if not (np.diff(array, axis=-1) >= 0).all():
-        raise ValueError(f"edges must not decrease within a row, got {shown(values)}")
-    return array
-
-
-def nested(array: Array) -> tuple[Any, ...]:
-    """Rows of an array as tuples."""
-    return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
 
 
 @final

@@ -22,7 +22,8 @@ from ..backends.numpy import interval_index
 from .averages import TwoBin
 from .cells import KernelCells, Partition, Piece
 from .data import check_positive_int, check_seed, shown, working_dtype
-from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, nested, quantile_cuts, read_edges
+from .edges import nested, read_edges
+from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, quantile_cuts
 from .sample import Bounds, Reports
 from .types import Array
 

@@ -19,7 +19,8 @@ from ..core.cells import KernelCells
 from ..core.table import BinTable, has_pairs, pair_rates
 from ..core.tabulate import scaled
 from ..core.types import Array
-from .spread import MORE, Spread, Units, even_parts, over
+from .spread import Spread
+from .view_sums import MORE, Units, even_parts, over
 
 _FAR = 64  # powers of two: in units farther from the weights than this, their eighth powers might be no numbers
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..core.building import Tables, needs_cells
 from ..core.cells import Piece
 from ..core.errors import CalibrationError, Parts
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable
-from ..core.tabulate import Tables, in_unit, needs_cells, stacked_tables, whole_tables
+from ..core.tabulate import in_unit, stacked_tables, whole_tables
 from ..core.types import Array, Groups
 from .options import counts_of
 
@@ -19,7 +20,7 @@ _LONG = 1 << 15  # rows from which tables are read faster off sorted values than
 MOST_KEPT = 1 << 23
 """Cells hold an order of the rows per view; with more reports than this they are recomputed for each use."""
 MOST_CELLS = 1 << 18
-"""Tables of more cells than this, and than one for 16 reports, are read view by view and not kept."""
+"""Tables of more cells than this, and than one for 12 reports, are read view by view and not kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class FrozenCells:
         on a GPU, where they need a sort of every view."""
         sample, rule, views = self.sample, self.rule, self.sample.views
         cells, there = self.for_tables, sample.tensors
-        size = max(MOST_CELLS, sample.rows * views >> 4)
+        size = max(MOST_CELLS, sample.rows * views // 12)
         small = sum(rule.counts or (sample.rows,)) * views <= (MOST_KEPT if there else size)
         large = rule.open and views > 1 and sample.rows * views > MOST_KEPT  # a table of each would sort again
         wanted = rule.open if there else cells is not None or large

@@ -32,7 +32,8 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .calibration import BlockForm, CalibrationTest, block_test, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
-from .spread import Of, Spread, View, ViewSums, fold_bins
+from .spread import Spread, fold_bins, spread_of
+from .view_sums import Of, View, ViewSums
 
 SPLITS = 8
 """How often each question is halved; both halves take both roles."""
@@ -111,7 +112,7 @@ def split_spread(split: Split, cell: Array, of: Of = "gap") -> Spread:
     """gap², or U, over pairs of different questions, and how far it strays; a question has weight 1."""
     sums = ViewSums(split.sample, split.question, of)
     sums.add_view(View(split.sample, 0, cell, np.arange(int(cell.max()) + 1)))
-    found, rows = sums.spread(None, False), len(cell) / split.question[1]
+    found, rows = spread_of(sums, None, False), len(cell) / split.question[1]
     found.unit /= rows
     if of == "U":
         found.theta /= rows

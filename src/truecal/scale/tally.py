@@ -18,7 +18,8 @@ import numpy as np
 
 from ..backends import numpy as kernels
 from ..core.data import working_dtype
-from ..core.rules import BinningRule, covered
+from ..core.edges import covered
+from ..core.rules import BinningRule
 from ..core.sample import Bounds, Sample
 from ..core.table import BinTable
 from ..core.tabulate import in_unit, refuse_unit

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.rules import BinningRule, covered
+from ...core.edges import covered
+from ...core.rules import BinningRule
 from .kernels import attempt, kernels_for
 from .reading import HALVES, row_tolerance, slack_of, within
 

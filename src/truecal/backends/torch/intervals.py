@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...core.data import working_dtype
-from ...core.rules import covered
+from ...core.edges import covered
 from ...core.sample import Sample
 from ...core.table import BinTable
 from .bins import weight_sq, zeros_like

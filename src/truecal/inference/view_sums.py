@@ -1,0 +1,376 @@
+"""The sums over views, cells and units behind the spread of a gap: `spread.py` has the formulas and reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from ..backends.arrays import beside, cell_totals, dot, indices, namespace, ones
+from ..core.cells import KernelCells, Piece
+from ..core.data import wide_blocks
+from ..core.sample import EVERY, Sample
+from ..core.table import pair_rates
+from ..core.types import Array, Groups
+from .frozen import Frozen
+from .options import effective_number, per_unit
+
+Of = Literal["gap", "U"]
+
+MOST_KEPT = 1 << 17
+"""With more rows than this, what each of them adds is recomputed for every use."""
+BLOCKS = 64
+_UNIT_NUMBERS = 4  # that a unit has while a block of them is looked at
+FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
+_MOST_WAITING = 1 << 16  # cells of views whose blocks are multiplied at once
+MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Rows or clusters with their weights, None where each row counts 1, looked at a block at a time."""
+
+    number: int
+    weights: Array | None
+    near: Array = field(default_factory=lambda: np.zeros(0))
+    """An array beside which numbers are made: of numpy, or a tensor."""
+
+    def blocks(self) -> Iterable[slice]:
+        """Units that are looked at together."""
+        return wide_blocks(self.near, self.number, _UNIT_NUMBERS)
+
+    def weight(self, units: slice = EVERY) -> Array:
+        """The weights of some units."""
+        if self.weights is not None:
+            return self.weights[units]
+        return ones(len(range(*units.indices(self.number))), self.near)  # type: ignore[no-any-return]  # an array
+
+    @property
+    def total(self) -> float:
+        return float(self.number if self.weights is None else self.weights.sum())
+
+    @property
+    def effective(self) -> float:
+        """Kish's effective number, (Σ w)²/Σ w²."""
+        return float(self.number) if self.weights is None else effective_number(self.weights)
+
+    def squares(self, values: Callable[[slice], Array], mean: float) -> float:
+        """Σ of squared values, each less its weight's share of `mean`."""
+        share, found = mean / self.total, 0.0
+        for units in self.blocks():
+            rest = values(units) - share * self.weight(units)
+            found += dot(rest, rest)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One view at one bin count: the bin, the weight and w·residual of its rows, made when they are asked for."""
+
+    sample: Sample
+    view: int
+    atom: Array
+    home: Array
+
+    @property
+    def cells(self) -> int:
+        return int(self.home.max()) + 1
+
+    def of(self, rows: slice) -> tuple[Array, Array, Array]:
+        """Bin, weight and w·residual of some rows."""
+        x = self.sample.residuals(slice(self.view, self.view + 1), rows)[0]
+        return beside(self.home, x)[self.atom[rows]], self.sample.weights_of(rows), x
+
+
+_ADDED = (
+    "theta", "v", "slope", "norm", "plain_norm", "meet", "meet_sq", "even_v", "even_c", "pair_weight"
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class ViewSums:
+    """What is added up over the views, at one bin count."""
+
+    sample: Sample
+    groups: Groups | None
+    of: Of
+    theta: float = 0.0
+    v: float = 0.0
+    slope: float = 0.0
+    norm: float = 0.0
+    plain_norm: float = 0.0
+    meet: float = 0.0
+    meet_sq: float = 0.0
+    even_v: float = 0.0
+    even_c: float = 0.0
+    pair_weight: float = 0.0
+    influence: Callable[[slice], Array] = field(init=False)
+    H: Array = field(init=False)
+    by: Units = field(init=False)
+    block: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        sample = self.sample
+        self.averaged, self.several = sample.averaged, sample.views > 1
+        self.largest = 1.0 if sample.weights is None else float(sample.weights.max())
+        self.unit_sq = _unit(sample) ** 2
+        self.by = Units(sample.rows, sample.weights, sample.reports)
+        if self.groups is not None:
+            self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups), sample.reports)
+        self.block = _blocks(self.by)
+        self.H = np.zeros((int(self.block.max()) + 1,) * 2)
+        self._waiting: list[tuple[Array, Array]] = []
+        self.lasting = False
+        if self.several or self.groups is not None or sample.rows <= MOST_KEPT:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Keep what each unit adds, instead of recomputing it when it is asked for."""
+        self.lasting, self.h = True, 0.0 * ones(self.by.number, self.sample.reports)
+        self.influence = self.h.__getitem__
+
+    def add_view(self, view: View) -> None:
+        """One view, in blocks of rows, so that millions need no copies of them."""
+        entries = _Entries.of(view, self.groups)
+        m, blocks = entries.cells, len(self.H)
+        sums, table, one, two = np.zeros((8, m)), np.zeros(blocks * m), 0.0, 0.0
+        for cell, unit, w, x in entries:
+            found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
+            sums, one, two = sums + found, one + ones, two + twos
+            table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
+        share = 1.0 if self.sample.shares is None else float(self.sample.shares[view.view])
+        about = self._add_sums(sums, one, two, entries.by_row, share)
+        self._waiting.append((table.reshape(blocks, m), about[3]))
+        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
+            self.add_waiting()
+        slope = np.zeros(0 if self.groups is None else self.by.number)
+        if self.sample.tensors:
+            about = tuple([beside(y, self.sample.reports) for y in about])
+        pulls, means, weights, rates, totals = about
+        for cell, unit, w, x in entries:
+            each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
+            if self.groups is None:
+                self.slope += 4 * dot(each, each)
+            else:
+                slope += np.bincount(unit, each, self.by.number)
+            own_part = rates[cell] * x * (totals[cell] - x) if self.lasting else None
+            if own_part is not None and self.groups is None:
+                self.h[unit] += own_part
+            elif own_part is not None:
+                self.h += np.bincount(unit, own_part, len(self.h))
+        if not self.lasting:
+            self.influence = partial(_row_influence, view, rates, totals)
+        self.slope += 4 * float(slope @ slope)
+
+    def add_cells(self, loops: Any, column: Array, labels: Array, label: int, cell: Array, m: int) -> None:
+        """One view, in compiled loops: its reports, the classes that came and the one in question, and its cells."""
+        weights = np.zeros(0) if self.sample.weights is None else self.sample.weights
+        row = (column, labels, label, weights, cell)
+        sums, table, one, two = loops.view_sums(*row, self.block, self.unit_sq, (len(self.H), m))
+        about = self._add_sums(sums, one, two, None)
+        loops.add_products(table, about[3], self.H)
+        self.slope += 4 * loops.add_influence(*row, about, self.h if self.lasting else np.zeros(0))
+        if not self.lasting:
+            view = View(self.sample, 0, cell, np.arange(m))
+            self.influence = partial(_row_influence, view, *about[3:])
+
+    def _add_sums(
+        self, sums: Array, one: float, two: float, by_row: tuple[Array, Array] | None, share: float = 1.0
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Add what the cells of a view say, from `_cell_sums`; pull, mean, weight, rate and total of each cell."""
+        rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
+        mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
+        a = share * self._coefficients(weight, weight_sq, mass)
+        self.theta += float(a @ (total * total - own))
+        self.pair_weight += share * float(mass.sum()) / self.averaged
+        self.v += 2 * float((a * a) @ (own * own - fourth))
+        bias = over(*((own, weight_sq) if by_row is None else by_row))
+        self.norm += float((a * bias * bias) @ mass)
+        self.plain_norm += float(a @ mass)
+        if two > 0:
+            met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * (one / two) ** 2
+            self.meet += float((a * a) @ met)
+            self.meet_sq += float((a**4) @ met)
+        largest_sq = self.unit_sq * self.largest**2
+        even_v, even_c = even_parts(a, weight, float(own.sum()), self.averaged, self.several, largest_sq)
+        self.even_v += even_v
+        self.even_c += even_c
+        return a * bias, over(total, weight), weight, a, total
+
+    def apart(self) -> ViewSums:
+        """Sums of other views, which start at nothing."""
+        other = copy(self)
+        for name in _ADDED:
+            setattr(other, name, 0.0)
+        other.H, other._waiting = np.zeros_like(self.H), []
+        if self.lasting:
+            other._keep()
+        return other
+
+    def add(self, other: ViewSums) -> None:
+        """Those of both, of several views."""
+        other.add_waiting()
+        for name in _ADDED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.H += other.H
+        self.h += other.h
+
+    def add_waiting(self) -> None:
+        """One product for the blocks of many views: small ones would be shared among threads at a loss."""
+        if self._waiting:
+            tables, rates = zip(*self._waiting, strict=True)
+            table = np.concatenate(tables, axis=1) * np.sqrt(np.concatenate(rates))
+            self.H += table @ table.T  # of one array: half the products
+            self._waiting.clear()
+
+    def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:
+        if self.of == "U":
+            return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
+        largest = self.largest if self.groups is None else float(self.by.weight().max())
+        return pair_rates(weight, weight_sq, mass, largest) / (self.averaged * self.by.total)
+
+    def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
+        """One piece of an average over cuts: the same sums through its kernel."""
+        cells, sample = piece.cells, frozen.sample
+        assert isinstance(cells, KernelCells)
+        w = sample.row_weights
+        if not self.lasting:
+            self._keep()
+        mass = float(w @ cells.others(w[None])[0])
+        if self.groups is not None:
+            mass -= float(cells.within(w[None], *self.groups).sum())
+        if mass <= 0:  # no two rows, or clusters, with weight
+            return
+        self.pair_weight += piece.weight * mass
+        scale = piece.weight / (mass if self.of == "gap" else float(np.square(w).sum()))
+        one = sample.views == 1 and self.groups is None
+        blocks = len(self.H) if one else min(FEW_BLOCKS, len(self.H))
+        if len(self.H) != blocks:
+            self.block, self.H = self.block % blocks, np.zeros((blocks, blocks))
+        block = self.block if self.groups is None else self.block[self.groups[0]]
+        for tile in piece.tiles(sample.rows):
+            for x in sample.residuals(tile):
+                others = cells.others(x[None])[0]
+                self._add_kernel_view(cells, x, others, scale, block)
+        if one:
+            self.v += 2 * scale**2 * float(cells.pairs_of_squares(np.square(sample.residuals(slice(0, 1))[0]))[0])
+
+    def _add_kernel_view(self, cells: KernelCells, x: Array, others: Array, scale: float, block: Array) -> None:
+        w, squares = self.sample.row_weights, np.square(x)
+        each = scale * x * others
+        if self.groups is not None:
+            within = cells.within(x[None], *self.groups)[0]
+            each = per_unit(each, self.groups) - scale * within
+        self.h += each
+        self.theta += float(each.sum())
+        near = cells.others(np.stack([squares, w * w, w])) + np.stack([squares, w * w, w])
+        bias, mean = over(near[0], near[1]), over(others + x, near[2])
+        pull = cells.others((w * bias)[None])[0]
+        moved = per_unit(scale * (x - w * mean) * pull, self.groups)
+        self.slope += 4 * float(moved @ moved)
+        self.norm += scale * float((w * bias) @ pull)
+        self.plain_norm += scale * float(w @ (near[2] - w))
+        surprise = _surprise(w, squares / self.unit_sq)
+        one, two = surprise.sum(), float(w @ surprise)
+        if two > 0:
+            pairs = 0.5 * float(cells.pairs_of_squares(surprise)[0]) * (one / two) ** 2
+            self.meet, self.meet_sq = self.meet + scale**2 * pairs, self.meet_sq + scale**4 * pairs
+        even = (squares.sum() + MORE * self.unit_sq * np.square(w).max()) * w / w.sum()
+        self.even_v += 2 * scale**2 * float(cells.pairs_of_squares(even)[0])
+        self.even_c += 4 * scale**2 * float(even @ np.square(near[2] - w))
+        parts = np.zeros((len(self.H), len(x)))
+        parts[block, np.arange(len(x))] = x
+        self.H += scale * (cells.others(parts) + parts) @ parts.T
+
+
+def even_parts(
+    a: Array, weight: Array, own: float, averaged: int, several: bool, largest_sq: float
+) -> tuple[float, float]:
+    """v and c·norm of one view if the surprises seen, and a few more, were spread evenly over the weight."""
+    more = MORE * (2.0 / averaged if several else 1.0) * largest_sq
+    spread = (own + more) * weight / weight.sum()
+    return 2 * float((a * a) @ (spread * spread)), 4 * float((a * a) @ (spread * np.square(weight)))
+
+
+def _blocks(by: Units) -> Array:
+    """The block of each unit, in turn; units without weight are none."""
+    counted = by.number if by.weights is None else int((by.weights != 0).sum())
+    blocks, before = min(BLOCKS, max(1, counted)), 0
+    xp = namespace(by.near)
+    out = xp.empty(by.number, dtype=xp.uint8, device=by.near.device)
+    for units in by.blocks():
+        number = before + (by.weight(units) > 0).cumsum(0)
+        out[units] = xp.clip(number - 1, 0, None) % blocks
+        before = int(number[-1])
+    return out  # type: ignore[no-any-return]  # an array or a tensor
+
+
+def _row_influence(view: View, a: Array, total: Array, rows: slice) -> Array:
+    cell, _, x = view.of(rows)
+    return a[cell] * x * (total[cell] - x)  # type: ignore[no-any-return]  # an array or a tensor
+
+
+def over(numerator: Array, denominator: Array) -> Array:
+    """The ratio, 0 where there is nothing to divide by."""
+    some, where = denominator > 0, namespace(denominator).where
+    return where(some, numerator / where(some, denominator, 1.0), 0.0)  # type: ignore[no-any-return]  # an array or a tensor
+
+
+def _unit(sample: Sample) -> float:
+    """How far apart outcomes can be, or where nothing bounds them, are: 1 for classes, whatever for values."""
+    if sample.values is None or sample.bounds is not None:
+        low, high = sample.bounds or (0.0, 1.0)
+        return high - low
+    return float(sample.values.max() - sample.values.min()) or 1.0
+
+
+def _surprise(w: Array, squares: Array) -> Array:
+    """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
+    return namespace(w).minimum(w, 4 * over(squares, w))  # type: ignore[no-any-return]  # an array or a tensor
+
+
+def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple[Array, float, float]:
+    """(8, m) sums over the entries of each cell, and of all entries Σ surprise and Σ w·surprise."""
+    squares = x * x
+    surprise = _surprise(w, squares / unit_sq)
+    every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
+    return cell_totals(cell, every, m), float(surprise.sum()), dot(w, surprise)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """One view by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
+
+    cells: int
+    number: int
+    entry: Callable[[slice], tuple[Array, Array, Array]]
+    """Cell, weight and x of some entries."""
+    near: Array
+    unit: Array | None = None
+    by_row: tuple[Array, Array] | None = None
+    """With clusters, per cell: Σ (w·residual)² and Σ w² over rows."""
+
+    @staticmethod
+    def of(view: View, groups: Groups | None) -> _Entries:
+        m = view.cells
+        if groups is None:
+            return _Entries(m, view.sample.rows, view.of, view.sample.reports)
+        label, w, x = view.of(EVERY)
+        key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
+        cell, (weight, sums) = key // groups[1], (np.bincount(entry.reshape(-1), y) for y in (w, x))
+        by_row = np.bincount(label, np.square(x), m), np.bincount(label, np.square(w), m)
+
+        def entries(part: slice) -> tuple[Array, Array, Array]:
+            return cell[part], weight[part], sums[part]
+
+        return _Entries(m, len(key), entries, sums, key % groups[1], by_row)
+
+    def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
+        """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""
+        for part in wide_blocks(self.near, self.number, _UNIT_NUMBERS):
+            cell, w, x = self.entry(part)
+            yield cell, part if self.unit is None else self.unit[part], w, x
