@@ -199,7 +199,7 @@ def test_small_tables_are_divided_too(tmp_path, monkeypatch):
 def test_a_partition_is_read_by_one_thread(tmp_path, monkeypatch):
     """Others are read at the same time."""
     folder = written(tmp_path / "preds", frame(*world()), (300, 600))
-    monkeypatch.setattr("truecal.io.dataset.ThreadPoolExecutor", None)
+    monkeypatch.setattr("truecal.io.dataset.read_ahead", None)
     threads: list[bool] = []
     read = parquet.ParquetFile.iter_batches
 

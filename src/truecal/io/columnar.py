@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,17 +13,18 @@ import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Forms, Request, check_names
-from truecal.io.failures import NoRowsError, failure, need, parsing, quote
+from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
 from truecal.io.labels import Values, as_values, check_texts
 from truecal.io.predictions import Floats
 from truecal.io.source import Source, check_expansion, floats
-from truecal.io.streams import arrow_file
+from truecal.io.streams import arrow_file, read_ahead
 
 ROWS_AT_ONCE = 1 << 16
 LISTS_AT_ONCE = 1 << 12
 FEWEST_COLUMNS = 16  # read in one pass over a file; a wide table takes at most as many passes
 MOST_COLUMNS = 100_000
 _CACHED_ROWS = 1 << 12
+_PLAIN = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a whole number as it is usually written
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Table:
     stored: Callable[[], int] | None = None  # bytes behind these rows, where the path does not say
     by_column: bool = False  # numbers of a column lie side by side, which costs no turning of typed columns
     forms: Forms | None = None  # what the columns hold, where that is known
+    mixed: Callable[[str, Sequence[str]], Iterator[list[Any]]] | None = None
+    """As `batches`, of one column as text and then of others as they are, where a pass costs much."""
 
 
 def open_table(table: Table, named: bool = True) -> Source:
@@ -66,8 +70,15 @@ def open_table(table: Table, named: bool = True) -> Source:
             raise NoRowsError(failure(table.path, "the table has no rows"))
         return found
 
+    def together(label: str, columns: Sequence[str]) -> tuple[Values, Floats] | None:
+        try:
+            return _labels_and_numbers(table, label, columns)
+        except FileError:
+            return None
+
     forms = table.forms or _forms(table)
-    return Source(table.path, "column", forms, numbers, values, named, objects=objects)
+    both = None if table.mixed is None else together
+    return Source(table.path, "column", forms, numbers, values, named, objects=objects, together=both)
 
 
 def _forms(table: Table) -> Forms:
@@ -235,6 +246,28 @@ def _refuse_missing(
     if array.null_count:
         row = start + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))) // per_row
         raise failure(path, f"expected a value at row {row}, column {quote(name)}, it is missing{hint}")
+
+
+def _labels_and_numbers(table: Table, label: str, columns: Sequence[str]) -> tuple[Values, Floats] | None:
+    """A column of labels and columns of numbers in one pass over the table; None where some are neither."""
+    assert table.mixed is not None
+    if label in columns or _is_vector(table.types[label]) or not all(_is_number(table.types[c]) for c in columns):
+        return None
+    rows = _Rows(table, len(columns), [table.types[name] for name in columns])
+    pieces: list[tuple[Array, list[str]]] = []
+    start = 0
+    for text, *arrays in read_ahead(table.mixed(label, columns), 2):
+        _refuse_missing(table.path, text, label, start)
+        coded = text.dictionary_encode()
+        pieces.append((as_numpy(coded.indices), coded.dictionary.to_pylist()))
+        start = rows.put_columns(start, _all_numbers(table.path, arrays, columns, start, False), 0)
+    rows.end(start)
+    distinct = {text for _, texts in pieces for text in texts}
+    check_texts(table.path, distinct, f"column {quote(label)}")
+    plain = all(_PLAIN.fullmatch(text) for text in distinct)  # another spelling of a number may be a name
+    kind: Any = np.int64 if plain else object
+    named = (np.array([int(text) if plain else text for text in texts], kind)[codes] for codes, texts in pieces)
+    return np.concatenate(list(named)), rows.array[:, 0] if len(columns) == 1 else rows.array
 
 
 def _label_column(table: Table, name: str) -> Values:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +23,7 @@ from truecal.io.labels import Values, numbers_if_whole
 from truecal.io.predictions import Predictions
 from truecal.io.reading import FORMATS, file_format, is_found, judge
 from truecal.io.source import Found, Source, extract, found_in
-from truecal.io.streams import arrow_file, split_suffix
+from truecal.io.streams import arrow_file, read_ahead, split_suffix
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
@@ -162,16 +160,7 @@ class Dataset:
         if self._is_part:
             yield from batches
             return
-        ahead = max(1, AHEAD_BYTES // (size * self.row_bytes))
-        with ThreadPoolExecutor(1) as reader:
-            waiting = deque(reader.submit(next, batches, None) for _ in range(ahead))
-            try:
-                while (batch := waiting.popleft().result()) is not None:
-                    waiting.append(reader.submit(next, batches, None))
-                    yield batch
-            finally:
-                for left in waiting:
-                    left.cancel()
+        yield from read_ahead(batches, max(1, AHEAD_BYTES // (size * self.row_bytes)))
 
     def _checked(self, size: int) -> Iterator[Any]:
         for path, found in self._stored(size):

@@ -76,6 +76,9 @@ class Source:
     unordered: bool = False  # classes have names and no order, so that numbers cannot be their indices
     objects: Callable[[str], list[Any]] | None = None  # one column as Python's values, None for what is missing
     groups: Indices | None = None  # the question that each row is about, where there are several rows per question
+    together: Callable[[str, Sequence[str]], tuple[Values, Floats] | None] | None = None
+    """Reads a column of labels and columns of numbers in one pass; None where that is not possible, or finds a fault
+    that reading one after the other names."""
 
 
 @dataclass(frozen=True)
@@ -132,15 +135,18 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
         found.family,
     )
     notes = [layout.note, *source.notes]
+    columns = layout.columns or (layout.confidence or "",)
+    both = None
+    if label is not None and source.together is not None and not (labels_elsewhere or request.drop_incomplete):
+        both = source.together(label, columns)
     labels, where = None, ""
     if label is not None:
-        labels, where = source.values(label), f"{what} {quote(label)}"
+        labels, where = source.values(label) if both is None else both[0], f"{what} {quote(label)}"
         notes.append(f"labels from the {where} ({rule})")
     elif family:
         labels, where = source.numbers(family, False).astype(np.float64), f"{what}s {listing(family)}"
         notes.append(f"labels from the {where} (one per class, by their prefix)")
-    columns = layout.columns or (layout.confidence or "",)
-    numbers = source.numbers(columns, request.drop_incomplete)
+    numbers = source.numbers(columns, request.drop_incomplete) if both is None else both[1]
     if request.percent:
         if layout.kind == "logits":
             raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")

@@ -9,17 +9,20 @@ import json
 import mmap
 import os
 import zlib
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from pathlib import Path
-from typing import IO, Any, AnyStr, cast
+from typing import IO, Any, AnyStr, TypeVar, cast
 
 from truecal.io import source
 from truecal.io.failures import failure, need, one_line, parsing
 
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 _LONGEST_LINE = 1 << 26  # bytes that a last line may have
+Batch = TypeVar("Batch")
 _WHOLE: ContextVar[tuple[str, int] | None] = ContextVar("_WHOLE", default=None)
 
 
@@ -176,3 +179,21 @@ def whole(path: str, most: int) -> bytes:
         )
     source.check_expansion(path, len(data), os.path.getsize(path), "the text")
     return data
+
+
+def read_ahead(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:
+    """The same batches; so many are made in another thread while earlier ones are in use."""
+    context = copy_context()  # a thread has none of the settings of its caller
+
+    def one() -> Batch | None:
+        return context.run(lambda: next(batches, None))
+
+    with ThreadPoolExecutor(1) as reader:
+        waiting = deque(reader.submit(one) for _ in range(ahead))
+        try:
+            while (batch := waiting.popleft().result()) is not None:
+                waiting.append(reader.submit(one))
+                yield batch
+        finally:
+            for left in waiting:
+                left.cancel()

@@ -60,7 +60,10 @@ def open_csv(request: Request) -> Source:
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
         return _batches(path, head, {name: text if as_text else types[name] for name in columns})
 
-    source = open_table(Table(path, types, batches, passes=False), named=head.lines > 0)
+    def mixed(label: str, columns: Sequence[str]) -> Iterator[list[Any]]:
+        return _batches(path, head, {label: text} | {name: types[name] for name in columns})
+
+    source = open_table(Table(path, types, batches, passes=False, mixed=mixed), named=head.lines > 0)
     return source if head.decimal == "." else replace(source, notes=(*source.notes, "decimal commas"))
 
 
