@@ -11,7 +11,7 @@ import pytest
 
 import truecal as tc
 from inference_cases import softmax, world
-from truecal.core import data, properties
+from truecal.core import data, labels, properties
 from truecal.core.errors import COMPOSED
 from truecal.core.rules import BinningRule
 from truecal.evaluation.comparison import compare
@@ -28,8 +28,8 @@ class Work:
         self.made: Counter[Any] = Counter()
         self.kept: list[Any] = []
         for name in ("check_probabilities", "check_reports", "check_multiclass", "check_binary_outcomes"):
-            counted = self._counting(name, getattr(data, name))
-            for module in (data, properties, inputs):
+            counted = self._counting(name, getattr(data if hasattr(data, name) else labels, name))
+            for module in (data, labels, properties, inputs):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, counted)
         for family in (BinningRule, tc.rules.Halfspaces):
