@@ -8,8 +8,8 @@ import pytest
 from closeness import assert_close
 from truecal.backends import numpy as cpu
 from truecal.inference.inputs import Inputs
-from truecal.scale import stream as counted
 from truecal.scale import stream as streams
+from truecal.scale import sums
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
 from truecal.backends.columns import row_facts  # after importorskip
@@ -51,7 +51,7 @@ def test_a_stream_of_columns_is_that_of_rows(rng, monkeypatch, dtype, weighted):
         return made.result()
 
     plain = counted_stream(np.ascontiguousarray(p))
-    monkeypatch.setattr(counted, "DISPATCH", cpu.Dispatch(compiled_stream=1))
+    monkeypatch.setattr(sums, "DISPATCH", cpu.Dispatch(compiled_stream=1))
     looked, known = [], Inputs.facts
 
     def facts(self):

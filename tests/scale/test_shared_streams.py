@@ -13,7 +13,7 @@ import pytest
 import truecal as tc
 from truecal.io import FileError
 from truecal.io.state import read_state, write_state
-from truecal.scale import stream as streams
+from truecal.scale import sums
 from truecal.scale import tally as tally_module
 
 
@@ -45,7 +45,7 @@ def test_threads_that_share_a_stream_lose_no_rows(monkeypatch):
         threading.Event().wait(0.001)
         return found
 
-    monkeypatch.setattr(streams, "tally", slow)
+    monkeypatch.setattr(sums, "tally", slow)
     stream = tc.stream("binary", n_bins=10, edges="uniform")
     rows = from_threads(stream.update)
     assert stream.rows == rows and stream.table("binary").count.sum() == rows

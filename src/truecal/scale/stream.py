@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import compiled_backend, on_cpu
-from ..backends.numpy import DISPATCH, top_class
-from ..core.cumulative import Position
+from ..backends.arrays import on_cpu
 from ..core.data import (
     as_array,
     check_positive_int,
@@ -21,43 +19,27 @@ from ..core.data import (
     check_reports,
     check_weights,
     shown,
-    working_dtype,
 )
 from ..core.dense import ONLY_DENSE, as_rows, is_dense
-from ..core.distributions import Distribution, cdf_values
-from ..core.errors import COMPOSED, CalibrationError
-from ..core.labelwise import LabelRate
+from ..core.distributions import cdf_values
+from ..core.errors import CalibrationError
 from ..core.parameters import described
-from ..core.properties import Binary, Confidence, Property, TopLabel
-from ..core.rules import BinCounts, EqualWidth
+from ..core.properties import TopLabel
+from ..core.rules import BinCounts
 from ..core.table import BinTable
-from ..core.threads import Shared, one_at_a_time
+from ..core.threads import one_at_a_time
 from ..core.types import Array
 from ..evaluation.model import Evaluation
 from ..inference.inputs import TASKS, Inputs, Kind, is_forecast, read_inputs
 from .losses import LossSums
-from .plan import CELL_BYTES, StreamEntry, at_rows, read_plan, refuse_other_edges, state_bytes
-from .sketch import ACCURACY, Kept, Sketch
-from .tally import Tally, check_cells, tally
-
-Key = tuple[str, Any]
+from .plan import StreamEntry, read_plan, refuse_other_edges
+from .sums import Key, Sums, kind_of, listed, shape_text
 
 BLOCKS = 64
 KEPT_ROWS = 1 << 16
 """The rows whose predictions give quantile edges where there is no first pass: they are kept until then."""
 KEPT_BYTES = 1 << 28
 _MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
-MOST_BYTES = 4 << 30
-"""The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
-BASICS: dict[Kind, tuple[Property, ...]] = {
-    "multiclass": (Confidence(),),
-    "binary": (Binary(), Confidence()),
-    "top_label": (TopLabel(),),
-    "ordered": (Position(), Confidence()),
-    "multilabel": (LabelRate(),),
-    "distribution": (Position(),),
-}
-"""The properties whose sums give direction (the first) and accuracy; one cell is enough where nobody asked for more."""
 WIDE = ("multiclass", "ordered", "multilabel", "distribution")
 """Kinds of predictions with a column per class, label or threshold."""
 
@@ -117,59 +99,20 @@ def check_blocks(blocks: Any) -> int:
 
 
 @final
-class Stream(Shared):
+class Stream(Sums):
     """Predictions in batches, measured; made by `truecal.stream`, or restored by `Stream.load`.
 
     Threads may share a stream: batches are counted one at a time.
     """
 
-    def __init__(self, entries: tuple[StreamEntry, ...], blocks: int, labels: Array | None, pos_label: Any) -> None:
-        super().__init__()
-        refuse_size(entries, blocks, 1)
-        self._entries = entries
-        self._blocks = blocks
-        self._labels = labels
-        self._pos_label = pos_label
-        self._kind: Kind = _kind_of(entries)
-        self._thresholds = entries[0].thresholds
-        if any(entry.thresholds != self._thresholds for entry in entries):
-            raise ValueError("errors must have the same thresholds")
-        self._rows = 0
-        self._observed = 0
-        self._expected = 0
-        """The rows that are known to come: many are worth compiled loops from the first on."""
-        self._torn = False
-        """Whether something (Ctrl-C, no memory) ended the counting of a batch half-way."""
-        self.accuracy = ACCURACY
-        self._shape: tuple[int | None, str] | None = None
-        """Classes (None: one number per row) and dtype of the predictions."""
-        self._sketches: dict[Key, Sketch] = {}
-        self._tallies: dict[Key, Tally] = {}
-        self._losses: LossSums | None = None
-        self._waiting: list[Inputs] = []
-        """Rows that are kept until the edges are made from them."""
-        self.units = 0
-        """How many images or groups came, where rows are of them: they are the units of intervals."""
-        self._group: tuple[Any] | None = None
-        """The group of the last row."""
-        self.kept = 0
-        """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
-        self.of_two_classes: Callable[[], tuple[StreamEntry, ...]] | None = None
-        """What is measured if the first predictions are of two classes; None where errors were named."""
-
     def _meet(self, shape: tuple[int, ...]) -> None:
         """Choose what is measured by the first predictions, where no errors were named."""
         if self.of_two_classes is not None and self._shape is None and (len(shape) == 1 or shape[1:] == (2,)):
             self._entries = self.of_two_classes()
-            self._kind = _kind_of(self._entries)
+            self._kind = kind_of(self._entries)
         self.of_two_classes = None
 
-    # -- the first pass: predictions alone --------------------------------------------------------------------------
-
-    @property
-    def frozen(self) -> bool:
-        """Whether all cells are known, so that labels may be read."""
-        return not any(entry.open or getattr(entry.rule, "n_bins", None) == "auto" for entry in self._entries)
+    # -- the first pass: predictions alone -----------------------------------------------------------------------------
 
     @one_at_a_time
     def observe(self, y_proba: Any) -> None:
@@ -200,23 +143,6 @@ class Stream(Shared):
         return check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba")
 
     @one_at_a_time
-    def look_at(self, reports: Array) -> None:
-        """Predictions of a first pass that have been validated."""
-        self._check_shape(reports)
-        inputs = self._without_labels(reports)
-        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
-        for key, entry in self._open().items():
-            columns = entry.rule.sketched(inputs.sample(entry.name).reports, top)
-            if key not in self._sketches:
-                self._sketches[key] = Sketch.empty(len(columns), self.accuracy)
-            self._sketches[key].add(columns)
-        self._observed += len(reports)
-
-    def _open(self) -> dict[Key, StreamEntry]:
-        """An entry for every kind of sketch."""
-        return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
-
-    @one_at_a_time
     def freeze(self, rows: int | None = None) -> Stream:
         """Make the edges of quantile bins from the predictions observed, for good; n_bins="auto" takes the number of
         `rows` that will come, by default that of the rows observed. Returns the stream itself."""
@@ -232,27 +158,7 @@ class Stream(Shared):
         self._sketches = {}
         return self
 
-    @one_at_a_time
-    def freeze_by(self, kept: Sequence[Array], rows: int) -> None:
-        """Make the edges from predictions that have been validated, for so many rows."""
-        for reports in kept:
-            self._check_shape(reports)
-        every = np.concatenate(kept)
-        self._freeze(rows, self._kept_distributions(every))
-        self._observed = len(every)
-
-    def _freeze(self, n: int, distributions: Mapping[Key, Sketch | Kept]) -> None:
-        """Edges from the distributions of predictions, for n rows."""
-        assert self._shape is not None
-        entries = []
-        counted = at_rows(self._entries, n, self._shape[0] or 1, self._blocks)
-        refuse_size(counted, self._blocks, self._shape[0] or 1)
-        for entry in counted:
-            key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
-            entries.append(entry.freeze(distributions[key]) if entry.open else entry)
-        self._entries = tuple(dict.fromkeys(entries))
-
-    # -- a single pass: rows are kept until their predictions give the edges ----------------------------------------
+    # -- a single pass: rows are kept until their predictions give the edges -------------------------------------------
 
     def _keep(self, inputs: Inputs) -> None:
         """Rows to wait; enough of them give the edges."""
@@ -261,10 +167,6 @@ class Stream(Shared):
         self._waiting.append(replace(inputs, y=inputs.y.copy(), reports=inputs.reports.copy(), weights=weights))
         if self._waiting_rows >= KEPT_ROWS or sum(one.reports.nbytes for one in self._waiting) >= KEPT_BYTES:
             self._settle()
-
-    @property
-    def _waiting_rows(self) -> int:
-        return sum(one.n_samples for one in self._waiting)
 
     def _settled(self) -> Stream:
         """The stream as it would be if no more rows came: edges from the rows kept, and these counted."""
@@ -277,22 +179,6 @@ class Stream(Shared):
             made.count(one)
         return made
 
-    def _kept_distributions(self, reports: Array) -> dict[Key, Kept]:
-        """The predictions that edges are made from, by property and kind of rule."""
-        inputs = self._without_labels(reports)
-        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
-        return {
-            key: Kept.of(entry.rule.sketched(inputs.sample(entry.name).reports, top))
-            for key, entry in self._open().items()
-        }
-
-    def _without_labels(self, reports: Array) -> Inputs:
-        """Predictions alone, for what looks at nothing else."""
-        shape = reports.shape if self._kind == "multilabel" else len(reports)
-        of_classes = reports.ndim == 2 and self._kind != "multilabel"
-        y = np.zeros(shape, dtype=np.intp if of_classes else bool)
-        return Inputs(self._kind, y, reports, thresholds=self._thresholds)
-
     def _settle(self) -> None:
         """Freeze the edges for good and count the rows kept."""
         made = self._settled()
@@ -303,32 +189,7 @@ class Stream(Shared):
         """The stream with all its rows counted; this one where none wait."""
         return self._settled() if self._waiting else self
 
-    def _check_shape(self, reports: Array) -> None:
-        found = (reports.shape[1] if reports.ndim == 2 else None, reports.dtype.name)
-        if self._shape is None:
-            refuse_size(self._entries, self._blocks, found[0] or 1)
-            self._shape = found
-        elif self._shape != found:
-            raise ValueError(
-                f"expected predictions as in earlier updates, {_shape_text(*self._shape)}, got {_shape_text(*found)}"
-            )
-
-    def expect(self, rows: int, accuracy: int = ACCURACY) -> Stream:
-        """So many rows will come, and sketches are to have that accuracy (KLL's k). Returns the stream itself."""
-        self._expected, self.accuracy = rows, accuracy
-        return self
-
-    @property
-    def expected(self) -> tuple[int, int]:
-        """The arguments of `expect`."""
-        return self._expected, self.accuracy
-
-    # -- the pass over labels and predictions -----------------------------------------------------------------------
-
-    @property
-    def rows(self) -> int:
-        """The number of rows so far."""
-        return self._rows + self._waiting_rows
+    # -- the pass over labels and predictions --------------------------------------------------------------------------
 
     @one_at_a_time
     def update(
@@ -424,52 +285,6 @@ class Stream(Shared):
         self._freeze(self._expected or len(reports), self._kept_distributions(reports))
         self.kept = len(reports)
 
-    @one_at_a_time
-    def count(
-        self, inputs: Inputs, start: int | None = None, threads: int | None = None, unit: int | None = None
-    ) -> None:
-        """One batch that has been validated; its first row is number `start` of all, where others are counted
-        elsewhere. All its rows are unit number `unit` of the intervals, where that is given."""
-        self._refuse_torn()
-        shape = self._shape
-        start = self._rows if start is None else start
-        self._check_shape(inputs.reports)
-        counted = self.counted()
-        classes = inputs.reports.shape[1] if inputs.reports.ndim == 2 else 1
-        views = max(classes if property.vector else property.views(classes) for property, _ in counted.values())
-        come = max(self._rows + inputs.n_samples, self._expected) * views
-        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
-        try:
-            facts = inputs.facts() if compiled is not None else None
-            wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in counted.items()]
-            for _, sample, rule in wanted:
-                check_cells(sample, rule)
-            losses = LossSums.of(inputs, self._blocks, start, facts)
-            if losses is not None and unit is not None and self._blocks:
-                losses = losses.in_block(unit)
-        except Exception:  # a refused batch leaves no trace, whatever refused it
-            self._shape = shape
-            raise
-        options: dict[str, Any] = {"compiled": compiled, "threads": threads}
-        self._torn = True  # until all is counted
-        for key, sample, rule in wanted:
-            before = self._tallies.get(key)
-            if unit is None or not self._blocks:
-                self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
-                continue
-            image = tally(sample, rule, 1, 0, **options).in_block(unit, self._blocks)
-            self._tallies[key] = image if before is None else before.plus(image)
-        self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
-        self._rows += inputs.n_samples
-        self._torn = False
-
-    def _refuse_torn(self) -> None:
-        if self._torn:
-            raise ValueError(
-                "a batch was interrupted while it was counted and is only partly counted: load the "
-                "last saved state or start again"
-            )
-
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
         weights = None if sample_weight is None else np.asarray(as_array(sample_weight, "sample_weight"))
         nothing = weights is not None and weights.dtype.kind in "iuf" and weights.size and not weights.any()
@@ -490,23 +305,7 @@ class Stream(Shared):
             inputs = read_inputs(y_true, y_proba, task=task, **options)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
-    def counted(self) -> dict[Key, tuple[Property, Any]]:
-        """Every table that is counted: its key, its property, and its cells."""
-        wanted = {entry.key: (entry.error.property, entry.rule.counted) for entry in self._entries}
-        for property in self.basics:
-            if not any(key[0] == property.kind for key in wanted):
-                wanted[property.kind, EqualWidth(1)] = (property, EqualWidth(1))
-        return wanted
-
-    @property
-    def basics(self) -> tuple[Property, ...]:
-        """The properties whose sums give direction (the first) and accuracy."""
-        return (Distribution(self._thresholds).directed(),) if self._thresholds else BASICS[self._kind]
-
-    @property
-    def losses(self) -> LossSums | None:
-        """The sums of the losses that no table holds, so far."""
-        return self._losses
+    # -- both of two ---------------------------------------------------------------------------------------------------
 
     def merge(self, other: Stream) -> Stream:
         """A stream of the rows of both, those of `other` after these; neither is changed."""
@@ -543,21 +342,6 @@ class Stream(Shared):
             both._settle()
         return both
 
-    def without_rows(self) -> Stream:
-        """A separate stream over the same bins, without rows."""
-        return Stream(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected, self.accuracy)
-
-    @one_at_a_time
-    def absorb(self, other: Stream) -> None:
-        """Take over what a separate stream counted of rows with numbers among all (see `count`)."""
-        for key, more in other._tallies.items():
-            self._tallies[key] = self._tallies[key].plus(more) if key in self._tallies else more
-        if other._losses is not None:
-            self._losses = other._losses if self._losses is None else self._losses.plus(other._losses)
-        self._shape = self._shape or other._shape
-        self._rows += other._rows
-        self.units += other.units
-
     def _refuse_other(self, other: Stream) -> None:
         self._refuse_torn()
         other._refuse_torn()
@@ -569,21 +353,16 @@ class Stream(Shared):
             ("bins", [e.n_bins for e in self._entries], [e.n_bins for e in other._entries]),
             ("edges", [e.rule for e in self._entries], [e.rule for e in other._entries]),
             ("numbers of blocks", self._blocks, other._blocks),
-            ("labels", _listed(self._labels), _listed(other._labels)),
+            ("labels", listed(self._labels), listed(other._labels)),
             ("positive labels", self._pos_label, other._pos_label),
         ):
             if mine != theirs:
                 raise ValueError(f"cannot merge streams of different {what}: {shown(mine)} and {shown(theirs)}")
         if self._shape and other._shape and self._shape != other._shape:
-            mine, theirs = _shape_text(*self._shape), _shape_text(*other._shape)
+            mine, theirs = shape_text(*self._shape), shape_text(*other._shape)
             raise ValueError(f"cannot merge streams of different predictions: {mine} and {theirs}")
 
-    # -- what it says -----------------------------------------------------------------------------------------------
-
-    @property
-    def entries(self) -> tuple[StreamEntry, ...]:
-        """The errors measured, each at one bin count and over separate cells."""
-        return self._entries
+    # -- what it says --------------------------------------------------------------------------------------------------
 
     def entry(self, error: str, n_bins: int | None = None) -> StreamEntry:
         """One of the errors, at the given number of bins or at the first."""
@@ -603,34 +382,6 @@ class Stream(Shared):
         now = self._now()
         return now.table_of(now.entry(error, n_bins))
 
-    @one_at_a_time
-    def table_of(self, entry: StreamEntry) -> BinTable:
-        """The table of one of the entries."""
-        return entry.read(self.tally_of(entry).whole())
-
-    @one_at_a_time
-    def tally_of(self, entry: StreamEntry) -> Tally:
-        """The sums behind the table of one of the entries."""
-        self._need_rows()
-        return self._tallies[entry.key]
-
-    @property
-    def tallies(self) -> dict[Key, Tally]:
-        """The sums by property and cells."""
-        return self._tallies
-
-    @property
-    def sketches(self) -> dict[Key, Sketch]:
-        """The distributions observed, by property and kind of rule, until they are frozen into edges."""
-        return self._sketches
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All that is neither an error, a sketch nor a sum."""
-        labels = _listed(self._labels)
-        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape, "units": self.units}
-        return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
-
     @staticmethod
     def restored(
         entries: tuple[StreamEntry, ...], settings: dict[str, Any], losses: LossSums | None, kind: Kind | None = None
@@ -647,27 +398,6 @@ class Stream(Shared):
         stream._losses = losses
         stream._kind = stream._kind if kind is None else kind
         return stream
-
-    @property
-    def dtype(self) -> str:
-        """The type in which predictions are compared with edges."""
-        assert self._shape is not None
-        return working_dtype(np.empty(0, dtype=self._shape[1])).name
-
-    @property
-    def kind(self) -> Kind:
-        """What the predictions are: multiclass, binary, top_label or ordered."""
-        return self._kind
-
-    @property
-    def n_classes(self) -> int | None:
-        """The number of classes, None where only the top class is known, or nothing yet."""
-        return {"binary": 2, "top_label": None}.get(self._kind, None if self._shape is None else self._shape[0])
-
-    def _need_rows(self) -> None:
-        self._refuse_torn()
-        if not self.rows:
-            raise ValueError("the stream has no rows yet: update(y_true, y_proba) with some")
 
     @one_at_a_time
     def result(self, *, level: float = 0.95, name: str = "stream") -> Evaluation:
@@ -717,46 +447,7 @@ def _counted_by(known: Stream, waiting: Stream) -> Stream:
     return made
 
 
-def refuse_size(entries: Sequence[StreamEntry], blocks: int, classes: int) -> None:
-    """Refuse sums of more than `MOST_BYTES`, by what they would take."""
-    for entry in {entry.key: entry for entry in entries}.values():
-        need, each = state_bytes(entry, classes, blocks), 8 * blocks + CELL_BYTES
-        views = COMPOSED[entry.name].property.views(classes)
-        if need > MOST_BYTES:
-            of = f" of {classes} classes" if classes > 1 else ""
-            per = "per bin and class" if views > 1 else "per bin"
-            raise ValueError(
-                f"n_bins={entry.n_bins} is too many for {entry.name!r}{of}: the sums of a stream would take "
-                f"{need / 2**30:,.1f} GiB ({each} bytes {per} with blocks={blocks}), "
-                f"at most {MOST_BYTES >> 30} GiB are allowed: use fewer bins, or blocks=0"
-            )
-
-
-def _kind_of(entries: Sequence[StreamEntry]) -> Kind:
-    """The kind of predictions that all errors can be measured on; confidence of one probability counts as binary."""
-    properties = [COMPOSED[entry.name].property for entry in entries]
-    order: tuple[Kind, ...] = ("top_label", "multiclass", "binary", "ordered", "multilabel", "distribution")
-    for kind in order:
-        if all(kind in p.kinds for p in properties):
-            return kind
-    if all("multiclass" in (*p.kinds, *p.kinds_if_named) for p in properties):
-        return "multiclass"
-    raise ValueError(
-        f"errors must be of one kind of predictions, got {', '.join(dict.fromkeys(e.name for e in entries))}: "
-        "classwise, confidence, full and ordinal go together, binary and confidence, or top_label, labelwise or "
-        "distribution alone"
-    )
-
-
-def _shape_text(classes: int | None, dtype: str) -> str:
-    return f"{dtype} of {'one number per row' if classes is None else f'{classes} classes'}"
-
-
 def _joined(first: dict[Key, Any], second: dict[Key, Any]) -> dict[Key, Any]:
     """Both by key; what both have is merged."""
     common = {key: first[key].merge(second[key]) for key in first.keys() & second.keys()}
     return {**first, **second, **common}
-
-
-def _listed(labels: Array | None) -> Any:
-    return None if labels is None else labels.tolist()

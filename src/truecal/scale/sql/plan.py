@@ -22,7 +22,8 @@ from ..files import DEFAULT_ERRORS, check_applies
 from ..losses import LossSums
 from ..plan import StreamEntry, at_rows, read_plan, refuse_other_edges
 from ..state import read_rule, rule_words
-from ..stream import Stream, check_blocks, refuse_size
+from ..stream import Stream, check_blocks
+from ..sums import refuse_size
 from ..tally import edges_of
 from .columns import Row
 from .statements import Histogram, Part
