@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.cells import SUMMED_ROWS, BinCells
+from ..core.cells import SUMMED_ROWS, BinCells, Bins
 from ..core.data import check_positive_int, shown
 from ..core.errors import CalibrationError
 from ..core.parameters import described
@@ -18,7 +18,7 @@ from ..core.types import Array
 from .frozen import Frozen
 from .null_band import null_quantiles
 from .options import check_draws, check_level, read_error
-from .poisson_binomial import quantiles_of_runs
+from .poisson_binomial import poisson_binomial, quantiles_of_runs
 
 _BLOCK = 1 << 22
 
@@ -142,7 +142,9 @@ def _view_band(
         return np.stack([w, w * u[rows].astype(np.float64), w * outcome])
 
     count, report, came = bins.sums(form.sums_of(observed, 3)).T
-    if bins.split or sample.weights is not None:
+    if bins.split and sample.weights is None:
+        low, high = null_quantiles(_divided_draws(u, form, bins, draws, rng), level)
+    elif sample.weights is not None:
         step = 1 if sample.rows > SUMMED_ROWS else max(1, _BLOCK // sample.rows)
 
         def drawn(number: int, rows: slice) -> Array:
@@ -163,3 +165,22 @@ def _view_band(
     filled[0] = 0.0
     filled[:, bins.occupied] = [count, *means]
     return filled
+
+
+def _divided_draws(u: Array, form: BinCells, bins: Bins, draws: int, rng: np.random.Generator) -> Array:
+    """(draws, bins): outcomes in each bin, where cuts divide blocks of equal reports between bins.
+
+    The rows that are in one bin come by the exact law of their number of ones, and those of a divided block, of which
+    each bin has its share, by a binomial number: draws cost nothing per row.
+    """
+    share, divided = bins.share.tocsc(), bins.extra != 0
+    chances = u[form.order].astype(np.float64).clip(0.0, 1.0)  # of the rows atom by atom
+    whole = np.repeat(~divided, form.sizes)
+    number = np.bincount(share.indices[share.indptr[:-1]][~divided], form.sizes[~divided], bins.number).astype(np.intp)
+    sums = np.empty((draws, bins.number))
+    for b, own in enumerate(np.split(chances[whole], np.cumsum(number)[:-1])):
+        law = poisson_binomial(own)
+        sums[:, b] = law.first + np.searchsorted(np.cumsum(law.chance[:-1]), rng.random(draws), side="right")
+    first = (np.cumsum(form.sizes) - form.sizes)[divided]
+    ones = rng.binomial(form.sizes[divided], chances[first], (draws, len(first)))
+    return np.asarray(sums + (share[:, divided] @ ones.T).T)
