@@ -63,7 +63,7 @@ class Used(NamedTuple):
 
 def plain(folder: str, part_rows: int, share: int, of: int, ready: Any, results: Any) -> None:
     """One of `of` processes: both passes over every `of`-th partition; then what reading them once takes."""
-    from truecal.scale.files import Run, new_stream, sketch_step
+    from truecal.scale.files import Pass, new_stream, sketch_step
     from truecal.scale.partitions import file_work
 
     work = file_work([folder], None, part_rows, {})
@@ -89,7 +89,7 @@ def plain(folder: str, part_rows: int, share: int, of: int, ready: Any, results:
     times.append(time.process_time())
     seconds = time.perf_counter() - began
     for part in mine:
-        deque(Run(part.counted).counted(0, 1), maxlen=0)
+        deque(Pass(part.counted).counted(0, 1), maxlen=0)
     times.append(time.process_time())
     results.put((seconds, np.diff(times).tolist()))
 

@@ -235,8 +235,8 @@ def coverage(draws: int) -> None:
     from truecal.core.rules import EqualWidth
     from truecal.scale.plan import StreamEntry
     from truecal.scale.sql.columns import number_of_block
-    from truecal.scale.sql.plan import Counted, Plan
-    from truecal.scale.sql.sums import Sums
+    from truecal.scale.sql.plan import Counted, QueryPlan
+    from truecal.scale.sql.sums import QuerySums
 
     ids = {"0, 1, 2, ...": lambda n, rng: np.arange(n), "multiples of 64,000": lambda n, rng: 64_000 * np.arange(n)}
     ids["random 62 bits"] = lambda n, rng: rng.integers(0, 1 << 62, n)
@@ -245,7 +245,7 @@ def coverage(draws: int) -> None:
     for n, k in ((1000, 2), (10_000, 2), (10_000, 5)):
         errors = ("binary",) if k == 2 else ("classwise", "confidence")
         entries = tuple(StreamEntry(name, EqualWidth(10), 10) for name in errors)
-        plan = Plan((Counted("m", "binary" if k == 2 else "multiclass", k, "float64", entries, False),), 64)
+        plan = QueryPlan((Counted("m", "binary" if k == 2 else "multiclass", k, "float64", entries, False),), 64)
         for world, factor in (("calibrated", 1.0), ("too sharp by 1.3", 1.3)):
             for words, make in ids.items():
                 rng = np.random.default_rng(7)
@@ -255,7 +255,9 @@ def coverage(draws: int) -> None:
                     chances, p = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (z, factor * z))
                     y = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
                     block = number_of_block(make(n, rng), 64)
-                    found = Sums.read(sums_of(y, p[:, 1] if k == 2 else p, block, plan), plan).evaluation(0, 0.95, 0)
+                    found = QuerySums.read(sums_of(y, p[:, 1] if k == 2 else p, block, plan), plan).evaluation(
+                        0, 0.95, 0
+                    )
                     gap = found.gap
                     assert gap is not None
                     if k == 2:

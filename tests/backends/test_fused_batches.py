@@ -12,7 +12,7 @@ import torch
 
 import truecal
 from truecal.backends.torch import batches
-from truecal.backends.torch.batches import CHECKS, NOTED, Batch, Sums
+from truecal.backends.torch.batches import CHECKS, NOTED, Batch, BatchSums
 
 tc: Any = truecal
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -22,13 +22,13 @@ fused = pytest.importorskip("truecal.backends.torch.fused_batches")
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning")  # in Triton
 
 
-def empty(views: int, m: int) -> Sums:
+def empty(views: int, m: int) -> BatchSums:
     cells, totals, largest = (torch.zeros(shape, dtype=torch.float64) for shape in ((5, views, m), (6,), ()))
-    return Sums(cells, totals, largest, torch.full((len(CHECKS) + len(NOTED),), torch.inf, dtype=torch.float64))
+    return BatchSums(cells, totals, largest, torch.full((len(CHECKS) + len(NOTED),), torch.inf, dtype=torch.float64))
 
 
-def copied(sums: Sums) -> Sums:
-    return Sums(*(part.clone() for part in sums))
+def copied(sums: BatchSums) -> BatchSums:
+    return BatchSums(*(part.clone() for part in sums))
 
 
 def interpreter_works() -> bool:
@@ -54,8 +54,8 @@ def rows(n: int, k: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, tor
     return torch.as_tensor(p), torch.as_tensor(y), torch.as_tensor(rng.random(n))
 
 
-def assert_same(found: Sums, wanted: Sums) -> None:
-    for name, one, other in zip(Sums._fields, found, wanted, strict=True):
+def assert_same(found: BatchSums, wanted: BatchSums) -> None:
+    for name, one, other in zip(BatchSums._fields, found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=name)
 
 

@@ -11,7 +11,7 @@ from closeness import assert_close
 from truecal.core.answers import Answers, read_answers
 from truecal.evaluation.sampled import evaluate_answers
 from truecal.inference.samples import (
-    Split,
+    Halves,
     auto_cells,
     majority,
     one_more,
@@ -84,7 +84,7 @@ def test_the_loss_is_less_its_sampling_variance(size, right):
     for hits in product([0, 1], repeat=size):
         weight = np.prod([chance if hit else 1 - chance for hit in hits])
         none = np.zeros(1, int)
-        one = Split(np.ones(1), np.array([np.mean(hits)]), np.array([right]), np.array([size]), (none, 1), none)
+        one = Halves(np.ones(1), np.array([np.mean(hits)]), np.array([right]), np.array([size]), (none, 1), none)
         mean = mean + weight * (np.square(one.report - one.right) - one.excess)[0]
     assert_close(float(mean), (chance - right) ** 2)
 

@@ -23,7 +23,7 @@ from truecal.io import dataset as module  # noqa: E402  # after importorskip
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
 from truecal.scale import files  # noqa: E402  # after importorskip
 from truecal.scale.files import (  # noqa: E402  # after importorskip
-    Run,
+    Pass,
     compare_datasets,
     count_rows,
     evaluate_dataset,
@@ -128,7 +128,7 @@ def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatc
     dataset = open_dataset(written(tmp_path, table(y, p)))
     stream = tc.stream("confidence", edges=[0.2, 0.5, 0.99])
     with pytest.raises(FileError, match=r"the prediction 0.995 at row 250$"):
-        count_rows([stream], Run((dataset,)).counted(0, 1))
+        count_rows([stream], Pass((dataset,)).counted(0, 1))
 
 
 @pytest.mark.parametrize("lanes", [1, 3])

@@ -15,7 +15,7 @@ from sql_engines import QUICK, Make, tables_in, world
 ibis = pytest.importorskip("ibis")
 pa = pytest.importorskip("pyarrow")
 from truecal.scale.sql.columns import number_of_block  # noqa: E402  # after importorskip
-from truecal.scale.sql.sums import Sums  # noqa: E402  # after importorskip
+from truecal.scale.sql.sums import QuerySums  # noqa: E402  # after importorskip
 
 sql: Any = tc.sql  # what a test hands in need not be of the right type
 SERVERS = (pytest.mark.heavy, pytest.mark.filterwarnings("ignore"))  # clients call old names of pandas and others
@@ -162,13 +162,13 @@ def test_blocks_are_those_of_a_hash_of_the_id(make: Any, monkeypatch: pytest.Mon
     rows = wide(y, p)
     table = make(rows, "hashed")
     kept: list[Any] = []
-    stream = Sums.stream
+    stream = QuerySums.stream
 
-    def keep(self: Sums, number: int) -> Any:
+    def keep(self: QuerySums, number: int) -> Any:
         kept.append(stream(self, number))
         return kept[-1]
 
-    monkeypatch.setattr(Sums, "stream", keep)
+    monkeypatch.setattr(QuerySums, "stream", keep)
     found = sql.evaluate(table, label="y", proba=names(3), id="id", edges="uniform", n_bins=10)
     block = number_of_block(rows["id"], 64)
     sizes = np.bincount(block, minlength=64)

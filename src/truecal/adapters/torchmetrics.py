@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor
 
-from ..backends.torch.batches import CHECKS, NOTED, Batch, Sums, add_batch
+from ..backends.torch.batches import CHECKS, NOTED, Batch, BatchSums, add_batch
 from ..backends.torch.reading import is_numbers
 from ..core.data import check_positive_int, shown
 from ..core.eager import eager
@@ -123,7 +123,7 @@ class CalibrationMetric(Metric):
         number = self._before + self._update_count
         batch = Batch(p, y, w, self.error.binning, self.error.property.picks_outcome, self.ignore_index, number)
         with self._lock:  # threads may share a metric: no batch is lost
-            sums = Sums(self.cells, self.totals, self.largest, self.refused)
+            sums = BatchSums(self.cells, self.totals, self.largest, self.refused)
             self.cells, self.totals, self.largest, self.refused = add_batch(sums, batch)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -36,7 +36,7 @@ JOINS = "judges rows together"
 
 @final
 @dataclass(frozen=True)
-class Finding:
+class Rewarded:
     """A misreport that the metric rewards, and its largest gain."""
 
     name: str
@@ -44,25 +44,25 @@ class Finding:
     gain: float
 
 
-def findings(found: Found) -> tuple[Finding, ...]:
+def findings(found: Found) -> tuple[Rewarded, ...]:
     """The ways to lie that gained beyond doubt, the largest gain first, after what explains them."""
     rest = sorted(found.gains.values(), key=lambda lie: -lie.gain)
-    said = [Finding(lie.kind, WORDS[lie.kind], lie.gain) for lie in rest if lie.kind != "anything"]
+    said = [Rewarded(lie.kind, WORDS[lie.kind], lie.gain) for lie in rest if lie.kind != "anything"]
     if not said and found.lies:
         best = max(found.lies, key=lambda lie: lie.gain)
-        said = [Finding(best.kind, WORDS[best.kind], best.gain)]
+        said = [Rewarded(best.kind, WORDS[best.kind], best.gain)]
     jittered = found.gains.get("jitter")
     with suppress(OutOfTimeError):  # what explains them costs calls
         if jittered is not None and sorts_labels(jittered.metric, jittered):
             text = f"{SORTS}: rows with equal predictions are ordered by their labels, so bins depend on outcomes"
-            said.insert(0, Finding(SORTS, text, jittered.gain))
+            said.insert(0, Rewarded(SORTS, text, jittered.gain))
         said += _joined(found.gains.get("pool"))
     return tuple(said)
 
 
-def drawn_finding(proof: Proof) -> Finding:
+def drawn_finding(proof: Proof) -> Rewarded:
     """What a proof from drawn outcomes says: the one lie that was judged."""
-    return Finding(proof.kind, WORDS[proof.kind], proof.gain)
+    return Rewarded(proof.kind, WORDS[proof.kind], proof.gain)
 
 
 def sorts_labels(metric: Metric, lie: Lie) -> bool:
@@ -90,7 +90,7 @@ def _parted(metric: Metric, y: NDArray[Any], rows: Matrix, order: NDArray[Any]) 
     return float(metric(y, moved))
 
 
-def _joined(lie: Lie | None) -> tuple[Finding, ...]:
+def _joined(lie: Lie | None) -> tuple[Rewarded, ...]:
     """Pairs of rows whose outcomes are judged together under the lie and apart under the truth.
 
     The second difference of the value in two outcomes is zero when the metric adds up over the two rows. It explains
@@ -110,7 +110,7 @@ def _joined(lie: Lie | None) -> tuple[Finding, ...]:
         return ()
     shown = ", ".join(f"{i} and {j}" for i, j in pairs[:3])
     text = f"{JOINS}: under the pooling lie the residuals of rows {shown} cancel, under the truth they do not"
-    return (Finding(JOINS, text, lie.gain),)
+    return (Rewarded(JOINS, text, lie.gain),)
 
 
 def _second_difference(value: NDArray[np.float64], i: int, j: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from truecal.core.result import Result
 
 from .contracts import Check
-from .findings import Finding
+from .findings import Rewarded
 from .lasting import ROWS, Lasting
 from .metric import CallForm, label_sets, members
 from .proof import Proof, Reproduction
@@ -40,7 +40,7 @@ class AuditReport(Result):
     lasting: Lasting | None
     """Truth and the best lie at 300 rows, of a metric that is gamed."""
     proof: Proof | None
-    findings: tuple[Finding, ...]
+    findings: tuple[Rewarded, ...]
     certificates: tuple[Certificate, ...]
     checks: tuple[Check, ...]
     unchecked: tuple[str, ...]

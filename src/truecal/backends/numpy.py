@@ -59,7 +59,7 @@ DISPATCH = Dispatch()
 
 
 @dataclass(frozen=True)
-class Segments:
+class RunSums:
     """Sums over the runs between cuts, for V views, and the tie block at each cut.
 
     `sums` holds count, outcome, residual and where asked for residual², (3 or 4, V, E + 1). Where a cut splits a block
@@ -252,19 +252,19 @@ def cell_sums(cell: Array, values: Array, marks: Array, cells: int, squares: boo
     return *sums, np.bincount(cell, weights=np.square(values.astype(np.float64) - marks), minlength=cells)
 
 
-def stack_segments(rows: Sequence[tuple[Array, ...]]) -> Segments:
+def stack_segments(rows: Sequence[tuple[Array, ...]]) -> RunSums:
     """Views that share their number of cuts, as one block."""
     cuts = np.stack([row[0] for row in rows])
     sums = np.stack([np.stack(row[4:]) for row in rows], axis=1)
     if not any(row[3].any() for row in rows):
-        return Segments(cuts, sums)
+        return RunSums(cuts, sums)
     width = cuts.shape[1]
     defaults = (np.zeros(width), np.ones(width), np.zeros(width))
     blocks = [np.stack([row[1 + i] if row[3].size else defaults[i] for row in rows]) for i in range(3)]
-    return Segments(cuts, sums, *blocks)
+    return RunSums(cuts, sums, *blocks)
 
 
-def tie_variance(segments: Segments, left: Array, right: Array, lower: Array, upper: Array) -> Array:
+def tie_variance(segments: RunSums, left: Array, right: Array, lower: Array, upper: Array) -> Array:
     """Variance of each bin's sum over the orders of the tie blocks at its two ends.
 
     left and right index the bin's cuts among the segments' cuts (−1: the end of the sample), lower and upper are its

@@ -12,14 +12,14 @@ import numpy as np
 
 from .arrays import Array
 from .numba import entry, inner, reordered, two_sum
-from .numpy import Segments
+from .numpy import RunSums
 
 _BLOCK = 1 << 10  # numbers added up as they stand: longer sums keep what rounding takes
 
 
 def column_segments(
     ordered: Array, marked: Array, ends: Array, cuts: Array, *, ties: str, squares: bool = False
-) -> Segments:
+) -> RunSums:
     """Sums between cuts that all views share: `indicator_segments` of backends/numpy.py for several views."""
     views = len(ordered)
     sums = np.zeros((3 + squares, views, len(cuts) + 1))
@@ -27,7 +27,7 @@ def column_segments(
     blocks[0], blocks[2] = cuts, 1.0
     _column_segments(ordered, marked, ends, ties == "together", squares, sums, blocks)
     moved = blocks[0].astype(cuts.dtype)
-    return Segments(moved, sums, *blocks[1:]) if blocks[3].any() else Segments(moved, sums)
+    return RunSums(moved, sums, *blocks[1:]) if blocks[3].any() else RunSums(moved, sums)
 
 
 @entry

@@ -141,7 +141,7 @@ class Measuring:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingOptions:
     """Where the answers of a language model are: sampled several times, or with a stated confidence."""
 
     samples: Annotated[

@@ -26,7 +26,7 @@ MOST_DIRICHLET = 20  # classes up to which a matrix is among the candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Recalibrated:
+class Recalibration:
     """Predictions before and after a map, both (n, k), and the sentences that report how it was found."""
 
     test: Predictions
@@ -58,7 +58,7 @@ def check_output(path: Path, method: str) -> None:
         raise typer.BadParameter(f"expected one of {names}, got {method!r}", param_hint="--method")
 
 
-def recalibrated(validation: Path, test: Path, reading: Reading, method: str) -> Recalibrated:
+def recalibrated(validation: Path, test: Path, reading: Reading, method: str) -> Recalibration:
     """Fit on the validation file, apply to the test file; neither is changed."""
     from truecal.recalibration.prefit import METHODS
 
@@ -79,7 +79,7 @@ def recalibrated(validation: Path, test: Path, reading: Reading, method: str) ->
         after = best.predict_proba(Z)
     fit = f"{chosen} ({how}) fitted on {len(X)} rows of {path_text(validation)}"
     notes = [fit, *notes, *dict.fromkeys(str(warning.message) for warning in raised)]
-    return Recalibrated(tested, tested.probabilities(), after, chosen, tuple(notes))
+    return Recalibration(tested, tested.probabilities(), after, chosen, tuple(notes))
 
 
 def _data(read: Predictions, labelled: bool = True) -> tuple[Floats, Any, str]:
@@ -116,7 +116,7 @@ def _choose(path: str, X: Floats, y: Any, space: str) -> tuple[str, str]:
     return found.name, f"of best score on {len(second)} rows, of {', '.join(names)}"
 
 
-def write(found: Recalibrated, path: Path) -> None:
+def write(found: Recalibration, path: Path) -> None:
     """Probabilities after the map, with the labels, class names and identifiers of the test file."""
     test = found.test
     classes = test.classes or tuple(str(j) for j in range(found.after.shape[1]))

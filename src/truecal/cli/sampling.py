@@ -12,7 +12,7 @@ from truecal.io import FileError, read_samples
 from truecal.io.failures import path_text
 from truecal.io.sampled import is_sampled, read_stated
 
-from .options import Measuring, Reading, Sampling, fraction
+from .options import Measuring, Reading, SamplingOptions, fraction
 
 _OPTIONS = {"n_resamples": "--resamples", "one_pass": "--one-pass", "label_column": "--label-column"}
 _TAKEN = ("seed", "level", "n_resamples", "bins")
@@ -20,7 +20,7 @@ _TAKEN = ("seed", "level", "n_resamples", "bins")
 
 def sampled(
     file: Path,
-    sampling: Sampling,
+    sampling: SamplingOptions,
     reading: Reading,
     measuring: Measuring,
     segments: str | None,
@@ -43,7 +43,7 @@ def sampled(
     return True
 
 
-def measure_samples(file: Path, sampling: Sampling, measuring: Measuring) -> Any:
+def measure_samples(file: Path, sampling: SamplingOptions, measuring: Measuring) -> Any:
     """The evaluation of a file of sampled answers."""
     from truecal.language import from_samples
 
@@ -63,7 +63,7 @@ def measure_samples(file: Path, sampling: Sampling, measuring: Measuring) -> Any
     return result.with_notes([f"{file.stem}: {note}" for note in read.notes])
 
 
-def _measure_stated(file: Path, sampling: Sampling, measuring: Measuring) -> Any:
+def _measure_stated(file: Path, sampling: SamplingOptions, measuring: Measuring) -> Any:
     """The evaluation of a file of answers with a stated confidence."""
     from truecal.language import from_stated
 

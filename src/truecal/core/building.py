@@ -255,7 +255,7 @@ class Builder:
         )
         return self._coarsened(segments, cuts)
 
-    def _coarsened(self, segments: kernels.Segments, cuts: Cuts) -> Tables:
+    def _coarsened(self, segments: kernels.RunSums, cuts: Cuts) -> Tables:
         """The bins at each count, as runs of the segments between all cuts."""
         tables = []
         for c, (starts, *ends) in enumerate(cuts.bins):

@@ -142,7 +142,7 @@ def cdf_values(forecast: Any, points: Array) -> Array:
     if isinstance(forecast, Forecast):
         return forecast.at(points)
     if callable(getattr(forecast, "cdf", None)):
-        return Frozen(forecast).at(points)
+        return ScipyForecast(forecast).at(points)
     if isinstance(forecast, (list, tuple)) and forecast and callable(getattr(forecast[0], "cdf", None)):
         return np.stack([np.asarray(one.cdf(points), dtype=np.float64).reshape(len(points)) for one in forecast])
     values = np.asarray(as_array(forecast, "y_proba"))
@@ -252,7 +252,7 @@ class Normal(Forecast):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Frozen(Forecast):
+class ScipyForecast(Forecast):
     """A frozen distribution of scipy.stats whose parameters have one entry per row."""
 
     distribution: Any

@@ -16,7 +16,7 @@ from .table import BinTable, Moments, PointSums
 from .tabulate import map_points, map_tables, measurable
 
 
-class Measured(NamedTuple):
+class Raw(NamedTuple):
     """What a raw error is made of."""
 
     rule: BinningRule
@@ -28,15 +28,15 @@ class Measured(NamedTuple):
     """One per bin count."""
 
 
-def measured(error: Any, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None) -> Measured:
+def measured(error: Any, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None) -> Raw:
     """What a raw error is made of, from the user's arrays; a GPU checks and sums plain ones in the same pass."""
     if on_device(y_proba):
         quick = device_backend().measured(error, y_true, y_proba, sample_weight, labels)
         if quick is not None:
-            return Measured(*quick)
+            return Raw(*quick)
     sample = error.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     rule = error.binning.at(sample.rows, sample.views)
-    return Measured(rule, sample.totals, sample.averaged, moments(sample, rule, error.ties, error.norm))
+    return Raw(rule, sample.totals, sample.averaged, moments(sample, rule, error.ties, error.norm))
 
 
 def moments(

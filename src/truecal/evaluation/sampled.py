@@ -22,7 +22,7 @@ from ..inference.inputs import TopPredictions
 from ..inference.options import check_draws, check_level
 from ..inference.samples import (
     SPLITS,
-    Split,
+    Halves,
     answers_test,
     auto_cells,
     majority,
@@ -186,12 +186,12 @@ def evaluate_answers(answers: Answers, n_bins: int, level: float, draws: int, se
     )
 
 
-def answer_losses(split: Split) -> Array:
+def answer_losses(split: Halves) -> Array:
     """(confidence − right)² + 1 − right of each question, less the sampling variance of the confidence."""
     return split.per_question(np.square(split.report - split.right) - split.excess + ~split.right)
 
 
-def _table(split: Split, cell: Array, n_bins: int) -> BinTable:
+def _table(split: Halves, cell: Array, n_bins: int) -> BinTable:
     """Sums of each cell, in units of questions."""
     per = len(split.report) / split.question[1]
     n, residual = split.question[1], split.report - split.right

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import as_array, check_positive_int, check_same_length
-from ..core.distributions import Forecast, Frozen, Quantiles
+from ..core.distributions import Forecast, Quantiles, ScipyForecast
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.types import Array
@@ -58,7 +58,7 @@ def pit(y_true: Any, forecast: Any, *, n_bins: int = 10) -> Pit:
     >>> {level: round(share, 1) for level, share in found.coverage.items()}
     {0.5: 0.5, 0.8: 0.8, 0.9: 0.9}
     """
-    made = forecast if isinstance(forecast, Forecast) else Frozen(forecast)
+    made = forecast if isinstance(forecast, Forecast) else ScipyForecast(forecast)
     y = np.asarray(as_array(y_true, "y_true"), dtype=np.float64)
     check_same_length(y_true=y, forecast=np.empty(len(made)))
     points = np.column_stack([np.nextafter(y, -np.inf), y])

@@ -42,7 +42,7 @@ MANY_RIGHT = "in each bin of questions the mean share and accuracy are equal"
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Halves:
     """One row per question and split: cell share, report and outcome, with the question of each row."""
 
     share: Array
@@ -71,7 +71,7 @@ class Split:
         return np.bincount(self.question[0], values, self.question[1]) / (len(values) / self.question[1])
 
 
-def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Split:
+def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Halves:
     """Halve the answers of each question at random, several times; ties for the most common answer are drawn."""
     rng = np.random.default_rng(seed)
     n, clusters, sizes = answers.n, len(answers.owner), answers.sizes
@@ -88,7 +88,7 @@ def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Split:
             total, rest = (np.bincount(answers.owner, x, n) for x in (own, other))
             found.append((own[top] / total, other[top] / rest, answers.right[top], rest, top))
     share, report, right, size, chosen = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Split(share, report, right, size, (np.tile(np.arange(n), 2 * splits), n), chosen)
+    return Halves(share, report, right, size, (np.tile(np.arange(n), 2 * splits), n), chosen)
 
 
 def leaders(counts: Array, owner: Array, n: int, rng: np.random.Generator) -> Array:
@@ -97,7 +97,7 @@ def leaders(counts: Array, owner: Array, n: int, rng: np.random.Generator) -> Ar
     return np.argsort(owner + value)[np.cumsum(np.bincount(owner, minlength=n)) - 1]
 
 
-def share_cells(split: Split, n_bins: int) -> Array:
+def share_cells(split: Halves, n_bins: int) -> Array:
     """Quantile cells of the shares in half A; equal shares stay together."""
     cell = fold_bins(split.share, (np.zeros(len(split.share), dtype=np.intp), 1), n_bins)
     return np.unique(cell, return_inverse=True)[1].reshape(-1)
@@ -108,7 +108,7 @@ def auto_cells(n: int) -> int:
     return auto_bins(n, 1)
 
 
-def split_spread(split: Split, cell: Array, of: Of = "gap") -> Spread:
+def split_spread(split: Halves, cell: Array, of: Of = "gap") -> Spread:
     """gap², or U, over pairs of different questions, and how far it strays; a question has weight 1."""
     sums = ViewSums(split.sample, split.question, of)
     sums.add_view(View(split.sample, 0, cell, np.arange(int(cell.max()) + 1)))
@@ -154,7 +154,7 @@ def answers_test(answers: Answers, spread: Spread, draws: int, seed: int) -> Cal
     return None if found is None else replace(found, null=MANY_RIGHT, strongest="confidence and accuracy differ")
 
 
-def mean_gap_of(answers: Answers, split: Split, seed: int) -> MeanGap:
+def mean_gap_of(answers: Answers, split: Halves, seed: int) -> MeanGap:
     """Mean report minus accuracy with the standard error between questions.
 
     A direction is named where both the t test and, for questions with one right answer, the exact count are clear.

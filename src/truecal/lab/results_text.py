@@ -114,7 +114,7 @@ def overturned_pairs(loss: Values, error: Values) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Variant:
+class VariantText:
     """One recalibration in one experiment: the line of all its traces together, and those of each trace."""
 
     words: str
@@ -264,18 +264,18 @@ class Experiment:
         return list(rows[(rows["experiment"] == self.name) & (rows["item1"] == REFERENCE)].groupby("threshold"))
 
     @cached_property
-    def variants(self) -> list[Variant]:
+    def variants(self) -> list[VariantText]:
         """Every recalibration that was measured."""
         rows = self.mechanism[self.mechanism["experiment"] == self.name]
         found = {key: rows[rows["recalibration"] == key] for key in VARIANTS}
         return [
-            Variant(VARIANTS[key], part[part["trace"] == ALL].iloc[0], part[part["trace"] != ALL])
+            VariantText(VARIANTS[key], part[part["trace"] == ALL].iloc[0], part[part["trace"] != ALL])
             for key, part in found.items()
             if (part["trace"] == ALL).any()
         ]
 
     @property
-    def scaled(self) -> Variant | None:
+    def scaled(self) -> VariantText | None:
         """What temperature scaling leaves, where the gap of a trace is known."""
         return next((v for v in self.variants if v.words == VARIANTS[TEMPERATURE] and v.known), None)
 

@@ -23,7 +23,7 @@ from truecal.lab.traces import KINDS, Store, kind
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Reproduced:
     """What a run left: the folder, how many checkpoints of how many traces, and whether all of them are there."""
 
     out: Path
@@ -41,7 +41,7 @@ def reproduce(
     quick: bool = False,
     time_limit: float | None = None,
     **options: Any,
-) -> Outcome:
+) -> Reproduced:
     """Run the paper's experiment under ``preset`` (``letter`` unless named) and write everything under ``out``.
 
     ``from_dir`` takes stored logits instead of training. ``time_limit`` (seconds) stops cleanly before it; the next
@@ -72,7 +72,7 @@ def run_preset(
     deadline: float = math.inf,
     summary: bool = True,
     progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
+) -> Reproduced:
     """`reproduce` for a preset that is already made: the way in for a dataset of one's own.
 
     ``experiments`` and ``pieces`` take some of the preset's traces alone. Several are trained at a time in
@@ -105,7 +105,7 @@ def run_preset(
             from truecal.lab.summary import summarise
 
             summarise(out)
-    return Outcome(out, len(found), sum(map(len, found.values())), complete)
+    return Reproduced(out, len(found), sum(map(len, found.values())), complete)
 
 
 def describe(preset: Preset) -> dict[str, Any]:

@@ -33,7 +33,7 @@ SCALE = 100_000
 
 
 @dataclass(frozen=True)
-class Model:
+class Drawn:
     """A model as the page calls it, and how it is drawn: numbers of a colour, a shape and a dash."""
 
     key: str
@@ -49,7 +49,7 @@ class PageSource:
     """Either kind of result under one set of names."""
 
     evaluations: dict[str, Evaluation]
-    models: tuple[Model, ...]
+    models: tuple[Drawn, ...]
     verdict: Verdict
     comparison: Comparison | None
     classes: tuple[str, ...] | None
@@ -89,7 +89,7 @@ class PageSource:
             for row in places
         ]
 
-    def model(self, key: str) -> Model:
+    def model(self, key: str) -> Drawn:
         return next(model for model in self.models if model.key == key)
 
 
@@ -117,11 +117,11 @@ def read(result: Any, classes: Sequence[object] | None) -> PageSource:
     return PageSource(evaluations, _models(list(evaluations)), result.verdict, comparison, _class_names(first, classes))
 
 
-def _models(keys: Sequence[str]) -> tuple[Model, ...]:
+def _models(keys: Sequence[str]) -> tuple[Drawn, ...]:
     names = distinct(shorten(clean(key), LONGEST_NAME) or "(no name)" for key in keys)
     labels = distinct(shorten(name, LABEL) for name in names)
     return tuple(
-        Model(key, name, label, i % COLORS, (i + i // COLORS) % COLORS, i // COLORS % 4)
+        Drawn(key, name, label, i % COLORS, (i + i // COLORS) % COLORS, i // COLORS % 4)
         for i, (key, name, label) in enumerate(zip(keys, names, labels, strict=True))
     )
 

@@ -86,7 +86,7 @@ def run_streams(
     if len(rows) > 1:
         other = next(dataset for dataset in datasets if dataset.n_rows != datasets[0].n_rows)
         raise failure(other.path, f"expected {datasets[0].n_rows} rows as in {datasets[0].path}, got {other.n_rows}")
-    run = Run(tuple(datasets), progress, time.perf_counter())
+    run = Pass(tuple(datasets), progress, time.perf_counter())
     edges = UNIFORM if one_pass else None
     streams = [
         new_stream(inputs_of(dataset.first(), None), run.n_rows, errors, n_bins, edges, blocks) for dataset in datasets
@@ -99,7 +99,7 @@ def run_streams(
     return streams, run.notes(passes, streams)
 
 
-def _first_pass(run: Run) -> list[list[Array]]:
+def _first_pass(run: Pass) -> list[list[Array]]:
     """Predictions of rows that are spread evenly over the tables, for each of them; labels are not looked at."""
     most = max(1, min(FIRST_ROWS, FIRST_BYTES // sum(dataset.row_bytes for dataset in run.datasets)))
     if spans := _some_groups(run, max(1, most // FIRST_GROUPS)):
@@ -111,7 +111,7 @@ def _first_pass(run: Run) -> list[list[Array]]:
     return _kept(run, most)
 
 
-def _some_groups(run: Run, rows: int) -> list[tuple[int, int]]:
+def _some_groups(run: Pass, rows: int) -> list[tuple[int, int]]:
     """Groups of so many rows or a little more, where there are many: parquet reads only these."""
     if not all(dataset.in_groups for dataset in run.datasets):
         return []
@@ -121,7 +121,7 @@ def _some_groups(run: Run, rows: int) -> list[tuple[int, int]]:
     return [every[(2 * i + 1) * len(every) // (2 * FIRST_GROUPS)] for i in range(FIRST_GROUPS)]
 
 
-def _kept(run: Run, most: int) -> list[list[Array]]:
+def _kept(run: Pass, most: int) -> list[list[Array]]:
     """The predictions of so many rows at most, for each table."""
     kept: list[list[Array]] = [[] for _ in run.datasets]
     for start, batch in replace(run, every=-(-run.n_rows // most)).counted(0, 2):
@@ -283,7 +283,7 @@ def agreeing(batch: Batch) -> Batch:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Run:
+class Pass:
     """A pass over tables of the same rows, in step; over every so many-th row alone, the first being number `first`."""
 
     datasets: tuple[Dataset, ...]

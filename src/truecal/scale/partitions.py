@@ -18,7 +18,7 @@ from ..inference.inputs import Inputs
 from ..io.agreement import distinct_names
 from ..io.dataset import Dataset, left_out_files, open_dataset, table_of
 from ..io.failures import FileError, NoRowsError, failure, one_line, parsing, path_text
-from .files import Batch, Run, agreeing, count_rows, inputs_of, observe_rows
+from .files import Batch, Pass, agreeing, count_rows, inputs_of, observe_rows
 from .stream import Stream
 
 MOST_ROWS, FEWEST_ROWS = 1 << 20, 1 << 17
@@ -98,11 +98,11 @@ def file_work(
 
 
 def _observe_files(streams: Streams, step: int, start: int, *parts: Dataset) -> None:
-    observe_rows(streams, Run(parts, every=step, first=start).counted(0, 1))
+    observe_rows(streams, Pass(parts, every=step, first=start).counted(0, 1))
 
 
 def _count_files(streams: Streams, *parts: Dataset) -> None:
-    count_rows(streams, Run(parts).counted(0, 1))
+    count_rows(streams, Pass(parts).counted(0, 1))
 
 
 # -- DataFrames -----------------------------------------------------------------------------------------------------

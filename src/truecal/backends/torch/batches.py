@@ -27,7 +27,7 @@ _MOST_WEIGHT = 2.0**400  # sums of squares of larger weights have no number
 _NUMBERS = 1 << 24  # predictions that are added at a time
 
 
-class Sums(NamedTuple):
+class BatchSums(NamedTuple):
     """What is kept of all batches: float64 tensors on one device."""
 
     cells: Tensor
@@ -65,7 +65,7 @@ class _Edges(NamedTuple):
     """The least and the largest report that the cells cover, (2, 1) or (2, views); infinite where all are covered."""
 
 
-def add_batch(sums: Sums, batch: Batch) -> Sums:
+def add_batch(sums: BatchSums, batch: Batch) -> BatchSums:
     """The sums with a batch: new tensors, or the same ones where a kernel adds in place."""
     fused = kernels_for(batch.reports)
     if fused is not None and _is_plain(sums, batch):
@@ -78,7 +78,7 @@ def add_batch(sums: Sums, batch: Batch) -> Sums:
     return sums
 
 
-def _is_plain(sums: Sums, batch: Batch) -> bool:
+def _is_plain(sums: BatchSums, batch: Batch) -> bool:
     """Whether the kernel reads such rows: floats, whole labels, the same cells for every class."""
     floats = batch.reports.dtype in (torch.float32, torch.float64, *HALVES)
     here = sums.cells.device == batch.reports.device == batch.labels.device
@@ -86,7 +86,7 @@ def _is_plain(sums: Sums, batch: Batch) -> bool:
     return floats and here and whole and not batch.rule.per_view
 
 
-def add_fused(sums: Sums, batch: Batch) -> Sums:
+def add_fused(sums: BatchSums, batch: Batch) -> BatchSums:
     """One launch of the kernel, which adds in place."""
     kernel = importlib.import_module("truecal.backends.torch.fused_batches")
     reports, labels, event = batch.reports, batch.labels.contiguous(), batch.reports.ndim == 1
@@ -120,7 +120,7 @@ def _edges(rule: Any, dtype: torch.dtype, device: torch.device) -> _Edges:
         return _Edges(*made)
 
 
-def _added(sums: Sums, batch: Batch, rows: slice) -> Sums:
+def _added(sums: BatchSums, batch: Batch, rows: slice) -> BatchSums:
     """The same with torch alone, for some rows."""
     p, y = batch.reports[rows], batch.labels[rows]
     if not y.is_floating_point() and y.dtype != torch.bool:
@@ -150,7 +150,7 @@ def _added(sums: Sums, batch: Batch, rows: slice) -> Sums:
     ones = torch.ones_like(w) if kept is None else kept.double()
     wrong = (1 - z[:, 0]) if batch.top else torch.zeros_like(w)
     totals = torch.stack([ones, w, w * w, w * wrong, w * w * wrong, w * r.square().sum(1)]).sum(1)
-    return Sums(
+    return BatchSums(
         cells.view_as(sums.cells),
         sums.totals + totals,
         torch.maximum(sums.largest, largest),

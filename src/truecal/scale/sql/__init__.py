@@ -20,10 +20,10 @@ from ...evaluation.comparison import Comparison
 from ...evaluation.model import Evaluation
 from ...inference.options import check_draws, check_level
 from ..stream import BLOCKS
-from .columns import Columns, Model, Row, engine
-from .plan import Plan, plan_of
+from .columns import Columns, ModelColumns, Row, engine
+from .plan import QueryPlan, plan_of
 from .statements import engine_name, first_query, histograms, second_query
-from .sums import Sums
+from .sums import QuerySums
 
 __all__ = ["DIALECTS", "Queries", "compare", "evaluate", "queries", "read_sums"]
 
@@ -317,18 +317,18 @@ def read_sums(source: Any, *, level: float = 0.95, seed: int = 0) -> Evaluation 
         raise ValueError(
             "the sums have no row of part -1, which holds the plan of the query: keep every row of the result"
         )
-    return Sums.read(table, Plan.of_text(str(about[0]))).result(check_level(level), check_draws(1, seed)[1])
+    return QuerySums.read(table, QueryPlan.of_text(str(about[0]))).result(check_level(level), check_draws(1, seed)[1])
 
 
 # -- how they run -----------------------------------------------------------------------------------------------------
 
 
-def _run(plan: Plan, rows: Sequence[Row]) -> Sums:
+def _run(plan: QueryPlan, rows: Sequence[Row]) -> QuerySums:
     """Both queries, or the second alone where all edges are known."""
     if not plan.frozen:
         parts = plan.open_parts()
         plan = plan.freeze(parts, *histograms(_executed(first_query(rows, parts)), parts))
-    return Sums.read(_executed(second_query(rows, plan.parts(), plan.blocks)), plan)
+    return QuerySums.read(_executed(second_query(rows, plan.parts(), plan.blocks)), plan)
 
 
 def _executed(query: Any) -> Any:
@@ -388,7 +388,7 @@ def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: in
     columns.check(schema)
     found = []
     for given in models.values():
-        model = Model.read(given, schema)
+        model = ModelColumns.read(given, schema)
         classes = None if n_classes is None else check_positive_int(n_classes, "n_classes")
         if model.array is not None and classes is None:
             classes = len(columns.labels) if columns.labels is not None else _length(table, model.array)

@@ -43,7 +43,7 @@ def engine() -> Any:
 
 @final
 @dataclass(frozen=True)
-class Model:
+class ModelColumns:
     """The columns of one model: one probability, one per class, an array of them, or a class and its confidence."""
 
     proba: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Model:
     correct: str | None = None
 
     @staticmethod
-    def read(given: Any, schema: Mapping[str, Any]) -> Model:
+    def read(given: Any, schema: Mapping[str, Any]) -> ModelColumns:
         """A column, a list of columns, or a mapping with "confidence" and "predicted" or "correct"."""
         if isinstance(given, Mapping):
             unknown = set(given) - {"confidence", "predicted", "correct"}
@@ -63,7 +63,7 @@ class Model:
                     f"'correct' (true or false), got {shown(dict(given))}"
                 )
             named: dict[str, Any] = {name: column_of(name, column, schema) for name, column in given.items()}
-            return Model(**named)
+            return ModelColumns(**named)
         names = [given] if isinstance(given, str) else given
         if not isinstance(names, Sequence) or not names:
             raise TypeError(f"proba must be a column or a list of columns, got {shown(given)}")
@@ -71,8 +71,8 @@ class Model:
         if len(set(columns)) < len(columns):
             raise ValueError(f"proba names a column twice: {shown(list(columns))}")
         if len(columns) == 1 and schema[columns[0]].is_array():
-            return Model(array=columns[0])
-        return Model(proba=columns)
+            return ModelColumns(array=columns[0])
+        return ModelColumns(proba=columns)
 
 
 def column_of(what: str, name: Any, schema: Mapping[str, Any]) -> str:
@@ -127,13 +127,13 @@ class Row:
     classes: int
     dtype: str
     columns: Columns
-    model: Model
+    model: ModelColumns
     source: Any
     losses: bool = True
     """Whether losses that no table holds are summed: cross-entropy and the spherical score."""
 
     @staticmethod
-    def of(source: Any, columns: Columns, model: Model, classes: int | None, losses: bool) -> Row:
+    def of(source: Any, columns: Columns, model: ModelColumns, classes: int | None, losses: bool) -> Row:
         """The rows of a table; `classes` is the length of an array of probabilities."""
         schema = source.schema()
         if model.confidence is not None:

@@ -26,7 +26,7 @@ from ..stream import Stream, check_blocks
 from ..sums import refuse_size
 from ..tally import edges_of
 from .columns import Row
-from .statements import Histogram, Part
+from .statements import Histogram, QueryPart
 
 VERSION = 1
 DEFAULT_BINS = 20
@@ -72,7 +72,7 @@ class Counted:
 
 @final
 @dataclass(frozen=True)
-class Plan:
+class QueryPlan:
     """All models, and how rows are put into blocks and subgroups."""
 
     models: tuple[Counted, ...]
@@ -85,7 +85,7 @@ class Plan:
         """Whether all edges are known."""
         return not any(_is_open(entry) for model in self.models for entry in model.entries)
 
-    def open_parts(self) -> tuple[Part, ...]:
+    def open_parts(self) -> tuple[QueryPart, ...]:
         """The views whose distributions the first query counts: those of quantile bins, or one, to count the rows."""
         found = []
         for i, model in enumerate(self.models):
@@ -93,10 +93,10 @@ class Plan:
             for entry in model.entries:
                 if entry.open:
                     views |= dict.fromkeys(model.views_of(COMPOSED[entry.name].property.kind))
-            found += [Part(i, view) for view in views] or [Part(i, "confidence")]
+            found += [QueryPart(i, view) for view in views] or [QueryPart(i, "confidence")]
         return tuple(found)
 
-    def freeze(self, parts: Sequence[Part], counts: Sequence[Array], rows: Sequence[int]) -> Plan:
+    def freeze(self, parts: Sequence[QueryPart], counts: Sequence[Array], rows: Sequence[int]) -> QueryPlan:
         """The same with edges from the distributions of predictions, for so many rows."""
         models = []
         for i, model in enumerate(self.models):
@@ -113,7 +113,7 @@ class Plan:
             models.append(replace(model, entries=tuple(dict.fromkeys(frozen))))
         return replace(self, models=tuple(models))
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[QueryPart, ...]:
         """The group-bys of the second query: each view once, cut at the edges of all errors."""
         found = []
         for i, model in enumerate(self.models):
@@ -126,7 +126,7 @@ class Plan:
                 for j, view in enumerate(views):
                     inner = edges[j if len(edges) > 1 else 0, 1:-1]
                     cuts.setdefault(view, set()).update(inner.tolist())
-            found += [Part(i, view, tuple(sorted(values))) for view, values in cuts.items()]
+            found += [QueryPart(i, view, tuple(sorted(values))) for view, values in cuts.items()]
         return tuple(found)
 
     # -- as a text --------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Plan:
         return json.dumps(about | {"by": [_safe(name) for name in self.by]}, separators=(",", ":"))
 
     @staticmethod
-    def of_text(text: str) -> Plan:
+    def of_text(text: str) -> QueryPlan:
         """The plan that `to_text` wrote; anything else is refused."""
         try:
             about = json.loads(text)
@@ -172,12 +172,12 @@ class Plan:
             raise ValueError("the plan of the query, in the row of part -1, has no models")
         for model in models:
             refuse_size(model.entries, blocks, model.n_classes)
-        return Plan(models, blocks, weighted, by)
+        return QueryPlan(models, blocks, weighted, by)
 
 
 def plan_of(
     rows: Sequence[Row], names: Sequence[str], errors: Sequence[str] | None, n_bins: Any, edges: Any, blocks: int
-) -> Plan:
+) -> QueryPlan:
     """What is counted of some models; quantile edges may still be open."""
     models = []
     for row, name in zip(rows, names, strict=True):
@@ -193,7 +193,7 @@ def plan_of(
             entries += read_plan(error, _bins(error, n_bins, edges), edges)
         models.append(Counted(str(name), row.kind, row.classes, row.dtype, tuple(dict.fromkeys(entries)), row.losses))
     first = rows[0].columns
-    return Plan(tuple(models), check_blocks(blocks), first.weight is not None, first.by)
+    return QueryPlan(tuple(models), check_blocks(blocks), first.weight is not None, first.by)
 
 
 def _bins(error: str, n_bins: Any, edges: Any) -> Any:

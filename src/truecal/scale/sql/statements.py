@@ -27,7 +27,7 @@ _DIGITS = 15  # a decimal of so many digits is the same double in every engine
 
 @final
 @dataclass(frozen=True)
-class Part:
+class QueryPart:
     """One group-by of a query: a view of one model, cut at some edges."""
 
     model: int
@@ -39,7 +39,7 @@ class Part:
 # -- the first query: where predictions are -------------------------------------------------------------------------
 
 
-def first_query(rows: Sequence[Row], parts: Sequence[Part]) -> Any:
+def first_query(rows: Sequence[Row], parts: Sequence[QueryPart]) -> Any:
     """Rows by part and grid cell: what quantile edges are made from. It names no label."""
     found = []
     for number, part in enumerate(parts):
@@ -94,7 +94,7 @@ class Histogram:
         return False
 
 
-def histograms(table: Any, parts: Sequence[Part]) -> tuple[list[Array], list[int]]:
+def histograms(table: Any, parts: Sequence[QueryPart]) -> tuple[list[Array], list[int]]:
     """What the first query gave: for each part the rows of each cell, and for each model its number of rows."""
     found = [np.zeros(GRID) for _ in parts]
     rows = [0] * (1 + max(part.model for part in parts))
@@ -110,7 +110,7 @@ def histograms(table: Any, parts: Sequence[Part]) -> tuple[list[Array], list[int
 # -- the second query: sums -----------------------------------------------------------------------------------------
 
 
-def second_query(rows: Sequence[Row], parts: Sequence[Part], blocks: int, about: str | None = None) -> Any:
+def second_query(rows: Sequence[Row], parts: Sequence[QueryPart], blocks: int, about: str | None = None) -> Any:
     """Sums by part, cell, block and subgroup; with `about`, one row more that holds this text."""
     found = [_sums(rows[part.model], number, part, blocks) for number, part in enumerate(parts)]
     if about is not None:
@@ -118,7 +118,7 @@ def second_query(rows: Sequence[Row], parts: Sequence[Part], blocks: int, about:
     return _union(found)
 
 
-def _sums(row: Row, number: int, part: Part, blocks: int) -> Any:
+def _sums(row: Row, number: int, part: QueryPart, blocks: int) -> Any:
     ibis = engine()
     view, whole = row.view(part.view, blocks), part.view == "confidence"
     weighted, keys = row.columns.weight is not None, [f"by_{i}" for i in range(len(row.columns.by))]

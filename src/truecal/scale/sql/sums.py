@@ -20,8 +20,8 @@ from ..reading import compare_streams, evaluation_of
 from ..stream import Stream
 from ..tally import Blocks, Tally, edges_of
 from .columns import FAULTS
-from .plan import Counted, Plan
-from .statements import OF_ROWS, SUMS, WEIGHTED, Part, column_values, texts
+from .plan import Counted, QueryPlan
+from .statements import OF_ROWS, SUMS, WEIGHTED, QueryPart, column_values, texts
 
 NULL_BANDS = "null bands need the rows, which stay where they are: they are left out"
 NO_ID = "no intervals and no test: pass id=, a column of row ids, whose hash puts rows into blocks"
@@ -31,16 +31,16 @@ MOST_SUBGROUPS = 10_000
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sums:
+class QuerySums:
     """What the second query gave: for each part its fields, each (subgroups, blocks, cells)."""
 
-    plan: Plan
-    parts: tuple[Part, ...]
+    plan: QueryPlan
+    parts: tuple[QueryPart, ...]
     fields: tuple[Mapping[str, Array], ...]
     subgroups: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def read(table: Any, plan: Plan) -> Sums:
+    def read(table: Any, plan: QueryPlan) -> QuerySums:
         """The result of a query as an Arrow table; rows that cannot be measured raise an error with their number."""
         parts = plan.parts()
         names = ["part", "cell", "block", *SUMS, *(WEIGHTED if plan.weighted else ()), *OF_ROWS]
@@ -56,9 +56,9 @@ class Sums:
         )
         found = [[text for text, there in zip(texts(table, key), real, strict=True) if there] for key in keys]
         subgroups, group = _subgroups(found, len(columns["part"]))
-        return Sums(plan, parts, _arrays(columns, plan, parts, group, len(subgroups)), subgroups)
+        return QuerySums(plan, parts, _arrays(columns, plan, parts, group, len(subgroups)), subgroups)
 
-    def of(self, chosen: Sequence[int] | None = None) -> Sums:
+    def of(self, chosen: Sequence[int] | None = None) -> QuerySums:
         """The sums of some subgroups together, by default of all."""
 
         def joined(name: str, values: Array) -> Array:
@@ -84,7 +84,7 @@ class Sums:
         return stream
 
     def _tally(
-        self, model: Counted, property: Property, rule: Any, views: Sequence[tuple[Part, Mapping[str, Array]]]
+        self, model: Counted, property: Property, rule: Any, views: Sequence[tuple[QueryPart, Mapping[str, Array]]]
     ) -> Tally:
         weighted = self.plan.weighted
         edges = edges_of(rule, property.bounds, np.dtype(model.dtype))
@@ -125,7 +125,7 @@ class Sums:
         blocks = Blocks(found["residual"], np.stack([weight, wrong, loss])) if self.plan.blocks else None
         return Tally.of(table, blocks)
 
-    def _losses(self, model: Counted, own: Mapping[str, tuple[Part, Mapping[str, Array]]]) -> LossSums | None:
+    def _losses(self, model: Counted, own: Mapping[str, tuple[QueryPart, Mapping[str, Array]]]) -> LossSums | None:
         if not model.losses:
             return None
         fields = own["confidence"][1]
@@ -227,7 +227,7 @@ def _subgroups(columns: Sequence[Sequence[str | None]], rows: int) -> tuple[tupl
 
 
 def _arrays(
-    columns: Mapping[str, Array], plan: Plan, parts: Sequence[Part], group: Array, groups: int
+    columns: Mapping[str, Array], plan: QueryPlan, parts: Sequence[QueryPart], group: Array, groups: int
 ) -> tuple[Mapping[str, Array], ...]:
     """(subgroups, blocks, cells) of every field of every part; rows that are twice, missing or no sums are refused."""
     part, cell, block = (columns[name] for name in ("part", "cell", "block"))
@@ -278,7 +278,7 @@ def _inside(values: Array, join: Any, beyond: int) -> Array:
     return cells
 
 
-def _coarse(values: Array, part: Part, edges: Array) -> Array:
+def _coarse(values: Array, part: QueryPart, edges: Array) -> Array:
     """(blocks, cells) sums of a view over the cells of one rule, from those of its finer partition."""
     cuts = np.array([*part.cuts, np.inf])
     cell = np.searchsorted(edges[1:-1], cuts, side="left")
