@@ -176,14 +176,18 @@ class Builder:
     def plain_points(self, columns: slice) -> Iterator[PointSums]:
         """The sums of averages over cuts, view by view, from sorted values."""
         rule: Any = self.rule
-        marked, ends = self._marked_by_view(columns)
         reports = self._own_reports(columns)
         reports.sort(axis=1)
         squared: Sequence[Any] = [None] * len(reports)
         if self.compiled and rule.compiled:
-            squared = getattr(compiled_order(), rule.compiled)(reports, marked, ends, *self.sample.bounds or ())
-        for row, own, found in zip(reports, np.split(marked, ends[:-1]), squared, strict=True):
-            yield PointSums(rule, self.sample.bounds, partial(_point_blocks, row, own, self._places), squared=found)
+            every, ends = self._marked_by_view(columns)
+            squared = getattr(compiled_order(), rule.compiled)(reports, every, ends, *self.sample.bounds or ())
+            marked = [(own, False) for own in np.split(every, ends[:-1])]
+        else:
+            marked = self._marked_reports(columns)
+        for row, (own, complement), found in zip(reports, marked, squared, strict=True):
+            blocks = partial(_point_blocks, row, own, complement, self._places)
+            yield PointSums(rule, self.sample.bounds, blocks, squared=found)
 
     def _places(self, values: Array) -> Array:
         """Where reports sit on the line."""
@@ -325,8 +329,10 @@ class Builder:
         return tuple(tables)
 
 
-def _point_blocks(ordered: Array, marked: Array, places: Callable[[Array], Array]) -> Iterator[PointBlock]:
-    """Sorted reports of 0/1 outcomes, with those of marked rows: a point per value."""
+def _point_blocks(
+    ordered: Array, marked: Array, complement: bool, places: Callable[[Array], Array]
+) -> Iterator[PointBlock]:
+    """Sorted reports of 0/1 outcomes, with those of marked rows (unmarked ones: complement): a point per value."""
     start, before = 0, 0
     while start < len(ordered):
         here = ordered[start : start + FORM_BLOCK]
@@ -335,7 +341,8 @@ def _point_blocks(ordered: Array, marked: Array, places: Callable[[Array], Array
         stop = int(np.searchsorted(ordered, values[-1], side="right"))  # equal reports are never in two blocks
         count = np.diff(np.append(starts, stop - start)).astype(np.float64)
         ends = np.searchsorted(marked, values, side="right")
-        outcome = np.diff(ends, prepend=before).astype(np.float64)
+        marks = np.diff(ends, prepend=before).astype(np.float64)
+        outcome = count - marks if complement else marks
         points = values.astype(np.float64, copy=False)
         grid, rest = kernels.grid_part(points)
         residual = (count * grid / kernels.GRID - outcome) + count * rest

@@ -174,13 +174,13 @@ def _divided_draws(u: Array, form: BinCells, bins: Bins, draws: int, rng: np.ran
     each bin has its share, by a binomial number: draws cost nothing per row.
     """
     share, divided = bins.share.tocsc(), bins.extra != 0
-    chances = u[form.order].astype(np.float64).clip(0.0, 1.0)  # of the rows atom by atom
-    whole = np.repeat(~divided, form.sizes)
-    number = np.bincount(share.indices[share.indptr[:-1]][~divided], form.sizes[~divided], bins.number).astype(np.intp)
-    sums = np.empty((draws, bins.number))
-    for b, own in enumerate(np.split(chances[whole], np.cumsum(number)[:-1])):
-        law = poisson_binomial(own)
+    home = np.where(divided, bins.number, share.indices[share.indptr[:-1]]).astype(np.min_scalar_type(bins.number))
+    row_bin, sums = home[form.atom], np.empty((draws, bins.number))
+    for b in range(bins.number):
+        law = poisson_binomial(u[row_bin == b].astype(np.float64))
         sums[:, b] = law.first + np.searchsorted(np.cumsum(law.chance[:-1]), rng.random(draws), side="right")
-    first = (np.cumsum(form.sizes) - form.sizes)[divided]
-    ones = rng.binomial(form.sizes[divided], chances[first], (draws, len(first)))
+    shared = np.flatnonzero(row_bin == bins.number)
+    chance = np.zeros(len(form.sizes))
+    chance[form.atom[shared]] = u[shared].clip(0.0, 1.0)
+    ones = rng.binomial(form.sizes[divided], chance[divided], (draws, int(divided.sum())))
     return np.asarray(sums + (share[:, divided] @ ones.T).T)
