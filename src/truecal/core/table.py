@@ -243,10 +243,8 @@ class BinTable:
         squares, pair_weight = self.residual * self.residual + self.tie_variance, self.pair_weight
         rates = self._pair_rates(pair_weight)
         gaps, paired = rates * (squares - self.residual_sq) / self.totals.weight, pair_weight * (rates > 0)
-        every = [squares, abs(self.residual), self.residual_sq, gaps, paired]
-        if self.shares is not None:
-            every = [self.shares @ x for x in every]
-        squared, absolute, own, gap, pairs = [x.sum() for x in every]
+        every = (squares, abs(self.residual), self.residual_sq, gaps, paired)
+        squared, absolute, own, gap, pairs = map(self._over_views, every)
         totals = (squared, absolute, own, gap, pairs, gap)
         return Moments(*(totals if is_tensor(gap) else map(float, totals)))
 
@@ -270,8 +268,7 @@ class BinTable:
 
     def absolute_moments(self) -> Moments:
         """What an absolute error needs, and no more."""
-        total = abs(self.residual).sum() if self.shares is None else (self.shares @ abs(self.residual)).sum()
-        return Moments(absolute=_number(total))
+        return Moments(absolute=_number(self._over_views(abs(self.residual))))
 
 
 def _same(a: Array | None, b: Array | None) -> bool:
