@@ -1,0 +1,216 @@
+"""What README and the documentation say of the paper's experiment is what the committed tables show."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from reproduction.checkpoints import LOSSES, with_scores
+from reproduction.correlations import paper_table, rank_correlations
+
+from truecal.results.ranking import flips, rank_agreement
+
+ROOT = Path(__file__).parents[2]
+LONG, FULL = "cifar100-long", "cifar100-224"
+COLUMNS = ("ConfECE_fix", "ConfCE_corr_qua", "score_ConfCE_corr_qua", "LinCE_cw_qua", "score_LinCE_cw_qua")
+FOLDERS = {
+    "letter, one model": "letter/within",
+    "letter, across models": "letter/cross",
+    "CIFAR-100, one model": "cifar100/within",
+    "CIFAR-100, across models": "cifar100/cross",
+    "CIFAR-100, long, learning rate 0.001": "cifar100-long/within-lr0.001",
+    "CIFAR-100, long, learning rate 0.02": "cifar100-long/within-lr0.02",
+    "CIFAR-100, long, across models": "cifar100-long/cross",
+    "CIFAR-100, 224 pixels, one model": "cifar100-224/within",
+}
+
+
+def turned(folder: str) -> list[float]:
+    """For each column, the share of pairs of checkpoints that change places between 5, 20 and 2000 bins."""
+    table = with_scores(pd.read_csv(ROOT / "results" / folder / "checkpoints.csv"))
+    pairs = len(table) * (len(table) - 1) / 2
+    return [len(flips(table[[f"{name}_{m}" for m in (5, 20, 2000)]].to_numpy().T)) / pairs for name in COLUMNS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_score_has_at_most_a_sixth_of_the_flips(name: str) -> None:
+    ece, confidence, score, classwise, classwise_score = turned(FOLDERS[name])
+    assert score <= min(ece, confidence) / 6
+    assert classwise_score <= min(ece, classwise) / 6
+    page = (ROOT / "docs" / "score-and-gap.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
+    told = [float(number) for number in re.findall(r"([\d.]+)%", row)]
+    assert told == [round(100 * share, 1) for share in (ece, confidence, score, classwise, classwise_score)]
+
+
+def section(page: str, heading: str) -> str:
+    """The text of a section up to the next one."""
+    text = (ROOT / page).read_text()
+    assert f"## {heading}\n" in text
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+RESULTS = section("docs/reproduce.md", "Results: the paper's experiment, smaller")
+WORDS = " ".join(RESULTS.split())
+README = " ".join(section("README.md", "Reproducing the paper").split())
+ERRORS = ("ConfECE_fix", "ConfCE_corr_qua", "LinCE_cw_qua", "score_ConfCE_corr_qua", "score_LinCE_cw_qua")
+MANY_TO_FEW = (2000, 20, 5)
+RUNS = {  # in the table of docs/reproduce.md: folder, experiment and prefix of the columns
+    "**the paper's setting**": (FULL, "within", ""),
+    "its calibrated twins": (FULL, "within", "twin_"),
+    "learning rate 0.001": (LONG, "within-lr0.001", ""),
+    "learning rate 0.02": (LONG, "within-lr0.02", ""),
+    "across networks": (LONG, "cross", ""),
+}
+
+
+@cache
+def after_warm_up(folder: str, experiment: str) -> pd.DataFrame:
+    """The checkpoints of a committed experiment that its tables and figures are made of."""
+    root = ROOT / "results" / folder
+    table = with_scores(pd.read_csv(root / experiment / "checkpoints.csv"))
+    return table[table["validation_error"] <= json.loads((root / "run.json").read_text())["warm_up"]]
+
+
+def arm(rate: str) -> pd.DataFrame:
+    return after_warm_up(LONG, f"within-lr{rate}")
+
+
+def listed(values: list[float]) -> str:
+    return " / ".join(f"{value:.2f}" for value in values)
+
+
+def correlations(folder: str, experiment: str, prefix: str, error: str) -> list[float]:
+    kept = after_warm_up(folder, experiment)
+    wrong = kept[f"{prefix}classification_error"]
+    return [rank_agreement(wrong, kept[f"{prefix}{error}_{bins}"])[1] for bins in MANY_TO_FEW]
+
+
+def cells(row: str) -> list[str]:
+    """A row of the documentation's table: what was trained, then the numbers."""
+    (line,) = (line for line in RESULTS.splitlines() if line.startswith(f"| {row} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+@pytest.mark.parametrize(("part", "row"), [("within_r", "paper, one network"), ("cross_r", "paper, across networks")])
+def test_docs_have_the_papers_own_numbers(part: str, row: str) -> None:
+    table = paper_table().query("item1 == 'classification_error'").groupby("error", sort=False)[part].agg(list)
+    assert cells(row)[1:4] == [listed(table[error]) for error in ("ConfECE", "ConfCE_corr", "LinCE_cw")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", RUNS)
+def test_docs_have_the_correlations_of_the_runs(row: str) -> None:
+    folder, experiment, prefix = RUNS[row]
+    kept, told = after_warm_up(folder, experiment), cells(row)
+    r = [correlations(folder, experiment, prefix, error) for error in ERRORS]
+    brier = rank_agreement(kept[f"{prefix}classification_error"], kept[f"{prefix}brier"])[1]
+    assert told[1:] == [*map(listed, r), f"{brier:.2f}"]
+    if not prefix:
+        assert f"{kept['epoch'].max()} epochs, {kept['trace'].nunique()} traces" in told[0]
+        first_lines = (ROOT / "results" / folder / "RESULTS.md").read_text().partition("\n## ")[0]
+        assert listed(r[0]) in first_lines
+
+
+@pytest.mark.slow
+def test_docs_name_networks_and_pixels_as_they_were_trained() -> None:
+    assert {str(model) for model in after_warm_up(FULL, "within")["model"]} == {"mobilenetv2_100"}
+    assert json.loads((ROOT / "results" / FULL / "run.json").read_text())["settings"]["image_size"] == 224
+    assert cells("**the paper's setting**")[0].startswith("mobilenetv2_100, 224 px")
+    assert {str(model) for rate in ("0.001", "0.02") for model in arm(rate)["model"]} == {"tf_efficientnet_lite0@64"}
+    models = after_warm_up(LONG, "cross")["model"].str.split("@", expand=True)
+    assert models.nunique().tolist() == [4, 2] and set(models[1]) == {"64", "96"}
+    assert cells("across networks")[0].startswith("four networks at 64 and 96 px")
+
+
+def test_docs_tell_how_certain_the_papers_setting_is() -> None:
+    table = pd.read_csv(ROOT / "results" / FULL / "tables" / "spearman.csv").query("item1 == 'classification_error'")
+    names = {"ConfECE": "ECE", "ConfCE_corr": "ConfCE^corr", "LinCE_cw": "LinCE^cw", "brier": "Brier alone"}
+    names |= {"score_ConfCE_corr": "score (confidence)", "score_LinCE_cw": "score (classwise)"}
+    shown = table[table["error"].isin(names)]
+    for line in shown.to_dict("records"):
+        limits = [f"[{line[f'within_{key}low']:.2f}, {line[f'within_{key}high']:.2f}]" for key in ("", "rows_")]
+        paper = "–" if pd.isna(line["paper_within_r"]) else f"{line['paper_within_r']:.2f}"
+        bins = str(line["item2"]).partition("-")[2] or "–"
+        row = [names[line["error"]], bins, f"{line['within_r']:.2f}", *limits, f"{line['within_twin_r']:.2f}", paper]
+        assert f"| {' | '.join(row)} |" in RESULTS
+    kept = after_warm_up(FULL, "within")
+    assert f"100 epochs, {kept['trace'].nunique()} traces, {len(kept)} checkpoints)" in WORDS
+    fewest = shown.query("error == 'ConfECE' and item2 == 'fix-5'").iloc[0]
+    assert fewest["within_low"] < 0 < fewest["within_high"] and "The sign at 5 bins is open" in WORDS
+    both = [
+        (row["within_low"] <= 0 <= row["within_high"]) or (row["within_rows_low"] <= 0 <= row["within_rows_high"])
+        for row in shown.to_dict("records")
+    ]
+    assert f"{NUMBERS[sum(both)]} entries of the table" in WORDS
+
+
+NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")
+
+
+def test_docs_tell_the_gap_and_its_repair_as_measured() -> None:
+    last = {rate: arm(rate).groupby("trace").last() for rate in ("0.001", "0.02")}
+    gap = {rate: table["gap_ConfCE_corr_qua_auto"].median() for rate, table in last.items()}
+    assert f"to {gap['0.02']:.1f} points in the median trace ({gap['0.001']:.1f} at the low rate)" in WORDS
+    repaired = arm("0.02").dropna(subset="top_ConfECE_fix_5")
+    left = repaired.groupby("trace")["top_gap_ConfCE_corr_qua_auto"].last()
+    assert len(left) == 10 and f"leaves {left.median():.1f} points of it" in WORDS
+    before, after = (
+        rank_agreement(repaired["classification_error"], repaired[column])[1]
+        for column in ("ConfECE_fix_5", "top_ConfECE_fix_5")
+    )
+    assert f"takes ECE at 5 bins from {before:.2f} to {after:.2f} on the ten traces" in WORDS
+
+
+@pytest.mark.parametrize(
+    ("error", "item", "told"),
+    [
+        ("ConfECE", "fix-5", "limits [{low:.2f}, {high:.2f}] by"),
+        ("ConfCE_corr", "qua-5", "falls to {r:.2f} [{low:.2f}, {high:.2f}]"),
+    ],
+)
+def test_docs_tell_the_limits_at_the_high_rate(error: str, item: str, told: str) -> None:
+    table = pd.read_csv(ROOT / "results" / LONG / "tables" / "spearman.csv")
+    (line,) = table.query(f"item1 == 'classification_error' and error == '{error}' and item2 == '{item}'").to_dict(
+        "records"
+    )
+    assert told.format(**{name: line[f"within-lr0.02_{name}"] for name in ("r", "low", "high")}) in WORDS
+
+
+def test_docs_tell_how_far_losses_agree() -> None:
+    runs = [after_warm_up(folder, experiment) for folder, experiment, prefix in RUNS.values() if not prefix]
+    lowest = min(rank_correlations(kept[list(LOSSES)].to_numpy()).min() for kept in runs)
+    (told,) = re.findall(r"rank correlation at least ([\d.]+) in every run", WORDS)
+    assert 0 <= lowest - float(told) < 0.001
+
+
+def test_readme_tells_the_same() -> None:
+    full = correlations(FULL, "within", "", "ConfECE_fix")
+    paper = paper_table().query("error == 'ConfECE' and item1 == 'classification_error'")["within_r"].tolist()
+    assert f"from {full[0]:.2f} at 2000 bins to {full[-1]:.2f} at 5 (paper: {paper[0]:.2f} to {paper[-1]:.2f}" in README
+    scores = [correlations(f, e, "", name) for f, e, p in RUNS.values() if not p for name in ERRORS[3:]]
+    (told,) = re.findall(r"score stay at ([\d.]+) or more", README)
+    assert 0 <= min(map(min, scores)) - float(told) < 0.01
+    assert f"{after_warm_up(FULL, 'within')['trace'].nunique()} training runs" in README
+
+
+@pytest.mark.slow
+def test_both_arms_have_the_same_traces() -> None:
+    """What differs between them is the learning rate, not the choice of data."""
+    low, high = (pd.read_csv(ROOT / "results" / LONG / f"within-lr{r}" / "checkpoints.csv") for r in ("0.001", "0.02"))
+    assert (low[["trace", "epoch", "fraction"]] == high[["trace", "epoch", "fraction"]]).all(axis=None)
+
+
+@pytest.mark.parametrize("folder", ["letter", "cifar100", LONG, FULL])
+def test_the_first_lines_name_the_traces_that_are_there(folder: str) -> None:
+    root = ROOT / "results" / folder
+    planned = json.loads((root / "run.json").read_text())["traces"]
+    there = {path.parent.name for path in root.glob("*/checkpoints.csv")}
+    counts = [after_warm_up(folder, name)["trace"].nunique() if name in there else 0 for name in planned]
+    told = re.findall(r"(\d+) of (\d+) planned", (root / "RESULTS.md").read_text().partition("\n- ")[0])
+    assert told == [(str(count), str(len(traces))) for count, traces in zip(counts, planned.values(), strict=True)]
