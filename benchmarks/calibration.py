@@ -30,7 +30,7 @@ from tests.calibration_worlds import (
 )
 
 import truecal as tc
-from truecal.inference.frozen import Frozen
+from truecal.inference.binned_sample import BinnedSample
 from truecal.inference.paired import loss_part
 
 DRAWS = 10  # sets of predictions in a cell of the coverage grid, each with samples/10 sets of outcomes
@@ -206,7 +206,7 @@ def told_apart(y: np.ndarray, models: list[np.ndarray]) -> tuple[bool, bool]:
     best = int(np.argmin([loss.mean() for loss in losses]))
     pairs = len(models) * (len(models) - 1) // 2
     full = tc.ERRORS["full"].with_bins(1)
-    frozen = [Frozen.of(full, full.read(y, p)) for p in models]
+    frozen = [BinnedSample.of(full, full.read(y, p)) for p in models]
     by_t = here = False
     for j in range(len(models)):
         if j == best:

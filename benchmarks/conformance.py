@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from truecal.conformance import TOLERANCE, Outcome, check, measures, sets
+from conformance import TOLERANCE, Outcome, check, measures, sets
 from truecal.io import write_atomic
 
 HERE = Path(__file__).resolve().parent
@@ -133,9 +133,9 @@ class. The conformance suite shows where: {sets} small data sets as JSON, each w
 use them.
 
 ```
-python -m truecal.conformance netcal.metrics:ECE.measure --measure binary_ece --convention preds_first -k bins=15
-python -m truecal.conformance my_package.metrics:ece --measure ece --weights sample_weight
-python -m truecal.conformance --list
+python -m conformance netcal.metrics:ECE.measure --measure binary_ece --convention preds_first -k bins=15
+python -m conformance my_package.metrics:ece --measure ece --weights sample_weight
+python -m conformance --list
 ```
 
 The callable takes labels and predictions as numpy arrays or tensors, and two classes as a matrix or as the probability
@@ -144,7 +144,7 @@ The exit code is 0 if all agree and 3 if not. In a test suite:
 
 ```python
 >>> import truecal as tc
->>> from truecal.conformance import check
+>>> from conformance import check
 >>> all(outcome.agrees() for outcome in check(tc.ece, "ece", weight_option="sample_weight"))
 True
 
@@ -155,7 +155,7 @@ True
 `y_true`, `y_proba` (one column per class), `sample_weight` or null, and `values`: one number per measure, "inf" where
 it is infinite, null where it has none. Measures of one probability use the event "class 1", column 1; `binary_ece` and
 `binary_mce` are ECE and the largest gap of that event. All bin counts are 15.
-`python -m truecal.conformance.generate` writes the files; scores are not part of them.
+`python -m conformance.generate` writes the files; scores are not part of them.
 
 | set | rows | classes | what it is for |
 | --- | ---: | ---: | --- |

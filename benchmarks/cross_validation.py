@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 
 import truecal as tc
-from truecal.inference.frozen import Frozen
+from truecal.inference.binned_sample import BinnedSample
 from truecal.inference.spread import spreads
 
 from .calibration import table
@@ -46,7 +46,7 @@ def gap_sq(points: float) -> float:
 def true_gap_sq(chances: Any, u: Any, folds: Any) -> float:
     """The squared gap that the chances themselves have in the bins of each fold, in squared points."""
     error = tc.CalibrationError(tc.properties.Outcomes((0.0, 1.0)), tc.Quantile("auto"))
-    frozen = Frozen.of(error, error.read(chances, u))
+    frozen = BinnedSample.of(error, error.read(chances, u))
     return 1e4 * spreads(frozen, folds=folds)[0].theta
 
 

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 
 import truecal
-from truecal.backends.torch import kernels
-from truecal.backends.torch import quick as quick_way
+from truecal.sums.torch import kernels
+from truecal.sums.torch import quick as quick_way
 
 tc: Any = truecal
 quick: Any = quick_way
@@ -272,7 +272,7 @@ def host_times(y: torch.Tensor, p: torch.Tensor) -> None:
         "confidence, corrected": lambda: tc.confidence_error(y, p),
         "confidence, usual ECE": lambda: tc.confidence_error(y, p, norm="l1"),
     }
-    fused, ranks = kernels.kernels_for(p), importlib.import_module("truecal.backends.torch.fused_quantiles")
+    fused, ranks = kernels.kernels_for(p), importlib.import_module("truecal.sums.torch.fused_quantiles")
     steps = [(quick, "plain_rows"), (quick, "_make_ready"), (quick, "fetched")]
     steps += [(fused, name) for name in ("check", "check_and_count", "interval_residuals", "finish")]
     steps.append((ranks, "quantile_bins"))

@@ -16,7 +16,8 @@ import time
 import numpy as np
 
 from truecal import calibration_test
-from truecal.core.errors import CalibrationError, get_error
+from truecal.kinds.named_errors import get_error
+from truecal.sums.errors import CalibrationError
 
 RESAMPLES = 999
 LOOP_DRAWS = 5

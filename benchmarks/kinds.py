@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import expit, logit, ndtr
 
 import truecal as tc
-from truecal.core.errors import signed_root
 from truecal.inference.calibration import omnibus_test
-from truecal.inference.labels import label_test
+from truecal.inference.label_tests import label_test
 from truecal.properties import Cumulative, Distribution, Labelwise, Outcomes
+from truecal.sums.errors import signed_root
 
 WORLDS = ("calibrated", "too sharp")
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from truecal.core.answers import Answers
-from truecal.core.errors import signed_root
 from truecal.core.sample import Sample
-from truecal.evaluation.sampled import evaluate_answers
+from truecal.evidence.sampled_answers import evaluate_answers
 from truecal.inference.samples import auto_cells, share_cells, split_answers
 from truecal.inference.spread import spread_of
 from truecal.inference.view_sums import View, ViewSums
+from truecal.kinds.answers import Answers
+from truecal.sums.errors import signed_root
 
 RESULTS = Path(__file__).with_name("language.json")
 PAGE = Path(__file__).parents[1] / "docs" / "how-sure-are-we.md"

@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 from tests.calibration_worlds import binary, classes, labels, tempered
 
 import truecal as tc
-from truecal.plots.draw import COLORS
+from truecal.render.plots.draw import COLORS
 
 from .calibration import table
 

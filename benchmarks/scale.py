@@ -67,7 +67,7 @@ def run(task: str, path: str) -> None:
         for _ in parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20).iter_batches(batch_size=1 << 17):
             pass
     else:
-        from truecal.backends.arrays import compiled_backend
+        from truecal.core.arrays import compiled_backend
         from truecal.io.dataset import open_dataset
         from truecal.scale.files import evaluate_dataset
 

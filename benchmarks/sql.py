@@ -233,10 +233,10 @@ def target(u: Any, bias: Any, edges: Any) -> float:
 
 def coverage(draws: int) -> None:
     from truecal.core.rules import EqualWidth
-    from truecal.scale.plan import StreamEntry
-    from truecal.scale.sql.columns import number_of_block
-    from truecal.scale.sql.plan import Counted, QueryPlan
-    from truecal.scale.sql.sums import QuerySums
+    from truecal.evidence.stream_plan import StreamEntry
+    from truecal.scale.sql.counted import QuerySums
+    from truecal.scale.sql.expressions import number_of_block
+    from truecal.scale.sql.query_plan import Counted, QueryPlan
 
     ids = {"0, 1, 2, ...": lambda n, rng: np.arange(n), "multiples of 64,000": lambda n, rng: 64_000 * np.arange(n)}
     ids["random 62 bits"] = lambda n, rng: rng.integers(0, 1 << 62, n)

@@ -112,16 +112,16 @@ def in_memory(small: bool) -> Iterator[tuple[str, Callable[[], dict[str, Cost]]]
     """evaluate and calibration_test of arrays."""
     import truecal as tc
 
-    def beside(task: Callable[[Any, Any], Any], n: int, k: int) -> dict[str, Cost]:
+    def to_device_of(task: Callable[[Any, Any], Any], n: int, k: int) -> dict[str, Cost]:
         y, p = predictions(n, k)
         floors: dict[str, Callable[[], Any]] = {"np.sort": lambda: np.sort(p, axis=0), "reading": p.sum}
         return {"truecal": call(lambda: task(y, p))} | {name: call(floor) for name, floor in floors.items()}
 
     for n, k in ((10_000, 10), (1_000_000, 10), (50_000, 1000)):
         n = n // 100 if small else n
-        yield f"tc.evaluate, {n:,} x {k:,}", lambda n=n, k=k: beside(tc.evaluate, n, k)
+        yield f"tc.evaluate, {n:,} x {k:,}", lambda n=n, k=k: to_device_of(tc.evaluate, n, k)
     n = 10_000 if small else 1_000_000
-    yield f"tc.calibration_test, {n:,} x 10", lambda: beside(tc.calibration_test, n, 10)
+    yield f"tc.calibration_test, {n:,} x 10", lambda: to_device_of(tc.calibration_test, n, 10)
 
 
 def files(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], dict[str, Cost]]]]:

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 import truecal as tc
-from truecal.inference.inputs import read_inputs
 from truecal.inference.mean_losses import mean_interval
+from truecal.kinds.inputs import read_inputs
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rng = np.random.Generator

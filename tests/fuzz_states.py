@@ -20,7 +20,7 @@ import truecal as tc
 sys.path.insert(0, str(Path(__file__).parent))  # python -m tests.fuzz_states finds the module beside it
 import fuzzing
 from truecal.io import FileError
-from truecal.io.state import read_state, write_state
+from truecal.io.state_files import read_state, write_state
 
 Generator = np.random.Generator
 VERSIONS = {"stream": 2, "monitor": 1}

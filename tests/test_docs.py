@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import truecal as tc
-from truecal.core.errors import COMPOSED
+from truecal.kinds.named_errors import COMPOSED
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +23,9 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 MODULES = [
     info.name
     for info in pkgutil.walk_packages(tc.__path__, "truecal.")
-    if info.name not in ("truecal.lab.cifar_models", "truecal.lab.__main__")  # need a network's library; run on import
-    and not info.name.startswith("truecal.backends.torch.fused")  # need Triton
+    if info.name
+    not in ("reproduction.cifar_models", "reproduction.__main__")  # need a network's library; run on import
+    and not info.name.startswith("truecal.sums.torch.fused")  # need Triton
 ]
 NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""

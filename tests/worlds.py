@@ -12,7 +12,7 @@ import pytest
 import truecal
 from truecal.auditing.metric import CallForm
 from truecal.auditing.worlds import lies, worlds
-from truecal.core.errors import COMPOSED
+from truecal.kinds.named_errors import COMPOSED
 
 tc: Any = truecal  # what a test hands in need not be of the right type
 

@@ -20,7 +20,7 @@ Prepare = Callable[[Data], Call]
 WORKERS = 2
 PARTITIONS = 8
 IMPORTS: dict[str, tuple[str, ...]] = {
-    "truecal, torch": ("truecal.backends.torch",),
+    "truecal, torch": ("truecal.sums.torch",),
     "truecal, stream": ("datasketches",),
     "truecal, CalibrationMetric": ("truecal.adapters.torchmetrics",),
     "truecal, Dask": ("dask.array", "distributed", "truecal.scale.cluster"),
@@ -54,7 +54,7 @@ class Task:
 def _torch(data: Data, error: tc.CalibrationError) -> Callable[[], Any]:
     import torch
 
-    from truecal.backends.torch import read
+    from truecal.sums.torch import read
 
     y, p = torch.from_numpy(data.y), torch.from_numpy(data.p)
     return lambda: error.of(read(error.property, y, p))[0]
@@ -112,7 +112,7 @@ def confidence_truecal(data: Data) -> Call:
 
 
 def confidence_torch(data: Data) -> Call:
-    """the same error by the builder for GPUs (`truecal.backends.torch`), on tensors of the CPU"""
+    """the same error by the builder for GPUs (`truecal.sums.torch`), on tensors of the CPU"""
     return _torch(data, tc.CalibrationError(tc.Confidence(), tc.EqualWidth(data.bins), norm="l1"))
 
 

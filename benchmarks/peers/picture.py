@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from truecal.io import atomic_path
-from truecal.plots.draw import COLORS
+from truecal.render.plots.draw import COLORS
 
 from .contestants import TASKS
 from .measuring import Cell

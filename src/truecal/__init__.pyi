@@ -11,26 +11,26 @@ from . import results as results
 from . import rules as rules
 from . import sql as sql
 from . import tokens as tokens
-from .adapters.sklearn.scorers import (
-    SCORERS,
-    scorer,
-)
-from .auditing import (
-    audit,
-)
-from .baselines import (
-    ERRORS,
-    ece,
-)
-from .core.averages import (
-    Poisson,
-    TwoBin,
-)
-from .core.errors import (
-    CalibrationError,
-    decompose,
-)
-from .core.functions import (
+from .adapters.sklearn.scorers import SCORERS, scorer
+from .auditing import audit
+from .baselines import ERRORS, ece
+from .core.averages import Poisson, TwoBin
+from .core.losses import LOSSES, brier, classification_error, cross_entropy
+from .core.properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
+from .core.rules import Edges, EqualWidth, Quantile
+from .core.table import BinTable
+from .inference.calibration import calibration_test
+from .inference.estimation import estimate
+from .inference.gaps import gap
+from .inference.intervals import confidence_interval
+from .inference.monitoring import Monitor, monitor
+from .inference.paired import paired_difference
+from .inference.planning import rows_needed
+from .inference.repair import load_map
+from .inference.segments import segments
+from .inference.thresholds import threshold
+from .kinds import TopPredictions
+from .kinds.functions import (
     binary_error,
     classwise_error,
     confidence_error,
@@ -42,73 +42,7 @@ from .core.functions import (
     score,
     top_label_error,
 )
-from .core.losses import (
-    LOSSES,
-    brier,
-    classification_error,
-    cross_entropy,
-)
-from .core.properties import (
-    Binary,
-    Classwise,
-    Confidence,
-    Full,
-    Linear,
-    TopLabel,
-)
-from .core.rules import (
-    Edges,
-    EqualWidth,
-    Quantile,
-)
-from .core.table import (
-    BinTable,
-)
-from .evaluation.comparison import (
-    Comparison,
-    compare,
-)
-from .evaluation.model import (
-    Evaluation,
-    evaluate,
-)
-from .evaluation.sampled import (
-    from_samples,
-)
-from .inference.calibration import (
-    calibration_test,
-)
-from .inference.estimation import (
-    estimate,
-)
-from .inference.gaps import (
-    gap,
-)
-from .inference.inputs import (
-    TopPredictions,
-)
-from .inference.intervals import (
-    confidence_interval,
-)
-from .inference.monitoring import (
-    Monitor,
-    monitor,
-)
-from .inference.paired import (
-    paired_difference,
-)
-from .inference.planning import (
-    rows_needed,
-)
-from .inference.repair import (
-    load_map,
-)
-from .inference.segments import (
-    segments,
-)
-from .inference.thresholds import (
-    threshold,
-)
+from .kinds.named_errors import decompose
 from .recalibration import (
     BetaScaling,
     IsotonicOneVsRest,
@@ -119,10 +53,13 @@ from .recalibration import (
     calibrate,
     select_recalibration,
 )
-from .scale.stream import (
-    Stream,
-    stream,
-)
+from .results.compare import compare
+from .results.comparison import Comparison
+from .results.evaluate import evaluate
+from .results.evaluation import Evaluation
+from .results.sampled_answers import from_samples
+from .scale.stream import Stream, stream
+from .sums.errors import CalibrationError
 
 __version__: str
 

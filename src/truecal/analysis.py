@@ -1,10 +1,5 @@
 """Tables of bins, signed mean gaps, the CORP split, dominance and leaderboards of models, bands, and the noise of U."""
 
-from .core.tabulate import tabulate as tabulate
-from .evaluation.leaderboard import Leaderboard as Leaderboard
-from .evaluation.leaderboard import leaderboard as leaderboard
-from .evaluation.ranking import Dominance as Dominance
-from .evaluation.ranking import dominance as dominance
 from .inference.bands import consistency_bands as consistency_bands
 from .inference.direction import MeanGap as MeanGap
 from .inference.direction import mean_gap as mean_gap
@@ -13,3 +8,8 @@ from .inference.null_band import noise_of_U as noise_of_U
 from .inference.null_band import null_band as null_band
 from .inference.refinement import Refinement as Refinement
 from .inference.refinement import refinement as refinement
+from .results.leaderboard import Leaderboard as Leaderboard
+from .results.leaderboard import leaderboard as leaderboard
+from .results.ranking import Dominance as Dominance
+from .results.ranking import dominance as dominance
+from .sums.tabulate import tabulate as tabulate

@@ -6,5 +6,5 @@ from .core.losses import classification_error as classification_error
 from .core.losses import confidence_loss as confidence_loss
 from .core.losses import cross_entropy as cross_entropy
 from .core.losses import linear_loss as linear_loss
-from .core.losses import rps as rps
 from .core.losses import spherical as spherical
+from .kinds.ordered import rps as rps

@@ -15,7 +15,7 @@ import pytest
 
 import truecal as tc
 from truecal.adapters import huggingface
-from truecal.adapters.numbers import PAIR_NUMBERS, numbers, numbers_of_pairs
+from truecal.adapters.logged_numbers import PAIR_NUMBERS, numbers, numbers_of_pairs
 from truecal.io import read_predictions
 
 PAIRS = [(True, 0.9), (False, 0.7), (True, 0.8), (False, 0.95), (True, 0.6)] * 12

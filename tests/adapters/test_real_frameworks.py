@@ -11,7 +11,7 @@ import pytest
 
 import truecal as tc
 from truecal.adapters import huggingface
-from truecal.adapters.numbers import numbers, numbers_of_pairs
+from truecal.adapters.logged_numbers import numbers, numbers_of_pairs
 
 pytestmark = [
     pytest.mark.frameworks,

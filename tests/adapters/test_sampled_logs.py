@@ -11,7 +11,7 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.io import read_samples
-from truecal.io.sampled import is_sampled
+from truecal.io.answer_files import is_sampled
 
 pytestmark = [
     pytest.mark.frameworks,

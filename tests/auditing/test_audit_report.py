@@ -33,7 +33,7 @@ def clean():
 @pytest.mark.slow
 def test_the_text_says_verdict_proof_and_calls(gamed):
     text = repr(gamed)
-    assert text.startswith("audit of truecal.core.functions:confidence_error\n  gamed: at 300 rows the truth has 0.0")
+    assert text.startswith("audit of truecal.kinds.functions:confidence_error\n  gamed: at 300 rows the truth has 0.0")
     assert "300 rows, 2 classes: the truth has 0.0" in text
     assert "all 2 outcomes listed" in text and "1 row with chances (0.7, 0.3), predicted as (1, 0)" in text
     assert f"{gamed.calls:,} calls, seed 0; numpy arrays, labels first, two classes as a matrix" in text
@@ -115,7 +115,7 @@ def test_without_a_proof_there_is_nothing_to_reproduce(clean):
 
 
 def test_scripts_import_only_what_is_there():
-    assert name_of(tc.brier) == "brier" and name_of(tc.score) == "truecal.core.functions:score"
+    assert name_of(tc.brier) == "brier" and name_of(tc.score) == "truecal.kinds.functions:score"
     assert name_of(tc.ERRORS["binary_l1"]) == "binary_l1"
     assert name_of(tc.ERRORS["binary_l1"].with_bins(3)).startswith("CalibrationError(")  # has a name; no module has it
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import truecal
+from truecal.auditing.expectations import Frame, chances, expectation, tabulate
 from truecal.auditing.metric import CallForm, Meter, Metric
 from truecal.auditing.simulation import _width, draw
-from truecal.auditing.table import Frame, chances, expectation, tabulate
 from truecal.auditing.worlds import WAYS, as_floats, grid, grid_predictions, lies, matrix, worlds
 from worlds import expected
 

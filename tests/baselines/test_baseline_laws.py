@@ -11,7 +11,7 @@ import pytest
 import truecal
 from closeness import assert_close
 from truecal.baselines import BASELINES
-from truecal.core.errors import COMPOSED
+from truecal.kinds.named_errors import COMPOSED
 from worlds import is_multiclass
 
 tc: Any = truecal
@@ -199,10 +199,10 @@ def test_what_cannot_apply_is_said():
 
 
 def test_sizes_that_are_refused(monkeypatch):
-    monkeypatch.setattr("truecal.baselines.kernels.MOST_ROWS", 2)
+    monkeypatch.setattr("truecal.baselines.of_kernels.MOST_ROWS", 2)
     with pytest.raises(ValueError, match="visits every pair of rows: at most 2 rows, got 3"):
         BASELINES["skce"](Y, P)
-    monkeypatch.setattr("truecal.baselines.smooth.MOST_VALUES", 2)
+    monkeypatch.setattr("truecal.baselines.without_bins.MOST_VALUES", 2)
     with pytest.raises(ValueError, match="at most 2 of them, got 3; round the predictions"):
         BASELINES["distance_to_calibration"]([0, 1, 1], [0.1, 0.4, 0.8])
 

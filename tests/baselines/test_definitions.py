@@ -15,8 +15,8 @@ import truecal
 from closeness import assert_close
 from on_device import OnDevice
 from truecal.baselines import BASELINES
-from truecal.baselines.classical import MOST_CURVE_POINTS, local_quadratic
-from truecal.baselines.smooth import NARROWEST, lipschitz_sup
+from truecal.baselines.clinical import MOST_CURVE_POINTS, local_quadratic
+from truecal.baselines.without_bins import NARROWEST, lipschitz_sup
 
 tc: Any = truecal
 
@@ -138,7 +138,7 @@ def test_seeded_subsets_are_near_the_mean_over_all(name, rng, monkeypatch):
     u, y = scalar(rng, 7, tied=False)
     labels = np.asarray(y, dtype=int)
     exact = BASELINES[name](labels, u)
-    for module in ("cumulative", "smooth"):
+    for module in ("of_running_sums", "without_bins"):
         monkeypatch.setattr(f"truecal.baselines.{module}._EXACT_SUBSETS", 0)
     drawn = BASELINES[name].with_options(draws=4000)
     assert drawn(labels, u) == pytest.approx(exact, rel=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from truecal.baselines import ERRORS
-from truecal.baselines.table import markdown
+from truecal.baselines.measures_table import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 

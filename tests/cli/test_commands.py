@@ -238,8 +238,6 @@ def test_help_teaches_with_examples(truecal: Run) -> None:
     for command in ("evaluate", "compare", "test"):
         code, out, _ = truecal(command, "--help")
         assert code == 0 and f"truecal {command}" in out
-    code, out, _ = truecal("reproduce", "--help")
-    assert code == 0 and "--tables-from" in out
 
 
 WORK_BEGINS = """

@@ -127,12 +127,6 @@ def test_the_verdict_comes_first(folder: Path, truecal: Run) -> None:
     assert code == 3 and out.startswith("ALARM: not calibrated since row ") and "e-value" in out
 
 
-def test_help_of_reproduce_looks_like_the_others(truecal: Run) -> None:
-    code, out, _ = truecal("reproduce", "--help")
-    assert code == 0 and "Usage: truecal reproduce" in out and "╭─ The run" in out and "--tables-from" in out
-    assert "usage:" not in out
-
-
 @pytest.mark.slow
 def test_no_colour_is_kept() -> None:
     os.environ["NO_COLOR"], os.environ["FORCE_COLOR"] = "1", "1"

@@ -12,7 +12,7 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.cli.loading import Loaded, load
-from truecal.cli.options import Reading
+from truecal.cli.shared_options import Reading
 
 
 def loaded(*files: str, **options: Any) -> Loaded:

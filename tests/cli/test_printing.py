@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import FAST, Run
-from truecal.cli import render
+from truecal.render import terminal as render
 
 pytestmark = pytest.mark.slow
 

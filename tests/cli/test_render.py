@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 import truecal as tc
-from truecal.cli import app, common, render
-from truecal.evaluation.words import merged_notes
+from truecal.cli import app, common
+from truecal.core.words import merged_notes
+from truecal.render import terminal as render
 
 
 def probabilities(rng, n=400, k=4):

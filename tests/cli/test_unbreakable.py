@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Interrupting())
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.evaluation.model"])
+@pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.results.model"])
 def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> None:
     before = "import truecal.cli\n" + INTERRUPT_AT.format(module=module)
     with child("evaluate", "good.npz", *FAST, before=before) as running:
@@ -62,7 +62,6 @@ def test_ctrl_c_while_writing_leaves_nothing(folder: Path) -> None:
             '--html needs jinja2: pip install "truecal[report]"',
         ),
         (("demo",), ["sklearn", "altair"], 'demo needs sklearn, altair: pip install "truecal[recalibration,report]"'),
-        (("reproduce", "letter"), ["pandas"], 'reproduce needs pandas: pip install "truecal[lab]"'),
     ],
 )
 def test_a_missing_extra_is_named_before_the_work(

@@ -17,7 +17,7 @@ import kill_monitor
 import truecal as tc
 from command_line import Run
 from truecal.cli import watching
-from truecal.io.state import read_state, write_state
+from truecal.io.state_files import read_state, write_state
 
 STATE = ("--state", "state.npz")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conformance.__main__ import main
 
+import conformance
 import reference_baselines as reference
 import truecal as tc
-from truecal import conformance
+from conformance import generate
 from truecal.baselines import BASELINES, ERRORS
-from truecal.conformance import generate
-from truecal.conformance.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 SETS = conformance.sets()

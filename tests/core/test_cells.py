@@ -11,8 +11,8 @@ import reference
 import truecal as tc
 from inference_cases import SCALAR_RULES, SPREAD, TIED, VECTOR_RULES, counts, rows_of, scalar_chance, vector_chance
 from truecal.core.cells import KernelCells
-from truecal.core.errors import COMPOSED
 from truecal.core.rules import resolve_ties
+from truecal.kinds.named_errors import COMPOSED
 
 
 @pytest.mark.slow

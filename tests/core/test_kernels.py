@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import truecal as tc
 from closeness import assert_close
-from truecal.backends import numpy as cpu
-from truecal.backends.numpy import Dispatch
+from truecal.core import row_kernels
+from truecal.core.dispatch import Dispatch
+from truecal.sums import plain as cpu
 
 
 def agree(metric, y, p, forced):
@@ -54,14 +55,14 @@ def test_sorted_values_give_what_cells_give(seed, n, kind, counts, ties, dtype):
 def test_the_running_maximum_is_argmax(seed, n, k, tied):
     rng = np.random.default_rng(seed)
     p = rng.integers(0, 3, (n, k)).astype(np.float32) if tied else rng.random((n, k))
-    index, value = cpu.top_class_and_value(p)
+    index, value = row_kernels.top_class_and_value(p)
     assert (index == p.argmax(axis=1)).all() and (value == p.max(axis=1)).all()
 
 
 def test_the_running_maximum_crosses_its_blocks(monkeypatch, rng):
-    monkeypatch.setattr(cpu, "_COLUMN_ROWS", 7)
+    monkeypatch.setattr(row_kernels, "_COLUMN_ROWS", 7)
     p = rng.random((100, 5))
-    assert (cpu.top_class(p) == p.argmax(axis=1)).all()
+    assert (row_kernels.top_class(p) == p.argmax(axis=1)).all()
 
 
 @given(st.integers(0, 2**20), st.integers(1, 40), st.integers(2, 6), st.integers(1, 30))
@@ -184,7 +185,7 @@ def test_points_in_blocks_are_all_points_at_once(monkeypatch, rule, weighted, bl
     w = rng.uniform(0.5, 2.0, len(u)) if weighted else None
     error = tc.CalibrationError(tc.Binary(), rule)
     whole = error.parts(error.read(y, u, sample_weight=w))[0]
-    for module in ("averages", "building"):
-        monkeypatch.setattr(f"truecal.core.{module}.FORM_BLOCK", block)
+    for module in ("core.averages", "sums.building"):
+        monkeypatch.setattr(f"truecal.{module}.FORM_BLOCK", block)
     assert error.parts(error.read(y, u, sample_weight=w))[0] == pytest.approx(whole, rel=1e-12)
     assert error(y, u, sample_weight=w) == pytest.approx(whole.error, rel=1e-12)

@@ -61,7 +61,7 @@ def test_shares_of_ordered_labels_are_their_means(rng):
 
 def test_the_place_on_the_scale_has_the_variance_of_its_distribution(rng):
     p = rng.dirichlet([1.0] * 4, 6)
-    sample = tc.ERRORS["ordinal"].property.directed().sample(np.zeros(6, dtype=int), p)
+    sample = tc.ERRORS["ordinal"].property.direction_property().sample(np.zeros(6, dtype=int), p)
     places = np.arange(4) / 3
     assert_close(sample.reports, p @ places)
     assert_close(sample.variance, p @ places**2 - (p @ places) ** 2)

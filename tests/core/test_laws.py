@@ -15,7 +15,7 @@ import reference
 import truecal
 from closeness import assert_close
 from truecal.core.data import check_probabilities
-from truecal.core.errors import COMPOSED
+from truecal.kinds.named_errors import COMPOSED
 from worlds import AVERAGED, bounded, cumulated, is_multiclass, kind, label_table, variants
 
 tc: Any = truecal  # what a test hands in need not be of the right type

@@ -11,9 +11,9 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.baselines import ERRORS
-from truecal.core.errors import COMPOSED
 from truecal.core.properties import OfDistributions
 from truecal.core.sample import Sample, unit_weights
+from truecal.kinds.named_errors import COMPOSED
 
 
 @final

@@ -15,7 +15,7 @@ import reference as ref
 import truecal
 from closeness import assert_close
 from strategies import bin_counts, multiclass
-from truecal.backends.numpy import Dispatch
+from truecal.core.dispatch import Dispatch
 from truecal.core.strategies import read_rule
 
 tc: Any = truecal  # what a test hands in need not be of the right type

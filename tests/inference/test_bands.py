@@ -13,11 +13,11 @@ import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of
 from truecal.analysis import consistency_bands, null_band
-from truecal.core.errors import COMPOSED, get_error
 from truecal.inference.bands import _divided_draws
-from truecal.inference.frozen import Frozen
+from truecal.inference.binned_sample import BinnedSample
 from truecal.inference.null_band import null_quantiles
 from truecal.inference.poisson_binomial import poisson_binomial, quantiles_of_runs
+from truecal.kinds.named_errors import COMPOSED, get_error
 
 
 def test_bands_of_equal_predictions_are_binomial_quantiles():
@@ -105,7 +105,7 @@ def test_laws_of_all_bins_at_once_have_the_quantiles_of_each(rng, sizes):
 def test_divided_blocks_follow_the_law_of_drawn_rows():
     rng = np.random.default_rng(1)
     u = np.round(rng.beta(2, 2, 200), 1)
-    frozen = Frozen.of(COMPOSED["binary"].with_bins(7), tc.properties.Binary().read(u < 0.5, u))
+    frozen = BinnedSample.of(COMPOSED["binary"].with_bins(7), tc.properties.Binary().read(u < 0.5, u))
     (piece,) = frozen
     cells: Any = piece.cells
     (bins,) = cells.bins

@@ -14,10 +14,10 @@ from closeness import assert_close
 from inference_cases import arguments, rows_of, us_of
 from truecal import calibration_test
 from truecal.analysis import mean_gap, noise_of_U
-from truecal.core.errors import COMPOSED, get_error
 from truecal.inference import null as null_module
-from truecal.inference.frozen import Frozen
+from truecal.inference.binned_sample import BinnedSample
 from truecal.inference.null import calibrated_world, draw_labels, simulate
+from truecal.kinds.named_errors import COMPOSED, get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
 SQUARED = [name for name, error in COMPOSED.items() if error.norm == "l2" and name not in ("labelwise", "distribution")]
@@ -25,7 +25,7 @@ SQUARED = [name for name, error in COMPOSED.items() if error.norm == "l2" and na
 
 
 def world_of(error, y, p, w=None, sampler=None):
-    return calibrated_world(Frozen.of(error, error.read(y, p, sample_weight=w)), sampler)
+    return calibrated_world(BinnedSample.of(error, error.read(y, p, sample_weight=w)), sampler)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 
 import truecal as tc
 from closeness import assert_close
-from truecal.backends import numpy as cpu
-from truecal.backends.arrays import compiled_draws
+from truecal.core import dispatch
+from truecal.core.arrays import compiled_draws
 from truecal.core.rules import auto_bins
 from truecal.inference import calibration
 from truecal.inference.forms import ClassForms, ScalarForms
@@ -71,7 +71,7 @@ def test_a_large_test_decides_as_a_small_one(rng, monkeypatch, k):
     sharp = p**1.5
     sharp /= sharp.sum(axis=1, keepdims=True)
     plain = [tc.calibration_test(y, q, n_resamples=199).pvalue for q in (p, sharp)]
-    monkeypatch.setattr(calibration, "DISPATCH", cpu.Dispatch(compiled_draws=1))
+    monkeypatch.setattr(calibration, "DISPATCH", dispatch.Dispatch(compiled_draws=1))
     compiled = [tc.calibration_test(y, q, n_resamples=199).pvalue for q in (p, sharp)]
     assert plain[1] == compiled[1] == pytest.approx(1 / 200)
     assert abs(plain[0] - compiled[0]) < 0.2 and compiled[0] > 0.01

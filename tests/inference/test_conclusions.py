@@ -226,7 +226,7 @@ def test_one_row_per_bin_has_no_gap(weighted):
 def test_running_sums_leave_no_pairs_where_there_are_none():
     """Bins cut from running sums: a single row's weight squared is off by the rounding of all weights together."""
     torch = pytest.importorskip("torch")
-    from truecal.backends.torch import read
+    from truecal.sums.torch import read
 
     for seed in range(8):
         rng = np.random.default_rng(seed)

@@ -12,8 +12,9 @@ from closeness import assert_close
 from inference_cases import draw_labels, rows_of, softmax, world
 from truecal import gap
 from truecal.analysis import refinement
-from truecal.core.errors import COMPOSED, signed_root
 from truecal.core.rules import auto_bins
+from truecal.kinds.named_errors import COMPOSED
+from truecal.sums.errors import signed_root
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from closeness import assert_close
 from inference_cases import rows_of, softmax, world
 from truecal import calibration_test, paired_difference
 from truecal.analysis import mean_gap, noise_of_U, null_band
-from truecal.core.errors import get_error
+from truecal.kinds.named_errors import get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
 

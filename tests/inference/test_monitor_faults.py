@@ -14,7 +14,7 @@ import pytest
 import truecal as tc
 from truecal.inference import monitoring
 from truecal.io import FileError
-from truecal.io.state import read_state, write_state
+from truecal.io.state_files import read_state, write_state
 
 
 def flat(concentration: float, classes: int, n: int, seed: int = 4) -> Any:

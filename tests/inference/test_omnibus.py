@@ -14,9 +14,9 @@ from truecal import calibration_test
 from truecal.core.rules import auto_bins
 from truecal.inference import forms as forms_module
 from truecal.inference.calibration import omnibus_test
+from truecal.inference.checks import p_text
 from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, farthest, words
 from truecal.inference.null import draws_pvalue
-from truecal.inference.options import p_text
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of, softmax, world
 from truecal import confidence_interval, paired_difference
-from truecal.core.errors import get_error
 from truecal.core.rules import auto_bins
-from truecal.inference.mean_losses import Part
+from truecal.inference.mean_losses import IntervalEstimate
+from truecal.kinds.named_errors import get_error
 
 PARTS = ("loss", "gap_sq", "U", "D")
 
@@ -55,10 +55,10 @@ def test_the_other_way_round_every_part_turns():
 
 
 def test_a_turned_part_keeps_its_note_and_its_certainty():
-    part = Part(-1.0, -2.0, -0.5, 0.3, 0.01, "why not")
-    assert part.turned() == Part(1.0, 0.5, 2.0, 0.3, 0.01, "why not")
-    assert not part.beyond_noise and Part(-1.0, -2.0, -0.5, 0.3, 0.01).turned().beyond_noise
-    assert not Part(1.0, -0.5, 2.0, 0.3, 0.2).beyond_noise
+    part = IntervalEstimate(-1.0, -2.0, -0.5, 0.3, 0.01, "why not")
+    assert part.turned() == IntervalEstimate(1.0, 0.5, 2.0, 0.3, 0.01, "why not")
+    assert not part.beyond_noise and IntervalEstimate(-1.0, -2.0, -0.5, 0.3, 0.01).turned().beyond_noise
+    assert not IntervalEstimate(1.0, -0.5, 2.0, 0.3, 0.2).beyond_noise
 
 
 def test_a_predictor_does_not_differ_from_itself():

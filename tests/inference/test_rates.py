@@ -18,8 +18,8 @@ import truecal as tc
 from calibration_worlds import Cell, coverage, equal_gaps, equal_models, labels, powered, tempered
 from truecal import calibration_test, paired_difference
 from truecal.analysis import mean_gap
-from truecal.evaluation.comparison import compare
 from truecal.inference.mean_losses import loss_values, mean_interval
+from truecal.results.compare import compare
 
 pytestmark = pytest.mark.heavy
 

@@ -101,3 +101,16 @@ def test_one_or_two_rows_have_an_answer_and_a_note(n):
     y, p = rows_of(3, n, 0)
     assert "unreliable" in confidence_interval(y, p, n_bins=5).note
     assert "unreliable" in gap(y, p).note
+
+
+def test_several_labels_per_row_are_refused_where_one_is_needed():
+    y, p = np.array([[1, 1], [0, 1], [1, 0]] * 50), np.array([[0.9, 0.8], [0.2, 0.7], [0.6, 0.1]] * 50)
+    features = {"place": ["north", "south", "west"] * 50}
+    for what, call in (
+        ("segments", lambda: tc.segments(y, p, features)),
+        ("estimate", lambda: tc.estimate(y, p, p)),
+        ("a monitor", lambda: tc.monitor().update(y, p)),
+        ("advice", lambda: tc.monitor().advise(y, p)),
+    ):
+        with pytest.raises(ValueError, match=f"{what} needs one label per row; these are multilabel predictions"):
+            call()

@@ -8,17 +8,9 @@ import pytest
 
 import truecal as tc
 from closeness import assert_close
-from truecal.core.answers import Answers, read_answers
-from truecal.evaluation.sampled import evaluate_answers
-from truecal.inference.samples import (
-    Halves,
-    auto_cells,
-    majority,
-    one_more,
-    share_cells,
-    split_answers,
-    split_spread,
-)
+from truecal.evidence.sampled_answers import evaluate_answers
+from truecal.inference.samples import Halves, auto_cells, majority, one_more, share_cells, split_answers, split_spread
+from truecal.kinds.answers import Answers, read_answers
 
 
 def draw(rng, n, k, sharp=1.0, m=5):

@@ -13,10 +13,10 @@ import reference
 import truecal as tc
 from closeness import assert_close
 from inference_cases import draw_labels, rows_of, scalar_chance, softmax
-from truecal.core.errors import get_error
-from truecal.inference.frozen import Frozen
+from truecal.inference.binned_sample import BinnedSample
 from truecal.inference.spread import FEW_NOTE, SCARCE_NOTE, Spread, paired_spread, spreads
 from truecal.inference.view_sums import Units
+from truecal.kinds.named_errors import get_error
 
 N = 26
 
@@ -98,7 +98,7 @@ def test_every_sum_is_its_definition(kind, ties, weighted, clustered, of):
     rng = np.random.default_rng(5)
     w = rng.uniform(0.2, 2.0, N) if weighted else np.ones(N)
     units = rng.permutation(np.arange(N) % 9) if clustered else np.arange(N)
-    frozen = Frozen.of(error, error.read(y, p, sample_weight=w if weighted else None))
+    frozen = BinnedSample.of(error, error.read(y, p, sample_weight=w if weighted else None))
     (found,) = spreads(frozen, (units, 9) if clustered else None, of)
     unit = frozen.sample.row_weights[0] / w[0]  # weights are kept in units of a power of two: gap² and U have none
     pairs, c0, effective, even = by_loops(cells, residuals, w * unit, units, of, residuals.shape[1])
@@ -125,7 +125,7 @@ def test_kernels_give_the_same_sums(kind, rule, weighted, clustered, of):
     rng = np.random.default_rng(6)
     w = rng.uniform(0.2, 2.0, N) if weighted else np.ones(N)
     units = rng.permutation(np.arange(N) % 9) if clustered else np.arange(N)
-    frozen = Frozen.of(error, error.read(y, p, sample_weight=w if weighted else None))
+    frozen = BinnedSample.of(error, error.read(y, p, sample_weight=w if weighted else None))
     (found,) = spreads(frozen, (units, 9) if clustered else None, of)
     member = np.eye(int(units.max()) + 1)[units]
     apart = units[:, None] != units[None, :]
@@ -157,14 +157,14 @@ def test_the_unit_turns_the_squared_gap_into_U(rule, clustered):
     y = (rng.random(100) < u**2).astype(int)
     error = tc.CalibrationError(tc.Binary(), rule)
     groups = (np.arange(100), 100) if clustered else None
-    one, two = (spreads(Frozen.of(error, error.read(y, u)), groups, of)[0] for of in ("gap", "U"))
+    one, two = (spreads(BinnedSample.of(error, error.read(y, u)), groups, of)[0] for of in ("gap", "U"))
     assert one.unit * one.theta == pytest.approx(two.theta)
 
 
 def test_halfspaces_have_an_interval_around_the_gap_of_the_parts():
     y, p = rows_of(3, 200, 2, tied=False)
     error = tc.CalibrationError(tc.Full(), tc.rules.Halfspaces(8))
-    frozen = Frozen.of(error, error.read(y, p))
+    frozen = BinnedSample.of(error, error.read(y, p))
     (found,) = spreads(frozen)
     assert_close(found.theta, frozen.parts[0].gap_sq, 1)
     assert len(found.H) == 16
@@ -178,7 +178,7 @@ def test_equal_reports_divided_by_cuts_keep_the_exact_estimate():
     u = rng.choice([0.2, 0.7], 120)
     y = (rng.random(120) < u).astype(int)
     error = get_error("binary", 7)
-    frozen = Frozen.of(error, error.read(y, u))
+    frozen = BinnedSample.of(error, error.read(y, u))
     (found,) = spreads(frozen)
     g = scalar_chance(u, tc.Quantile(7), 7)
     np.fill_diagonal(g, 0.0)
@@ -197,7 +197,7 @@ def test_the_block_form_estimates_the_closed_form():
     for _ in range(200):
         u = rng.random(256)
         y = (rng.random(256) < np.clip(u + 0.1, 0, 1)).astype(int)
-        (found,) = spreads(Frozen.of(error, error.read(y, u)))
+        (found,) = spreads(BinnedSample.of(error, error.read(y, u)))
         assert found.v_exact is not None
         exact.append(found.v_exact)
         blocks.append(replace(found, v_exact=None).variances()[0])
@@ -243,7 +243,7 @@ def test_scarce_surprises_and_few_units_are_said():
 def test_the_difference_of_a_model_and_itself_is_nothing():
     y, p = rows_of(3, 300, 1, tied=False)
     error = get_error("classwise", 10)
-    (one,) = spreads(Frozen.of(error, error.read(y, p)))
+    (one,) = spreads(BinnedSample.of(error, error.read(y, p)))
     assert paired_spread(one, one, 0.95) == (0.0, 0.0, 0.0, "")
 
 
@@ -252,7 +252,7 @@ def test_a_paired_interval_is_shorter_than_two_single_ones():
     z = 1.5 * rng.normal(size=(2000, 3))
     y = draw_labels(rng, softmax(z))
     error = get_error("classwise", 20)
-    a, b = (spreads(Frozen.of(error, error.read(y, softmax(t * z))))[0] for t in (1.5, 1.6))
+    a, b = (spreads(BinnedSample.of(error, error.read(y, softmax(t * z))))[0] for t in (1.5, 1.6))
     low, high, _, note = paired_spread(a, b, 0.95)
     assert note == "" and low < a.theta - b.theta < high
     alone = [found.interval(0.95) for found in (a, b)]
@@ -264,7 +264,7 @@ def test_where_one_model_is_not_to_be_trusted_the_difference_holds_both_interval
     y = np.r_[np.zeros(3), np.ones(97)].astype(int)
     error = get_error("binary", 15)
     a, b = (
-        spreads(Frozen.of(error, error.read(y, u)))[0]
+        spreads(BinnedSample.of(error, error.read(y, u)))[0]
         for u in (rng.uniform(0.985, 0.999, 100), rng.uniform(0.9, 0.99, 100))
     )
     low, high, _, note = paired_spread(a, b, 0.95)

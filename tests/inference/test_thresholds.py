@@ -11,8 +11,8 @@ from scipy.stats import beta, binom
 import truecal as tc
 import where_worlds as worlds
 from closeness import assert_close
-from truecal.inference.inputs import read_inputs
 from truecal.inference.thresholds import SHARES, discrimination
+from truecal.kinds.inputs import read_inputs
 
 
 def world(n=2000, seed=0):

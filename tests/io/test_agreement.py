@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from prediction_files import PROBA, log, npz, sample, write
-from truecal.io import (
-    FileError,
-    Predictions,
-    check_same_samples,
-    distinct_names,
-    read_predictions,
-)
+from truecal.io import FileError, Predictions, check_same_samples, distinct_names, read_predictions
 
 
 def predictions(path: str, y_true: Any = None, **more: Any) -> Predictions:

@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from prediction_files import LABELS, PROBA, refusal, table, write
-from truecal.io import (
-    read_predictions,
-)
+from truecal.io import read_predictions
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from prediction_files import LABELS, PROBA, WRITERS
-from truecal.io import (
-    read_predictions,
-)
+from truecal.io import read_predictions
 
 
 @pytest.mark.parametrize(("name", "module", "extra"), [

@@ -16,11 +16,8 @@ import pytest
 import safetensors.numpy
 
 from prediction_files import LABELS, PROBA, WRITERS, npz, refusal, write
-from truecal.io import (
-    FileError,
-    read_predictions,
-)
-from truecal.io.reading import FORMATS
+from truecal.io import FileError, read_predictions
+from truecal.io.read_file import FORMATS
 
 
 def test_names_of_files(tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ import pytest
 import torch
 
 from prediction_files import LABELS, PROBA, npz, refusal, save_parquet, table, write
-from truecal.io import (
-    read_predictions,
-)
+from truecal.io import read_predictions
 
 
 class Trap:

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from prediction_files import log, refusal, sample, write
-from truecal.io import (
-    read_predictions,
-)
+from truecal.io import read_predictions
 
 
 def arguments(*texts: str) -> dict[str, Any]:

@@ -13,10 +13,7 @@ import safetensors.numpy
 import torch
 
 from prediction_files import LABELS, PROBA, Array, npz, refusal, write
-from truecal.io import (
-    read_labels,
-    read_predictions,
-)
+from truecal.io import read_labels, read_predictions
 
 
 def test_labels_are_names_or_indices(tmp_path: Path) -> None:

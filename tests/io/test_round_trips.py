@@ -16,11 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from prediction_files import WRITERS, Array, npz, write
-from truecal.io import (
-    FileError,
-    read_predictions,
-)
-from truecal.io.reading import FORMATS
+from truecal.io import FileError, read_predictions
+from truecal.io.read_file import FORMATS
 from truecal.io.streams import split_suffix
 
 TEXT = (".csv", ".tsv", ".json", ".jsonl")

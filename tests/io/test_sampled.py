@@ -16,7 +16,7 @@ import truecal as tc
 from closeness import assert_close
 from prediction_files import refusal as unread
 from truecal.io import FileError, read_samples
-from truecal.io.sampled import is_sampled
+from truecal.io.answer_files import is_sampled
 
 ANSWERS = [["4", "4", "5", "4"], ["7", "8", "7", "7", "9"], ["1", "2", "1", "1"]]
 TRUTH = ["4", "8", "3"]

@@ -11,7 +11,7 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.io import FileError
-from truecal.io.tables import read_forecasts, read_label_sets, read_label_tables, read_outcomes
+from truecal.io.forecast_files import read_forecasts, read_label_sets, read_label_tables, read_outcomes
 
 pytest.importorskip("pyarrow")
 Y = [3.0, 5.5, 4.0]

@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-from truecal.io import (
-    FileError,
-    atomic_path,
-    write_atomic,
-)
+from truecal.io import FileError, atomic_path, write_atomic
 from truecal.io.writing import check_writable, taking_turns
 
 

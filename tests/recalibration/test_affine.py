@@ -14,12 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import truecal as tc
 from recalibration_cases import AFFINE, draw
-from truecal.recalibration import (
-    DirichletScaling,
-    MatrixScaling,
-    TemperatureScaling,
-    VectorScaling,
-)
+from truecal.recalibration import DirichletScaling, MatrixScaling, TemperatureScaling, VectorScaling
 
 
 @pytest.mark.parametrize("cls", AFFINE)

@@ -16,12 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 
 from closeness import assert_close
 from recalibration_cases import AFFINE, MAPS, draw
-from truecal.recalibration import (
-    Identity,
-    ScalingBinning,
-    TemperatureScaling,
-    VectorScaling,
-)
+from truecal.recalibration import Identity, ScalingBinning, TemperatureScaling, VectorScaling
 from truecal.recalibration.base import Recalibrator
 from truecal.recalibration.one_vs_rest import OneVsRest
 

@@ -13,12 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import truecal as tc
 from closeness import assert_close
-from truecal.recalibration import (
-    CanonicalRecalibration,
-    Identity,
-    TemperatureScaling,
-    select_recalibration,
-)
+from truecal.recalibration import CanonicalRecalibration, Identity, TemperatureScaling, select_recalibration
 
 
 def overconfident(n, rng):

@@ -13,9 +13,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from recalibration_cases import draw
-from truecal.recalibration import (
-    TemperatureScaling,
-)
+from truecal.recalibration import TemperatureScaling
 from truecal.recalibration import temperature as temperature_module
 
 

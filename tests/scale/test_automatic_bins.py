@@ -7,7 +7,7 @@ import pytest
 
 import truecal as tc
 from truecal.core.rules import auto_bins
-from truecal.scale.plan import STATE_BYTES, at_rows, read_plan, state_bytes
+from truecal.evidence.stream_plan import STATE_BYTES, at_rows, read_plan, state_bytes
 
 
 @pytest.mark.parametrize("rows", [10**4, 10**9, 10**12])
@@ -33,7 +33,7 @@ def test_small_needs_are_met_before_large_ones():
 
 @pytest.mark.slow
 def test_a_note_names_the_bins_that_are_left_out(rng, tmp_path, monkeypatch):
-    monkeypatch.setattr("truecal.scale.plan.STATE_BYTES", 1 << 16)
+    monkeypatch.setattr("truecal.evidence.stream_plan.STATE_BYTES", 1 << 16)
     p = rng.dirichlet(np.ones(5), 2000)
     y = rng.integers(0, 5, 2000)
     stream = tc.stream()

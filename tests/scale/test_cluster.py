@@ -362,7 +362,7 @@ def client():
 
 
 def settings_of_worker() -> list[Any]:
-    from truecal.backends.numpy import THREADS
+    from truecal.core.dispatch import THREADS
 
     return [THREADS, *(os.environ.get(name) for name in WORKER_SETTINGS)]
 

@@ -18,17 +18,11 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("datasketches")
 from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
-from truecal.backends import numpy as kernels  # noqa: E402  # after importorskip
+from truecal.core import dispatch  # noqa: E402  # after importorskip
 from truecal.io import dataset as module  # noqa: E402  # after importorskip
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
 from truecal.scale import files  # noqa: E402  # after importorskip
-from truecal.scale.files import (  # noqa: E402  # after importorskip
-    Pass,
-    compare_datasets,
-    count_rows,
-    evaluate_dataset,
-    run_streams,
-)
+from truecal.scale.files import Pass, compare_datasets, count_rows, evaluate_dataset, run_streams
 from truecal.scale.stream import Stream  # noqa: E402  # after importorskip
 
 
@@ -85,7 +79,7 @@ def test_batches_side_by_side_count_as_one_after_the_other(tmp_path, monkeypatch
     file = written(tmp_path, table(y, p, **more))
     found = {}
     for lanes in (1, 3):
-        monkeypatch.setattr(kernels, "THREADS", lanes)
+        monkeypatch.setattr(dispatch, "THREADS", lanes)
         dataset = open_dataset(file, weight="w" if weighted else None, drop_incomplete=True)
         (found[lanes],), notes = run_streams([dataset], n_bins=5)
         assert not any("edges" in note for note in notes)  # those of all predictions there are
@@ -102,7 +96,7 @@ def test_batches_side_by_side_count_as_one_after_the_other(tmp_path, monkeypatch
 
 
 def test_lanes_are_as_many_as_memory_allows(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernels, "THREADS", 8)
+    monkeypatch.setattr(dispatch, "THREADS", 8)
     made = []
     without = Stream.without_rows
 
@@ -121,7 +115,7 @@ def test_lanes_are_as_many_as_memory_allows(tmp_path, monkeypatch):
 
 def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatch):
     """Two batches lie outside frozen edges: what is said is about the first of them."""
-    monkeypatch.setattr(kernels, "THREADS", 3)
+    monkeypatch.setattr(dispatch, "THREADS", 3)
     y, p = world()
     p = 0.9 * p + 0.1 / 3
     p[[250, 350]] = [0.995, 0.004, 0.001]
@@ -134,7 +128,7 @@ def test_the_first_bad_row_is_named_whichever_lane_it_is_in(tmp_path, monkeypatc
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_a_bad_weight_is_named_before_a_bad_row_that_follows(tmp_path, monkeypatch, lanes):
     """Weights are looked at when a batch is counted, rows when it is read."""
-    monkeypatch.setattr(kernels, "THREADS", lanes)
+    monkeypatch.setattr(dispatch, "THREADS", lanes)
     y, p = world()
     p[333, 1], weights = 3.0, np.ones(len(y))
     weights[250] = -1.0

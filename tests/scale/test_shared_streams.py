@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import truecal as tc
+from truecal.evidence import stream_state as sums
+from truecal.evidence import stream_table as tally_module
 from truecal.io import FileError
-from truecal.io.state import read_state, write_state
-from truecal.scale import sums
-from truecal.scale import tally as tally_module
+from truecal.io.state_files import read_state, write_state
 
 
 def from_threads(update: Any, threads: int = 4, batches: int = 10, rows: int = 50) -> int:

@@ -14,8 +14,8 @@ from sql_engines import QUICK, Make, tables_in, world
 
 ibis = pytest.importorskip("ibis")
 pa = pytest.importorskip("pyarrow")
-from truecal.scale.sql.columns import number_of_block  # noqa: E402  # after importorskip
-from truecal.scale.sql.sums import QuerySums  # noqa: E402  # after importorskip
+from truecal.scale.sql.counted import QuerySums  # noqa: E402  # after importorskip
+from truecal.scale.sql.expressions import number_of_block  # noqa: E402  # after importorskip
 
 sql: Any = tc.sql  # what a test hands in need not be of the right type
 SERVERS = (pytest.mark.heavy, pytest.mark.filterwarnings("ignore"))  # clients call old names of pandas and others

@@ -16,7 +16,7 @@ import fuzz_states
 import truecal as tc
 from closeness import assert_close
 from truecal.io import FileError
-from truecal.io.state import read_state, write_state
+from truecal.io.state_files import read_state, write_state
 
 pytest.importorskip("datasketches")
 

@@ -171,17 +171,17 @@ def test_a_hundred_thousand_sums_lose_no_digit():
 
     from truecal.core.sample import Totals
     from truecal.core.table import BinTable
-    from truecal.scale.tally import Tally
+    from truecal.evidence.stream_table import StreamTable
 
     rng = np.random.default_rng(0)
     values = rng.choice([1.0, -1.0], (10_000, 10)) * 10.0 ** rng.uniform(-8, 8, (10_000, 10))
     values[1::2] = -values[::2] * (1 + 1e-9)  # nearly all of it cancels
     empty = BinTable.empty(tc.Binary(), tc.EqualWidth(10))
-    total, one = Tally.of(empty), np.ones((1, 10))
+    total, one = StreamTable.of(empty), np.ones((1, 10))
     for row in values[:, None]:
         rows = Totals(10, 10.0, 10.0, 1.0)
         table = BinTable("binary", tc.EqualWidth(10), one, one, row, 0 * one, row * row, rows, edges=empty.edges)
-        total = total.merge(Tally.of(table))
+        total = total.merge(StreamTable.of(table))
     found, plain = total.whole().residual[0], np.add.accumulate(values)[-1]
     worst = Fraction(0)
     for j in range(10):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from ..core.answers import FEWEST
 from ..core.extras import require
 from ..io.inspect_log import CONFIDENCE, HITS
-from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers, numbers_of_pairs
+from ..kinds.answers import FEWEST
+from .logged_numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers, numbers_of_pairs
 
 __all__ = ["calibration"]
 

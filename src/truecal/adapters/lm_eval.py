@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from ..core.extras import require
-from .numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers_of_pairs
+from .logged_numbers import PAIR_NUMBERS, CorrectAndConfidence, numbers_of_pairs
 
 if TYPE_CHECKING:
     from lm_eval.api.task import ConfigurableTask

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor
 
-from ..backends.torch.batches import CHECKS, NOTED, Batch, BatchSums, add_batch
-from ..backends.torch.reading import is_numbers
 from ..core.data import check_positive_int, shown
-from ..core.eager import eager
-from ..core.errors import SCALES, CalibrationError, Scale, get_error
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
 from ..core.sample import Totals
 from ..core.table import BinTable
+from ..core.torch_compile import outside_torch_compile
+from ..kinds.named_errors import get_error
+from ..sums.errors import SCALES, CalibrationError, Scale
+from ..sums.torch.batches import CHECKS, NOTED, Batch, BatchSums, add_batch
+from ..sums.torch.reading import is_numbers
 
 if TYPE_CHECKING:
     from torchmetrics import Metric
@@ -112,7 +113,7 @@ class CalibrationMetric(Metric):
         options = (self.error.property, self.error.binning, views, self.logits, self.ignore_index)
         self.add_state("origin", _digest(options), dist_reduce_fx="max")
 
-    @eager
+    @outside_torch_compile
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Add a batch: predictions, then labels, as in torchmetrics; an empty batch adds nothing."""
         p, y, w = self._rows(preds, target, sample_weight)

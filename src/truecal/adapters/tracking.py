@@ -11,10 +11,10 @@ from typing import Any, final
 
 from ..core.data import shown
 from ..core.extras import require
-from ..evaluation.comparison import Comparison
-from ..evaluation.model import Evaluation
-from ..report import render_report
-from .numbers import numbers
+from ..render.report import render_report
+from ..results.comparison import Comparison
+from ..results.evaluation import Evaluation
+from .logged_numbers import numbers
 
 __all__ = ["log_result"]
 

@@ -14,9 +14,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from .expectations import RELATIVE
 from .metric import Metric, OutOfTimeError
 from .proof import Proof
-from .table import RELATIVE
 
 ROWS = 300
 SURE = 4.0

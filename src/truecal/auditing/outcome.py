@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from truecal.core.result import Result
 
 from .contracts import Check
-from .findings import Rewarded
+from .explanations import Rewarded
 from .lasting import ROWS, Lasting
 from .metric import CallForm, label_sets, members
 from .proof import Proof, Reproduction
@@ -118,7 +118,7 @@ class AuditReport(Result):
         >>> print(tc.audit(tc.confidence_error, metric_options={"norm": "l1"}, classes=2, budget=1000).snippet())
         import itertools
         import numpy as np
-        from truecal.core.functions import confidence_error as metric
+        from truecal.kinds.functions import confidence_error as metric
         world = np.array([[0.7, 0.3]])
         lie = np.array([[1.0, 0.0]])
         def expected(p):
@@ -144,12 +144,12 @@ class AuditReport(Result):
 
     def to_html(self) -> str:
         """A self-contained page, which loads nothing."""
-        from .page import page
+        from .audit_page import page
 
         return page(self)
 
     def _repr_html_(self) -> str:
-        from .page import body
+        from .audit_page import body
 
         return body(self)
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from truecal.core.data import check_positive_int, check_seed, shown
 from truecal.core.parameters import described
-from truecal.evaluation.model import check_progress
+from truecal.results.evaluate import check_progress
 
 from .contracts import CHECKS, NO_GAIN, Check, applicable, check_contracts
-from .findings import drawn_finding, findings
+from .explanations import drawn_finding, findings
 from .lasting import ROWS, Lasting, at_300_rows
 from .metric import (
     ArrayKind,

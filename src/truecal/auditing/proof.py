@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from truecal.core.result import plain
 from truecal.core.types import Array
 
+from .expectations import Frame, LieTable, chances, tabulate
 from .metric import Metric, OutOfTimeError
-from .table import Frame, LieTable, chances, tabulate
 from .worlds import Matrix, as_floats
 
 

@@ -11,9 +11,9 @@ from typing import Any, final
 
 import numpy as np
 
+from .expectations import BARE, Frame, LieTable, affordable, tabulate
 from .metric import Metric
 from .proof import best_pair
-from .table import BARE, Frame, LieTable, affordable, tabulate
 from .worlds import JITTER, WAYS, Matrix, grid, grid_predictions, lies, worlds
 
 Lies = dict[tuple[int, int], str]

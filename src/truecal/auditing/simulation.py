@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .expectations import RELATIVE
 from .metric import Metric
 from .proof import Proof
 from .search import Found, Searched
-from .table import RELATIVE
 from .worlds import Matrix, as_floats, lies, worlds
 
 SIZES = (20, 60, 200)

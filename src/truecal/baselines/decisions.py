@@ -11,7 +11,7 @@ from ..core.properties import Binary, Full
 from ..core.sample import Sample
 from ..core.types import Array
 from .baseline import Baseline, of_each_view, sums_by_value
-from .smooth import lipschitz_sup
+from .without_bins import lipschitz_sup
 
 
 @of_each_view

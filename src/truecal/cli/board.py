@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from truecal.inference.inputs import Progress, TopPredictions
 from truecal.io.runs import Run
+from truecal.kinds import TopPredictions
+from truecal.kinds.inputs import Progress
 
 from .loading import load
-from .options import Measuring, Outputs, Reading
+from .shared_options import Measuring, Outputs, Reading
 
 if TYPE_CHECKING:
-    from truecal.evaluation.leaderboard import Leaderboard
+    from truecal.results.leaderboard import Leaderboard
 
 
 def refuse_options(reading: Reading, measuring: Measuring, outputs: Outputs) -> None:

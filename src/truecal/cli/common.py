@@ -19,13 +19,10 @@ from truecal.io.failures import path_text
 from truecal.io.streams import split_member
 from truecal.io.writing import check_writable
 
-from . import render, watching
+from ..render import terminal as render
+from . import watching
 from .loading import Loaded, load
-from .options import (
-    Outputs,
-    Printing,
-    Reading,
-)
+from .shared_options import Outputs, Printing, Reading
 
 REJECTED = 3
 NO_VERDICT = 4

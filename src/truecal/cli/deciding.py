@@ -11,17 +11,11 @@ import typer
 from truecal.io import FileError, write_atomic
 from truecal.io.failures import need_extra, path_text
 
-from . import render, watching
+from ..render import terminal as render
+from . import watching
 from .common import REJECTED, File, app, as_json, check_paths, read, show, waiting
 from .loading import estimated, split_kind
-from .options import (
-    Measuring,
-    Printing,
-    Reading,
-    fraction,
-    numbers,
-    with_options,
-)
+from .shared_options import Measuring, Printing, Reading, fraction, numbers, with_options
 from .streaming import refuse_test
 
 
@@ -53,7 +47,7 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
-    from truecal.core.errors import COMPOSED
+    from truecal.kinds.named_errors import COMPOSED
 
     alpha = fraction(alpha, "--alpha")
     of_files = {"multiclass", "binary", "top_label", "ordered"}  # outcomes of files are classes

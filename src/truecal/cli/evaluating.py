@@ -12,22 +12,14 @@ from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra, path_text
 from truecal.io.runs import find_runs
 
-from . import board, render, warehouse, watching
+from ..render import terminal as render
+from . import board, warehouse, watching
 from .common import PARTS, Details, File, Files, app, check_paths, finish, read, show, waiting, write
 from .loading import expand, split_kind
-from .options import (
-    Measuring,
-    Outputs,
-    Printing,
-    Reading,
-    SamplingOptions,
-    numbers,
-    split,
-    with_options,
-)
 from .sampling import measure_samples, sampled
+from .shared_options import Measuring, Outputs, Printing, Reading, SamplingOptions, numbers, split, with_options
 from .streaming import measure_tables, streamed, streamed_tokens
-from .tables import load_forecasts, load_tables
+from .two_tables import load_forecasts, load_tables
 
 
 @app.command()

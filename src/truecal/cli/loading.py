@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from truecal.baselines.measures import check_errors
 from truecal.core.data import row_blocks
-from truecal.inference.inputs import Progress, TopPredictions, check_errors, read_inputs
 from truecal.io import (
     FileError,
     FileKind,
@@ -27,14 +27,16 @@ from truecal.io import (
     read_predictions,
 )
 from truecal.io.agreement import in_order_of, names_classes
-from truecal.io.columns import choose_label
+from truecal.io.column_rules import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, path_text
 from truecal.io.matching import IdColumn
-from truecal.io.predictions import Floats
-from truecal.io.reading import is_found
+from truecal.io.prediction_file import Floats
+from truecal.io.read_file import is_found
+from truecal.kinds import TopPredictions
+from truecal.kinds.inputs import Progress, read_inputs
 
-from .options import Measuring, Reading, file_of, split
+from .shared_options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
     from truecal.inference.calibration import CalibrationTest
@@ -78,7 +80,7 @@ class Loaded:
 
     def threshold(self, risk: float, delta: float, groups: str | None) -> Threshold:
         """The threshold of the only model."""
-        from truecal.inference.options import check_groups
+        from truecal.inference.checks import check_groups
         from truecal.inference.thresholds import threshold_of
 
         clusters = self.first.groups if groups is None else self._column(groups)

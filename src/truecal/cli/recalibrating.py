@@ -12,12 +12,12 @@ import typer
 
 from truecal.io import Predictions, atomic_path
 from truecal.io.agreement import in_order_of, names_classes
-from truecal.io.columns import is_identifier
+from truecal.io.column_rules import is_identifier
 from truecal.io.failures import FileError, failure, need, path_text
-from truecal.io.predictions import Floats
+from truecal.io.prediction_file import Floats
 
 from .loading import check_apart, read_one
-from .options import Reading
+from .shared_options import Reading
 
 CHOSEN = "auto"
 FORMATS = (".npz", ".csv", ".parquet")

@@ -9,10 +9,10 @@ from typing import Any
 import typer
 
 from truecal.io import FileError, read_samples
+from truecal.io.answer_files import is_sampled, read_stated
 from truecal.io.failures import path_text
-from truecal.io.sampled import is_sampled, read_stated
 
-from .options import Measuring, Reading, SamplingOptions, fraction
+from .shared_options import Measuring, Reading, SamplingOptions, fraction
 
 _OPTIONS = {"n_resamples": "--resamples", "one_pass": "--one-pass", "label_column": "--label-column"}
 _TAKEN = ("seed", "level", "n_resamples", "bins")

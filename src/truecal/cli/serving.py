@@ -12,18 +12,12 @@ from truecal.io import FileError, write_atomic
 from truecal.io.failures import need_extra, path_text
 from truecal.io.writing import taking_turns
 
-from . import render, warehouse, watching
-from .borrowed_help import show_help
+from ..render import terminal as render
+from . import warehouse, watching
 from .callables import find_metric, read_options
 from .common import NO_VERDICT, REJECTED, app, as_json, check_paths, json_text, read, show, waiting, write
 from .loading import expand, split_kind
-from .options import (
-    Outputs,
-    Printing,
-    Reading,
-    whole_numbers,
-    with_options,
-)
+from .shared_options import Outputs, Printing, Reading, whole_numbers, with_options
 
 
 @app.command("monitor")
@@ -208,8 +202,8 @@ def demo(
     Trains, compares and writes a report page, in about a minute.
     """
     need_extra("demo", "recalibration", "report")
-    from truecal.lab.datasets import letter
-    from truecal.lab.demo import TITLE, run_demo, story
+    from truecal.cli.demo import TITLE, run_demo, story
+    from truecal.cli.letter import letter
 
     outputs = Outputs(out / "report.html", out / "results.json", out / "results.csv")
     out.mkdir(parents=True, exist_ok=True)
@@ -219,16 +213,3 @@ def demo(
     result = result.with_notes([f"Letter Recognition (D. Slate, UCI, CC BY 4.0); predictions in {path_text(out)}"])
     written = write(result, outputs, letter().classes, title=TITLE, intro=story(result))
     show(written, Printing(), render.comparison, result, story=story(result))
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def reproduce(context: typer.Context) -> None:
-    """Run the paper's experiment end to end, or draw its figures from stored logits; see `truecal reproduce --help`."""
-    need_extra("reproduce", "lab")
-    from truecal.lab.__main__ import main as lab
-    from truecal.lab.__main__ import parser
-
-    if {"--help", "-h"} & {*context.args}:
-        show_help(parser("truecal reproduce"))
-        raise typer.Exit
-    raise typer.Exit(lab(context.args, prog="truecal reproduce"))

@@ -12,15 +12,15 @@ from typing import Any
 import typer
 
 from truecal.core.extras import require
-from truecal.io.columns import Request
+from truecal.io.column_rules import Request
 from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset
 from truecal.io.failures import failure, readable
-from truecal.io.reading import FORMATS, file_format
+from truecal.io.read_file import FORMATS, file_format
 from truecal.io.streams import split_suffix
 from truecal.io.token_logs import is_token_log, token_batches
 
 from .loading import open_table, split_kind
-from .options import Measuring, Reading, file_of, split
+from .shared_options import Measuring, Reading, file_of, split
 
 WORK = 4
 """Measuring in memory takes about so many times what the predictions take."""
@@ -151,7 +151,7 @@ def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: 
 
 def _worth_workers(datasets: Sequence[Dataset], workers: int) -> bool:
     """Whether so many processes are faster than this one, which counts in several threads and starts at once."""
-    from truecal.backends.numpy import THREADS
+    from truecal.core.dispatch import THREADS
     from truecal.scale.files import MOST_LANES
 
     predictions = sum(dataset.n_rows * dataset.row_bytes // 8 for dataset in datasets)

@@ -13,7 +13,7 @@ from typer import Option
 from truecal.core.extras import require
 from truecal.io.failures import FileError, failure
 
-from .options import Measuring, Reading, split, whole_numbers
+from .shared_options import Measuring, Reading, split, whole_numbers
 
 UNIFORM = "uniform"
 FIRST = """-- 1. How predictions are distributed, for bins of equal numbers of rows. It reads no label. Save its

@@ -17,15 +17,15 @@ import numpy as np
 import typer
 
 from truecal.core.extras import require
-from truecal.inference.inputs import Inputs, read_inputs
 from truecal.io import FileError, atomic_path
 from truecal.io.dataset import can_stream
 from truecal.io.failures import NoRowsError, failure, path_text
-from truecal.io.reading import FORMATS
+from truecal.io.read_file import FORMATS
 from truecal.io.streams import split_suffix, whole_lines
+from truecal.kinds.inputs import Inputs, read_inputs
 
 from .loading import Loaded, open_table, split_kind
-from .options import Reading, fraction
+from .shared_options import Reading, fraction
 
 if TYPE_CHECKING:
     from truecal.inference.monitoring import Monitor

@@ -1,1 +1,1 @@
-"""Data, properties, rules, cells, tables, losses and errors."""
+"""Properties, rules, cells, tables and losses: formulas and checked arrays."""

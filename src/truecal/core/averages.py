@@ -9,11 +9,11 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import namespace, row_products
-from ..backends.numpy import interval_index
+from .arrays import namespace, row_products
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype
 from .edges import MOST_EDGES, needed
+from .lookup import interval_index
 from .parameters import described
 from .rules import BinningRule, EqualWidth
 from .sample import Bounds, Reports

@@ -21,7 +21,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from ..backends.arrays import beside, is_tensor, on_cpu, places_among, stable_order, where_true
+from .arrays import is_tensor, on_cpu, places_among, stable_order, to_device_of, where_true
 from .data import row_blocks
 from .sample import Bounds
 from .types import Array
@@ -294,7 +294,7 @@ def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins
     """Cells whose atoms begin at `starts` of the sorted reports. Equal reports share their atom, so that a report finds
     it by its value and no order of the rows is needed."""
     sizes = np.diff(np.append(starts, len(ordered)))
-    first = ordered[beside(starts, ordered)]
+    first = ordered[to_device_of(starts, ordered)]
     if is_tensor(reports):
         return BinCells(places_among(first, reports, right=True) - 1, sizes, bins)
     atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
@@ -308,7 +308,7 @@ def equal_run(ordered: Array, places: Array) -> tuple[Array, Array]:
     if not is_tensor(ordered):
         values = ordered[places]
         return np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
-    values = ordered[beside(places, ordered)]
+    values = ordered[to_device_of(places, ordered)]
     begin, end = (places_among(ordered, values, right=right) for right in (False, True))
     return np.asarray(on_cpu(begin)), np.asarray(on_cpu(end))
 

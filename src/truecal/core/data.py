@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import HOST, is_tensor, namespace
-from ..backends.numpy import DISPATCH, over_rows
+from .arrays import HOST, is_tensor, namespace
+from .dispatch import DISPATCH, over_rows
 from .types import Array
 
 ROW_SUM_TOLERANCE = 1e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,3 +100,27 @@ def refuse_reordered(**arrays: Any) -> None:
 
 def _same_entries(one: Any, two: Any) -> bool:
     return bool(one[0] in two) and set(one) == set(two)
+
+
+def has_columns(values: Any) -> bool:
+    """Whether values are a table with names of columns: a mapping or a data frame."""
+    return isinstance(values, Mapping) or hasattr(values, "columns") or hasattr(values, "column_names")
+
+
+def columns_of(features: Any) -> Iterator[tuple[str, Any]]:
+    """The columns of a table with their names."""
+    if isinstance(features, Mapping):
+        yield from ((str(name), features[name]) for name in features)
+    elif hasattr(features, "column_names"):  # pyarrow
+        yield from ((str(name), features[name]) for name in features.column_names)
+    elif hasattr(features, "columns"):  # pandas, polars
+        yield from ((str(name), features[name]) for name in features.columns)
+    else:
+        named = getattr(features, "name", None)
+        array = np.asarray(features.to_numpy() if hasattr(features, "to_numpy") else features)
+        if array.ndim == 1:
+            yield str(named or "feature"), array
+        elif array.ndim == 2:
+            yield from ((f"feature {j}", array[:, j]) for j in range(array.shape[1]))
+        else:
+            raise ValueError(f"features must be columns, got shape {array.shape}")

@@ -10,16 +10,15 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..backends.arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
-from .by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
-from .cumulative import Cumulative
+from .arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
 from .data import check_pair, check_weights, wide_blocks
-from .eager import eager
 from .frames import refuse_reordered
 from .labels import check_multiclass
+from .losses_by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .parameters import described_text
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
+from .torch_compile import outside_torch_compile
 from .types import Array
 
 _PARAMETERS = ("y_true", "y_proba", "sample_weight", "per_example", "labels")
@@ -47,6 +46,7 @@ class Loss:
         self.streamed = streamed
         """Where a stream adds it up by itself, because no table holds it: the loss from p_y and Σ p_r²."""
         self.name = self.__name__ = formula.__name__
+        self.__module__ = formula.__module__
         self.__doc__ = described_text(formula.__doc__ or "", _PARAMETERS, "The mean loss, or that of every row.")
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool, labels: Any = None
     ) -> float | Array: ...
-    @eager
+    @outside_torch_compile
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
@@ -91,7 +91,7 @@ class Loss:
         return _finish(self._formula(y, proba), weights, per_example)
 
 
-def _loss(
+def define_loss(
     by_label: Callable[[Array], Array], *, streamed: Callable[[Array, Array], Array] | None = None
 ) -> Callable[[Callable[[Array, Array], Array]], Loss]:
     return lambda formula: Loss(formula, by_label, streamed=streamed)
@@ -130,7 +130,7 @@ def _top(y: Array, proba: Array) -> tuple[Array, Array]:
     return doubled(confidence), doubled(y == top if y.ndim == 1 else at_columns(y, top))
 
 
-@_loss(mistakes)
+@define_loss(mistakes)
 def classification_error(y: Array, proba: Array) -> Array:
     """1 − z with z = 1[y = argmax p]; the lowest index wins a tie.
 
@@ -146,7 +146,7 @@ def _cross_entropy_of(own: Array, squares: Array) -> Array:
         return -namespace(own).log(own) + 0.0
 
 
-@_loss(cross_entropies, streamed=_cross_entropy_of)
+@define_loss(cross_entropies, streamed=_cross_entropy_of)
 def cross_entropy(y: Array, proba: Array) -> Array:
     """−ln p_y; infinite where the observed label has probability 0.
 
@@ -163,7 +163,7 @@ def cross_entropy(y: Array, proba: Array) -> Array:
         return _cross_entropy_of(own, own)
 
 
-@_loss(lambda p: squares(p) * Full().score_unit(p.shape[1]))
+@define_loss(lambda p: squares(p) * Full().score_unit(p.shape[1]))
 def brier(y: Array, proba: Array) -> Array:
     """Σ_r (p_r − 1[y = r])², halved for two classes: (p − y)², as in scikit-learn. At most 2, for two classes 1.
 
@@ -180,7 +180,7 @@ def _spherical_of(own: Array, squares: Array) -> Array:
     return 1.0 - own / squares**0.5
 
 
-@_loss(sphericals, streamed=_spherical_of)
+@define_loss(sphericals, streamed=_spherical_of)
 def spherical(y: Array, proba: Array) -> Array:
     """1 − p_y / ||p||₂.
 
@@ -193,7 +193,7 @@ def spherical(y: Array, proba: Array) -> Array:
     return _spherical_of(_own(y, proba), squares)
 
 
-@_loss(confidence_losses)
+@define_loss(confidence_losses)
 def confidence_loss(y: Array, proba: Array) -> Array:
     """1 − z + (c − z)² with c the largest probability and z whether its class is right: the loss of ConfCE^corr.
 
@@ -203,17 +203,6 @@ def confidence_loss(y: Array, proba: Array) -> Array:
     """
     confidence, correct = _top(y, proba)
     return (1.0 - correct) + (confidence - correct) ** 2
-
-
-@_loss(lambda p: Cumulative().losses_by_label(p, False) * (p.shape[1] - 1))
-def rps(y: Array, proba: Array) -> Array:
-    """Σ_j (P(class j or below) − 1[y ≤ j])², the ranked probability score of ordered classes.
-
-    >>> import truecal as tc
-    >>> round(tc.losses.rps([0], [[.8, .1, .1]]), 6), round(tc.losses.rps([0], [[.8, 0, .2]]), 6)
-    (0.05, 0.08)
-    """
-    return Cumulative().sample(y, proba).residual_sq
 
 
 @overload

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from .eager import eager
+from .torch_compile import outside_torch_compile
 
 Described = TypeVar("Described", bound=Callable[..., Any])
 
@@ -113,7 +113,7 @@ def described(returns: str = "", **own: str) -> Callable[[Described], Described]
     def add(thing: Described) -> Described:
         names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
         thing.__doc__ = described_text(thing.__doc__ or "", names, returns, own)
-        return eager(thing) if inspect.isfunction(thing) else thing  # type: ignore[return-value]  # of the same type
+        return outside_torch_compile(thing) if inspect.isfunction(thing) else thing  # type: ignore[return-value]  # of the same type
 
     return add
 

@@ -9,8 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import at_columns, device_backend, indices, is_tensor, on_device, top_class_and_value
-from .by_label import confidence_losses, squares
+from .arrays import at_columns, device_backend, indices, is_tensor, on_device, top_class_and_value
 from .data import (
     as_array,
     both_classes,
@@ -23,6 +22,7 @@ from .data import (
 )
 from .frames import refuse_reordered
 from .labels import check_binary_outcomes, check_labels, check_multiclass
+from .losses_by_label import confidence_losses, squares
 from .parameters import described
 from .sample import Bounds, Sample, unit_weights
 from .types import Array
@@ -36,10 +36,6 @@ class Property(ABC):
     vector = False
     bounds: Bounds | None = (0.0, 1.0)
     """The range of reports."""
-    kinds: tuple[str, ...] = ()
-    """The kinds of predictions that `evaluate` and streams check for it: "multiclass", "binary", "top_label"."""
-    kinds_if_named: tuple[str, ...] = ()
-    """Further kinds, checked only where an error of the property is named."""
     of_classes = True
     """Whether outcomes are 0 or 1, drawn with the reports as chances, so that streams and bands can be made."""
     of_distributions = False
@@ -64,10 +60,6 @@ class Property(ABC):
     """What each view counts in their mean, 1 on average; None where all count the same."""
     asks = "any expectation"
     """What is checked, in words."""
-    columns = "classes"
-    """What the columns of predictions are."""
-    rates_title = "confidence"
-    """What the mean prediction is called in a summary."""
     residual_text = "u − φ(y)"
     mean_text = ""
     """How a formula in words begins, where views are averaged."""
@@ -85,21 +77,17 @@ class Property(ABC):
         """How many scalar views predictions of so many classes have."""
         return 1
 
-    def directed(self) -> Property:
+    def direction_property(self) -> Property:
         """The property whose mean gap names the direction: that of the top class, unless it has one number itself."""
         return Confidence()
-
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
-        """The means of prediction and outcome of the directed property, for a summary."""
-        return f"{predicted:.1%}, accuracy {observed:.1%}"
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
         """What view j is called, with the names of the columns if they have any."""
         return f"class {j}" if names is None else str(names[j])
 
-    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
-        """Validated predictions of a kind as the property takes them."""
-        return y, reports
+    def at_thresholds(self, thresholds: tuple[float, ...]) -> Property:
+        """The same property of numbers at these thresholds; of classes the property itself."""
+        return self
 
     def drawn(self, labels: Array, classes: int) -> Array | None:
         """The outcome values φ of drawn labels; None where labels are the outcomes."""
@@ -145,15 +133,10 @@ class OfDistributions(Property):
 class _OfEveryClass(OfDistributions):
     """A property with a view for each class; one probability per row stands for both classes."""
 
-    kinds = ("multiclass",)
-    kinds_if_named = ("binary", "ordered")
     loss_name = "brier"
 
     def views(self, classes: int) -> int:
         return classes
-
-    def of_kind(self, kind: str, y: Array, reports: Array) -> tuple[Array, Array]:
-        return _both_columns(y, reports) if kind == "binary" else (y, reports)
 
 
 class _OfTopClass(Property):
@@ -169,7 +152,7 @@ class _OfTopClass(Property):
     def symbol(self, name: str) -> str:
         return f"Conf{name}"
 
-    def directed(self) -> Property:
+    def direction_property(self) -> Property:
         return self
 
 
@@ -194,23 +177,18 @@ class Binary(Property):
 
     pos_label: Any = 1
     kind = "binary"
-    kinds = ("binary",)
     event = True
     loss_name = "brier"
     notion = "positive-class"
     asks = "one probability"
-    rates_title = "predicted"
     residual_text = "u − y"
     loss_text = "(u − y)²"
 
     def symbol(self, name: str) -> str:
         return f"Lin{name}_binary"
 
-    def directed(self) -> Property:
+    def direction_property(self) -> Property:
         return self
-
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
-        return f"{predicted:.1%}, observed {observed:.1%}, accuracy {accuracy:.1%}"
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
         if len(_shape(y_proba)) == 2 and _shape(y_proba)[1] == 2:
@@ -302,7 +280,6 @@ class Confidence(_OfTopClass, OfDistributions):
     """The probability of the top class (lowest index on ties) against whether it is right: the outcome depends on the
     report, which is why the squared error needs its correction Σ(1 − z)/n²."""
 
-    kinds = ("multiclass", "binary", "ordered")
     device_shortcut = True
     asks = "top class"
 
@@ -330,7 +307,6 @@ class Confidence(_OfTopClass, OfDistributions):
 class TopLabel(_OfTopClass):
     """Confidence, given whether the top class is correct and its confidence."""
 
-    kinds = ("top_label",)
     asks = "top class, given (correct?, confidence)"
 
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
@@ -447,7 +423,7 @@ class Outcomes(Property):
     kind = "linear"
     of_classes = False
 
-    def directed(self) -> Property:
+    def direction_property(self) -> Property:
         return self
 
     @property

@@ -21,18 +21,8 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, namespace, sorted_values
-from .cells import (
-    Cells,
-    Partition,
-    Piece,
-    Runs,
-    atoms_of,
-    equal_run,
-    partition_cells,
-    rank_atoms,
-    sorted_cells,
-)
+from .arrays import is_tensor, namespace, sorted_values
+from .cells import Cells, Partition, Piece, Runs, atoms_of, equal_run, partition_cells, rank_atoms, sorted_cells
 from .data import check_positive_int, shown, working_dtype
 from .edges import MOST_EDGES, covered, crowded_runs, equal_edges, needed, nested, read_edges
 from .parameters import described

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.arrays import beside, device_backend, doubled, is_tensor, namespace, ones, row_products
+from .arrays import device_backend, doubled, is_tensor, namespace, ones, row_products, to_device_of
 from .data import wide_blocks
 from .types import Array
 
@@ -213,7 +213,7 @@ class Sample:
 
     def square_sums(self, residuals: Array) -> Array:
         """Per row of (n, views) residuals, the sum of their squares, each view times its share."""
-        weighted = residuals if self.shares is None else residuals * beside(self.shares, residuals)
+        weighted = residuals if self.shares is None else residuals * to_device_of(self.shares, residuals)
         sums: Array = row_products(weighted, residuals)
         return sums
 

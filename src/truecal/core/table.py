@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.arrays import is_tensor, namespace
+from .arrays import is_tensor, namespace
 from .averages import AveragedRule
 from .data import as_array, shown
 from .properties import Property
@@ -18,7 +18,7 @@ from .sample import Bounds, Totals
 from .types import Array
 
 
-class Moments(NamedTuple):
+class TableSums(NamedTuple):
     """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps, pair weights, and
     what the score adds to the loss.
 
@@ -235,7 +235,7 @@ class BinTable:
         return pair_rates(self.count, bound, pair_weight, largest)
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> TableSums:
         """Everything numbers need of the cells, summed over the views."""
         assert self.residual_sq is not None
         if self.rule.averages:
@@ -246,9 +246,9 @@ class BinTable:
         every = (squares, abs(self.residual), self.residual_sq, gaps, paired)
         squared, absolute, own, gap, pairs = map(self._over_views, every)
         totals = (squared, absolute, own, gap, pairs, gap)
-        return Moments(*(totals if is_tensor(gap) else map(float, totals)))
+        return TableSums(*(totals if is_tensor(gap) else map(float, totals)))
 
-    def _grid_moments(self) -> Moments:
+    def _grid_moments(self) -> TableSums:
         """The same where the cells are those of a grid between which an average cuts."""
         assert self.residual_sq is not None
         rule: Any = self.rule
@@ -260,15 +260,15 @@ class BinTable:
             block = PointBlock(points, r[None], w[None], own[None], w_sq[None])
             sums = PointSums(rule, self.bounds, partial(iter, [block]), self.totals.largest, float(share))
             found.append(sums.moments())
-        return Moments(*np.sum(found, axis=0).tolist())
+        return TableSums(*np.sum(found, axis=0).tolist())
 
-    def squared_moments(self) -> Moments:
+    def squared_moments(self) -> TableSums:
         """What a squared error needs, and no more."""
-        return Moments(squared=_number(self._over_views(self.squared())))
+        return TableSums(squared=_number(self._over_views(self.squared())))
 
-    def absolute_moments(self) -> Moments:
+    def absolute_moments(self) -> TableSums:
         """What an absolute error needs, and no more."""
-        return Moments(absolute=_number(self._over_views(abs(self.residual))))
+        return TableSums(absolute=_number(self._over_views(abs(self.residual))))
 
 
 def _same(a: Array | None, b: Array | None) -> bool:
@@ -336,16 +336,16 @@ class PointSums:
     squared: float | None = None
     """The form itself, where a compiled loop has summed it."""
 
-    def squared_moments(self) -> Moments:
+    def squared_moments(self) -> TableSums:
         """What a squared error needs, and no more."""
         if self.squared is not None:
-            return Moments(squared=self.share * float(self.squared))
+            return TableSums(squared=self.share * float(self.squared))
         squared = self.rule.running(self.bounds)
         for block in self.blocks():
             squared.add(block.points, block.residual)
-        return Moments(squared=_number(self.share * squared.value.sum()))
+        return TableSums(squared=_number(self.share * squared.value.sum()))
 
-    def moments(self) -> Moments:
+    def moments(self) -> TableSums:
         """Everything numbers need; per view, gap² = Σ_{i≠j} G_ij r_i r_j / Σ_{i≠j} G_ij w_i w_j."""
         squared, weight = self.rule.running(self.bounds), self.rule.running(self.bounds)
         totals: list[Any] = [0.0] * 4
@@ -360,7 +360,7 @@ class PointSums:
         gaps = _ratio(squared.value - own, pair_weight)
         added = self._gaps_by_cut(totals) if self.rule.mean_cells(self.bounds) is None else 0.0 * gaps
         totals = [self.share * x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight, added)]
-        return Moments(*(totals if is_tensor(own) else map(float, totals)))
+        return TableSums(*(totals if is_tensor(own) else map(float, totals)))
 
     def _gaps_by_cut(self, totals: list[Array]) -> Array:
         """Per view, the mean over one uniform cut of the squared gap of its two cells, by prefix sums."""

@@ -8,21 +8,21 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import (
-    beside,
+from .arrays import (
     device_backend,
     is_tensor,
     median,
     namespace,
     on_cpu,
     stable_order,
+    to_device_of,
     top_class_and_value,
 )
-from ..backends.numpy import interval_index
 from .averages import TwoBin
 from .cells import KernelCells, Partition, Piece
 from .data import check_positive_int, check_seed, shown, working_dtype
 from .edges import nested, read_edges
+from .lookup import interval_index
 from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, quantile_cuts
 from .sample import Bounds, Reports
 from .types import Array
@@ -62,7 +62,7 @@ class ArgmaxQuantile(CountedRule, VectorRule):
         order = order[stable_order(top[order])]
         sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        cuts = tuple(beside(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
+        cuts = tuple(to_device_of(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
         value, group = confidence[order], top[order]
         tied: Array = group != group
         tied[1:] = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
@@ -152,7 +152,7 @@ def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
     levels = [runs[0][:0]]
     for _ in range(depth):
         runs = [half for run in runs for half in _split_at_median(reports, run) if len(half)]
-        levels.append(beside(np.cumsum([len(run) for run in runs])[:-1], reports))
+        levels.append(to_device_of(np.cumsum([len(run) for run in runs])[:-1], reports))
     return xp.concatenate(runs), levels
 
 

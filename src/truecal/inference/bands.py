@@ -10,14 +10,14 @@ import numpy as np
 
 from ..core.cells import SUMMED_ROWS, BinCells, Bins
 from ..core.data import check_positive_int, shown
-from ..core.errors import CalibrationError
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.types import Array
-from .frozen import Frozen
+from ..sums.errors import CalibrationError
+from .binned_sample import BinnedSample
+from .checks import check_draws, check_level, read_error
 from .null_band import null_quantiles
-from .options import check_draws, check_level, read_error
 from .poisson_binomial import poisson_binomial, quantiles_of_runs
 
 _BLOCK = 1 << 22
@@ -93,10 +93,12 @@ def consistency_bands(
     if not metric.property.of_classes:
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    return bands_of(Frozen.of(metric, sample), 0, level, draws, seed, classes)
+    return bands_of(BinnedSample.of(metric, sample), 0, level, draws, seed, classes)
 
 
-def bands_of(frozen: Frozen, place: int, level: float, draws: int, seed: int, classes: Any = None) -> ConsistencyBands:
+def bands_of(
+    frozen: BinnedSample, place: int, level: float, draws: int, seed: int, classes: Any = None
+) -> ConsistencyBands:
     """The bands at bin count number `place` of an error with its cells."""
     metric, sample = frozen.error, frozen.sample
     chosen = _chosen(sample, classes)

@@ -17,8 +17,8 @@ from scipy.special import stdtrit
 
 from ..core.cells import KernelCells
 from ..core.table import BinTable, has_pairs, pair_rates
-from ..core.tabulate import scaled
 from ..core.types import Array
+from ..sums.tabulate import scaled
 from .spread import Spread
 from .view_sums import MORE, Units, even_parts, over
 

@@ -11,19 +11,19 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import beside, compiled_draws, doubled, is_tensor, on_cpu
-from ..backends.numpy import DISPATCH
+from ..core.arrays import compiled_draws, doubled, is_tensor, on_cpu, to_device_of
 from ..core.data import shown
-from ..core.errors import CalibrationError
+from ..core.dispatch import DISPATCH
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
+from ..sums.errors import CalibrationError
+from .binned_sample import BinnedSample
+from .checks import check_draws, p_text, read_error, shown_bins
 from .forms import ClassForms, ScalarForms, combined, farthest, words
-from .frozen import Frozen
 from .gaps import gaps_of
-from .inputs import TopPredictions
 from .null import (
     BERNOULLI,
     CATEGORICAL,
@@ -37,7 +37,6 @@ from .null import (
     simulate,
     snapped,
 )
-from .options import check_draws, p_text, read_error, shown_bins
 
 NAMED = 0.1  # with a larger p-value no violation is named
 MOST_ROWS = 1 << 18
@@ -209,11 +208,11 @@ def calibration_test(
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
     usual = None
     if isinstance(y_proba, TopPredictions):
-        y_true, y_proba, usual = y_proba.correct, y_proba.confidence, "top_label"
+        y_true, y_proba, usual = y_proba.correct, y_proba.confidence, y_proba.error
     metric = read_error(error or usual, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if metric.property.label_by_label:
-        from .labels import label_test
+        from .label_tests import label_test
 
         if n_bins is not None or sampler is not None:
             raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
@@ -228,7 +227,7 @@ def calibration_test(
             metric = read_error(usual, None, y_proba, of_gap=True)
             sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
-        found = u_test(Frozen.of(metric, sample), draws, seed, sampler)
+        found = u_test(BinnedSample.of(metric, sample), draws, seed, sampler)
     return found if tolerated is None else tolerating(found, tolerated, metric, sample, level)
 
 
@@ -257,7 +256,7 @@ def tolerating(
     return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
 
 
-def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
+def u_test(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
     """The test on U of one error, at one bin count or at several together."""
     if frozen.error.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
@@ -272,7 +271,7 @@ def u_test(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None = None
     return CalibrationTest(pvalue, strongest, null, bins, draws, details, rows, rows, frozen.error.symbol)
 
 
-def _simulated(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str, Array | None]:
+def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str, Array | None]:
     """Draws of U, what they are drawn from, and the closed form of their sd where there is one.
 
     Predictions on a GPU are drawn from and counted there, over quantile bins without weights; else on the CPU.
@@ -290,10 +289,10 @@ def _simulated(frozen: Frozen, draws: int, seed: int, sampler: Sampler | None) -
 
 def _device() -> Any:
     """Draws where the predictions lie, which needs torch."""
-    return importlib.import_module("truecal.inference.device")
+    return importlib.import_module("truecal.inference.device_draws")
 
 
-def _details(frozen: Frozen, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:
+def _details(frozen: BinnedSample, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:
     return tuple(
         FormDetail(
             name="U" if m is None else bins_text(m),
@@ -374,7 +373,7 @@ def omnibus_test(
     rng = np.random.default_rng(seed)
     rows = sample.rows
     if rows > MOST_ROWS:
-        sample = sample.take(beside(np.sort(rng.choice(rows, MOST_ROWS, replace=False)), sample.reports))
+        sample = sample.take(to_device_of(np.sort(rng.choice(rows, MOST_ROWS, replace=False)), sample.reports))
     null = CATEGORICAL if sample.distributions is not None else POSITIVE if sample.wrong is None else BERNOULLI
     made = _Made.of(sample, seed, rng)
     first, settled = min(draws, FIRST_DRAWS), False

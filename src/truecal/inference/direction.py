@@ -24,16 +24,16 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 
-from ..backends.arrays import dot
-from ..core.cumulative import ON_SCALE
+from ..core.arrays import dot
 from ..core.data import row_blocks
-from ..core.errors import CalibrationError
 from ..core.properties import Property
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.types import Array, Groups
-from .options import check_groups, effective_number, per_unit, read_error
+from ..kinds.ordered import ON_SCALE
+from ..sums.errors import CalibrationError
+from .checks import check_groups, effective_number, per_unit, read_error
 from .poisson_binomial import poisson_binomial
 
 CLEAR = 0.05
@@ -153,7 +153,7 @@ def mean_gap(
     >>> tc.analysis.mean_gap([0, 0, 0, 1] * 20 + [0, 1, 1, 1] * 20, [.05] * 80 + [.95] * 80, error="binary").word
     'over-confident'
     """
-    property = read_error(error, None, y_proba, of_gap=True).property.directed()
+    property = read_error(error, None, y_proba, of_gap=True).property.direction_property()
     sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     return gap_of(sample, check_groups(groups, sample.rows, 1, y_true))
 

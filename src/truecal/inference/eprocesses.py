@@ -23,8 +23,8 @@ from typing import Literal, final
 
 import numpy as np
 
-from ..backends.numpy import interval_index
 from ..core.averages import decayed_prefix
+from ..core.lookup import interval_index
 from ..core.types import Array
 
 SHIFTS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)

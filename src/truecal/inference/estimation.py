@@ -17,15 +17,16 @@ from typing import Any, final
 import numpy as np
 from scipy.special import chdtrc, kolmogorov, ndtri
 
-from ..core.by_label import squares
 from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
 from ..core.extras import require
+from ..core.losses_by_label import squares
 from ..core.parameters import described
 from ..core.result import Result, table_html
 from ..core.types import Array, Groups
-from .inputs import Inputs, TopPredictions, read_inputs
+from ..kinds import TopPredictions
+from ..kinds.inputs import Inputs, read_inputs
+from .checks import check_groups, check_level
 from .mean_losses import loss_values, mean_interval
-from .options import check_groups, check_level
 
 ASSUMPTION = "Assumes that the labelled rows are a random draw from the same population as the new ones."
 UNLIKE = 0.01
@@ -157,8 +158,7 @@ def estimate(
     """
     level = check_level(level)
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label)
-    if inputs.soft:
-        raise ValueError("estimate needs one label per row; these are distributions over labels")
+    inputs.check_one_label("estimate")
     new = _read_new(p_new, inputs)
     clusters = check_groups(groups, inputs.n_samples, y_true=y_true)
     return estimate_of(inputs, new, level, cost, clusters)
@@ -174,7 +174,7 @@ def estimate_of(inputs: Inputs, new: Array, level: float, cost: Any = None, grou
 
 
 def _read_new(p_new: Any, inputs: Inputs) -> Array:
-    if inputs.kind == "multiclass":
+    if inputs.kind.over_classes:
         new = check_probabilities(as_array(p_new, "p_new"), "p_new")
         if new.shape[1] != inputs.n_classes:
             raise ValueError(f"p_new must have {inputs.n_classes} columns as y_proba has, got {new.shape[1]}")
@@ -182,19 +182,19 @@ def _read_new(p_new: Any, inputs: Inputs) -> Array:
     if isinstance(p_new, TopPredictions):
         p_new = p_new.confidence
     array = as_array(p_new, "p_new")
-    if array.ndim == 2 and array.shape[1] == 2 and inputs.kind == "binary":
+    if array.ndim == 2 and array.shape[1] == 2 and inputs.kind.one_event:
         array = check_probabilities(array, "p_new")[:, 1]
     return check_reports(array, "p_new")
 
 
 def _tables(inputs: Inputs, cost: Any) -> dict[str, Table]:
-    if inputs.kind == "top_label":
+    if inputs.kind.top_only:
         if cost is not None:
             raise ValueError("cost cannot be used: only the top class of these predictions is known")
         return {"accuracy": lambda p: np.broadcast_to([0.0, 1.0], p.shape)}
     tables: dict[str, Table] = {"accuracy": _hits}
     half = 1.0
-    if inputs.kind == "binary":
+    if inputs.kind.one_event:
         tables["positive rate"] = lambda p: np.broadcast_to([0.0, 1.0], p.shape)
         half = 0.5
     tables["Brier score"] = lambda p: half * squares(p)
@@ -243,7 +243,7 @@ def _quantity(name: str, table: Table, inputs: Inputs, new: Array, level: float,
     )
     least, most = float(each.min()), float(each.max())
     if name != "expected cost":
-        least, most = 0.0, 2.0 if name == "Brier score" and inputs.kind == "multiclass" else 1.0
+        least, most = 0.0, 2.0 if name == "Brier score" and inputs.kind.over_classes else 1.0
     ends = [float(np.clip(x, least, most)) for x in (estimate, low, high)]
     others = [float(np.clip(x, least, most)) for x in (alone.estimate, alone.low, alone.high)]
     return Quantity(name, ends[0], ends[1], ends[2], mean, others[0], others[1], others[2], power)

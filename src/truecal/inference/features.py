@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from ..core.data import shown
+from ..core.frames import columns_of
 from ..core.types import Array, Groups
 
 MOST_SEGMENTS = 20_000
@@ -37,29 +37,6 @@ def read_features(features: Any, n: int, bins: int, min_rows: int) -> tuple[Feat
     if not found:
         raise ValueError("features is empty: expected at least one column")
     return found
-
-
-def has_columns(values: Any) -> bool:
-    """Whether values are a table with names of columns: a mapping or a data frame."""
-    return isinstance(values, Mapping) or hasattr(values, "columns") or hasattr(values, "column_names")
-
-
-def columns_of(features: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(features, Mapping):
-        yield from ((str(name), features[name]) for name in features)
-    elif hasattr(features, "column_names"):  # pyarrow
-        yield from ((str(name), features[name]) for name in features.column_names)
-    elif hasattr(features, "columns"):  # pandas, polars
-        yield from ((str(name), features[name]) for name in features.columns)
-    else:
-        named = getattr(features, "name", None)
-        array = np.asarray(features.to_numpy() if hasattr(features, "to_numpy") else features)
-        if array.ndim == 1:
-            yield str(named or "feature"), array
-        elif array.ndim == 2:
-            yield from ((f"feature {j}", array[:, j]) for j in range(array.shape[1]))
-        else:
-            raise ValueError(f"features must be columns, got shape {array.shape}")
 
 
 def _feature(name: str, column: Any, n: int, bins: int, min_rows: int) -> Feature:

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc
 
-from ..backends.arrays import (
-    beside,
+from ..core.arrays import (
     cell_totals,
     compiled_draws,
     compiled_spreads,
@@ -33,11 +32,12 @@ from ..backends.arrays import (
     row_products,
     run_sums,
     stable_order,
+    to_device_of,
     top_class_and_value,
     where_true,
 )
-from ..backends.numpy import DISPATCH, THREADS, row_shares
 from ..core.data import wide_blocks
+from ..core.dispatch import DISPATCH, THREADS, row_shares
 from ..core.rules import auto_bins, quantile_cuts
 from ..core.types import Array
 
@@ -222,7 +222,7 @@ class ClassForms:
         if n * k <= _MOST_CODES and m > 1:
             forms.append(Form(f"per class, {m} bins", _CLASSES))
             code = _class_cells(p, m)
-            base = beside(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
+            base = to_device_of(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
         entropy, squares = xp.empty_like(one), xp.empty_like(one)
         rates: Any = 0.0
         for rows in wide_blocks(p, n, k):

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack, final, overload
 
-from ..core.errors import CalibrationError, signed_root
-from ..core.functions import Counts, OneCount
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Groups
+from ..core.words import points_text
+from ..kinds.functions import Counts, OneCount
+from ..sums.errors import CalibrationError, signed_root
+from .binned_sample import BinnedSample, where_inferred
+from .checks import Options, check_groups, check_level, read_error
 from .direction import MeanGap, gap_of
-from .frozen import Frozen, where_inferred
-from .options import Options, check_groups, check_level, read_error
 from .spread import Spread, spreads
 
 
@@ -89,7 +90,7 @@ def gap(
 def gaps_of(metric: CalibrationError, sample: Sample, level: float, clusters: Groups | None) -> tuple[Gap, ...]:
     """The gap of a validated sample at each bin count."""
     sample = where_inferred(metric, sample, clusters)
-    frozen = Frozen.of(metric, sample)
+    frozen = BinnedSample.of(metric, sample)
     direction = direction_of(metric, sample, clusters)
     word = "no direction" if direction is None else direction.word
     return tuple(
@@ -107,9 +108,20 @@ def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samp
 
 def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None) -> MeanGap | None:
     """Too high or too low: one prediction per row as it is, classes by their confidence, vectors not at all."""
-    property = metric.property.directed()
+    property = metric.property.direction_property()
     if property is not metric.property:
         y, given = (sample.values, sample.reports) if sample.labels is None else (sample.labels, sample.distributions)
         assert y is not None and given is not None
         sample = property.sample(y, given, sample.weights)
     return None if sample.views > 1 else gap_of(sample, groups)
+
+
+def gap_interval(gap: Gap) -> str:
+    """ "[4.5, 6.5]", or nothing where no interval is reliable."""
+    return "" if gap.note else f"[{points_text(gap.low)}, {points_text(gap.high)}]"
+
+
+def gap_text(gap: Gap) -> str:
+    """ "5.4 points [4.5, 6.5], over-confident"."""
+    word = "" if gap.direction in ("no clear direction", "no direction") else f", {gap.direction}"
+    return f"{points_text(gap.points)} points {gap_interval(gap) or '(interval unreliable)'}{word}"

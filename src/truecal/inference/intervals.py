@@ -9,17 +9,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..core.data import shown
-from ..core.errors import CalibrationError
-from ..core.functions import Counts, OneCount
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
-from .frozen import Frozen, where_inferred
+from ..kinds.functions import Counts, OneCount
+from ..sums.errors import CalibrationError
+from .binned_sample import BinnedSample, where_inferred
+from .checks import Options, check_draws, check_groups, check_level, read_error
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
 from .null_band import NullBand, null_band_of
-from .options import Options, check_draws, check_groups, check_level, read_error
 from .spread import Spread, spreads
 
 What = Literal["gap_sq", "U", "loss", "score", "error", "within"]
@@ -112,16 +112,16 @@ def confidence_interval(
     if metric.norm == "l1":
         if groups is not None:
             raise ValueError("groups cannot be used: norm='l1' errors get a null band of independent rows, no interval")
-        found = _l1_bands(Frozen.of(metric, sample.on_host()), level, what, draws, seed)
+        found = _l1_bands(BinnedSample.of(metric, sample.on_host()), level, what, draws, seed)
     else:
         clusters = check_groups(groups, sample.rows, y_true=y_true)
         if what == "within" and clusters is None:
             raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
-        found = intervals(Frozen.of(metric, where_inferred(metric, sample, clusters)), what, level, clusters)
+        found = intervals(BinnedSample.of(metric, where_inferred(metric, sample, clusters)), what, level, clusters)
     return found if metric.binning.several else found[0]
 
 
-def intervals(frozen: Frozen, what: What, level: float, groups: Groups | None) -> tuple[Interval, ...]:
+def intervals(frozen: BinnedSample, what: What, level: float, groups: Groups | None) -> tuple[Interval, ...]:
     """One interval per bin count of a squared error."""
     if what == "loss":
         whole = mean_interval(own_losses(frozen), frozen.sample.weights, groups, level)
@@ -140,7 +140,7 @@ def intervals(frozen: Frozen, what: What, level: float, groups: Groups | None) -
 
 
 def _spread_interval(
-    frozen: Frozen, c: int, spread: Spread, what: What, level: float, groups: Groups | None
+    frozen: BinnedSample, c: int, spread: Spread, what: What, level: float, groups: Groups | None
 ) -> tuple[float, float, float, float, str]:
     if what in ("gap_sq", "U"):
         return spread.theta, *spread.interval(level), spread.note
@@ -156,7 +156,7 @@ def _spread_interval(
     return parts.error, parts.error + low / size, parts.error + high / size, se / size, spread.note
 
 
-def within_parts(frozen: Frozen, groups: Groups) -> Array:
+def within_parts(frozen: BinnedSample, groups: Groups) -> Array:
     """(counts, clusters): what pairs of rows inside each cluster add to n·error."""
     sample = frozen.sample
     total = np.zeros((len(frozen.counts), groups[1]))
@@ -174,7 +174,7 @@ def _within_interval(inside: Array, level: float) -> tuple[float, float, float, 
     return estimate, estimate - half, estimate + half, se, ""
 
 
-def _l1_bands(frozen: Frozen, level: float, what: What, draws: int, seed: int) -> tuple[Interval, ...]:
+def _l1_bands(frozen: BinnedSample, level: float, what: What, draws: int, seed: int) -> tuple[Interval, ...]:
     if what not in ("U", "error"):
         raise ValueError(f"what={shown(what)} cannot be used: norm='l1' errors have no loss part")
     bands = null_band_of(frozen, level, draws, seed).each()

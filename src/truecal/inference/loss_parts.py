@@ -8,13 +8,21 @@ import numpy as np
 
 from ..core.sample import Sample
 from ..core.types import Array, Groups
-from .frozen import Frozen
-from .mean_losses import Losses, Part, given_values, loss_values, top_label_table, top_label_values, view_losses
-from .options import per_unit
+from .binned_sample import BinnedSample
+from .checks import per_unit
+from .mean_losses import (
+    IntervalEstimate,
+    Losses,
+    given_values,
+    loss_values,
+    top_label_table,
+    top_label_values,
+    view_losses,
+)
 from .spread import Spread
 
 
-def own_losses(frozen: Frozen, other: Frozen | None = None) -> Losses:
+def own_losses(frozen: BinnedSample, other: BinnedSample | None = None) -> Losses:
     """The associated losses of one model, or first minus second, with what any label would have given."""
     a, b = frozen.sample, None if other is None else other.sample
     property, corrected = frozen.error.property, bool(frozen.error.corrected)
@@ -44,7 +52,7 @@ def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) ->
     return loss_values(a.marks, a.reports, second, lambda p: top_label_table(p[:, 1], correction))
 
 
-def with_losses(loss: Part, influence: Array, spread: Spread, level: float) -> tuple[float, float, float]:
+def with_losses(loss: IntervalEstimate, influence: Array, spread: Spread, level: float) -> tuple[float, float, float]:
     """Distances to the low and the high end, and se, of loss + U or of loss + gap²."""
     se = joint_se(influence, spread)
     half = spread.quantile(level) * se
@@ -60,7 +68,7 @@ def joint_se(influence: Array, spread: Spread) -> float:
     return float(np.sqrt(max(float(((influence + 2 * spread.centred) ** 2).sum()) - v, v)))
 
 
-def loss_influence(frozen: Frozen, groups: Groups | None, power: int) -> Array:
+def loss_influence(frozen: BinnedSample, groups: Groups | None, power: int) -> Array:
     """What each unit adds to a mean loss weighted by w (power 1) or w² (2), centred."""
     losses = frozen.sample.loss(bool(frozen.error.corrected))
     w = frozen.sample.row_weights**power

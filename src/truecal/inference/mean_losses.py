@@ -22,19 +22,9 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..backends.arrays import (
-    at_columns,
-    compiled_losses,
-    dot,
-    doubled,
-    indices,
-    is_tensor,
-    namespace,
-    ones,
-    row_products,
-)
-from ..backends.numpy import DISPATCH
+from ..core.arrays import at_columns, compiled_losses, dot, doubled, indices, is_tensor, namespace, ones, row_products
 from ..core.data import both_classes
+from ..core.dispatch import DISPATCH
 from ..core.losses import LOSSES
 from ..core.result import Result
 from ..core.sample import unit_weights
@@ -199,7 +189,7 @@ def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction:
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Part(Result):
+class IntervalEstimate(Result):
     """An estimate, such as one part of a difference, with its interval and two-sided p-value (of 0).
 
     `note` says why not to trust it, or what it rests on.
@@ -217,9 +207,9 @@ class Part(Result):
         """Whether the interval leaves out 0 and may be trusted."""
         return not self.note and not self.low <= 0 <= self.high
 
-    def turned(self) -> Part:
+    def turned(self) -> IntervalEstimate:
         """The part of the difference taken the other way round."""
-        return Part(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
+        return IntervalEstimate(-self.estimate, -self.high, -self.low, self.se, self.pvalue, self.note)
 
     def __repr__(self) -> str:
         if not np.isfinite(self.se):
@@ -229,7 +219,7 @@ class Part(Result):
 
 def mean_interval(
     losses: Losses, weights: Array | None, groups: Groups | None, level: float, comparisons: int = 1
-) -> Part:
+) -> IntervalEstimate:
     """The w-weighted mean with its interval, over rows or clusters; none (infinite ends) where a loss is unbounded."""
     w = None if weights is None else unit_weights(weights)["weights"]
     sums = _Sums(None if groups is None else np.zeros((2, groups[1])))
@@ -244,7 +234,7 @@ def mean_interval(
     trouble = sums.trouble(losses.unbounded)
     estimate = sums.total / sums.weight
     if trouble in (INFINITE, UNBOUNDED, SCARCE):
-        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
+        return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
     units = _Units.of(sums)
     alpha = (1 - level) / comparisons
     if trouble:
@@ -257,18 +247,18 @@ def mean_interval(
         unseen = float(-np.log(alpha / 2) / units.effective * sums.by_range[1] / sums.by_range[0])
         high = max(high, min(estimate + unseen, sums.most))
     low, high = min(low, estimate), max(high, estimate)
-    return Part(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
+    return IntervalEstimate(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
-def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int, note: str) -> Part:
+def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int, note: str) -> IntervalEstimate:
     freedom = max(units.number - 1, 1)
     seen, _ = units.about(estimate)
     se = float(np.sqrt(seen * units.number / freedom) / units.weight)
     if se <= 1e-12 * abs(estimate):
-        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
+        return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
     half = float(stdtrit(freedom, 1 - alpha / 2)) * se
     pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
-    return Part(estimate, estimate - half, estimate + half, se, pvalue, note)
+    return IntervalEstimate(estimate, estimate - half, estimate + half, se, pvalue, note)
 
 
 @dataclass(frozen=True)

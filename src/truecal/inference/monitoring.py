@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from ..backends.numpy import top_class
 from ..core.data import as_array, both_classes, row_blocks, shown
+from ..core.locks import Shared, one_at_a_time
 from ..core.parameters import described
 from ..core.result import Result, plain
-from ..core.threads import Shared, one_at_a_time
+from ..core.row_kernels import top_class
 from ..core.types import Array
-from ..io.state import check_array, damaged, read_state, reading_field, write_state
+from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
+from ..kinds import KINDS
+from ..kinds.inputs import Inputs, read_inputs
 from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
-from .inputs import KINDS, Inputs, Kind, read_inputs
 from .reference_maps import FITTED, Maps, fit_maps
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ UNSURE = 0.01
 _REFERENCE_BINS = 10
 _TESTED = 20_000
 _VERSION = 1
-_LABELS = "one label per row, not a distribution over labels"
 
 
 @final
@@ -116,26 +116,26 @@ class History:
 class _Setup:
     """What is fixed with the first predictions."""
 
-    kind: Kind
+    kind: str
     n_classes: int
     edges: tuple[float, ...]
 
     @property
     def processes(self) -> tuple[Process, ...]:
         both: list[Process] = [OneSided("over-confident", -1), OneSided("under-confident", 1)]
-        if self.kind == "binary":
+        if KINDS[self.kind].one_event:
             both += [OneSided("too high", -1, "anchor"), OneSided("too low", 1, "anchor")]
         both += [Map(), BinRates(self.edges)]
-        if self.kind == "multiclass" and self.n_classes <= MOST_CLASSES:
+        if KINDS[self.kind].over_classes and self.n_classes <= MOST_CLASSES:
             both.append(ClassRates(self.n_classes))
         return tuple(both)
 
     def rows(self, inputs: Inputs) -> Rows:
         """Rows whose predictions sum to 1 exactly, as a martingale needs it."""
-        given = inputs.reports if self.kind == "multiclass" else both_classes(inputs.reports.astype(np.float64))
+        given = inputs.reports if inputs.kind.over_classes else both_classes(inputs.reports.astype(np.float64))
         one = np.ones(len(given), dtype=np.intp)
-        top = one if self.kind == "top_label" else top_class(given).astype(np.intp)
-        anchor = top if self.kind == "multiclass" else one
+        top = one if inputs.kind.top_only else top_class(given).astype(np.intp)
+        anchor = top if inputs.kind.over_classes else one
         proba = np.clip(given.astype(np.float64), 0.0, None)
         proba /= proba.sum(axis=1, keepdims=True)
         y = inputs.y.astype(np.intp)
@@ -329,11 +329,10 @@ class Monitor(Shared):
 
     def _fits(self, inputs: Inputs, before: _Setup | None) -> _Setup:
         """The setup of these predictions, which are to be of the kind of those before."""
-        if inputs.soft:
-            raise ValueError(f"y_true has a column per class; a monitor needs {_LABELS}")
+        inputs.check_one_label("a monitor")
         classes = inputs.n_classes or 2
         if before is None:
-            return _Setup(inputs.kind, classes, EDGES)
+            return _Setup(inputs.kind.name, classes, EDGES)
         if (inputs.kind, classes) != (before.kind, before.n_classes):
             expected = _kind_text(before.kind, before.n_classes)
             raise ValueError(f"expected {expected} as before, got {_kind_text(inputs.kind, classes)}")
@@ -520,8 +519,8 @@ def _thinned(history: Array, stride: int) -> tuple[Array, int]:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _kind_text(kind: Kind, classes: int) -> str:
-    return f"multiclass predictions of {classes} classes" if kind == "multiclass" else f"{kind} predictions"
+def _kind_text(kind: str, classes: int) -> str:
+    return f"{kind} predictions" + (f" of {classes} classes" if KINDS[kind].over_classes else "")
 
 
 def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
@@ -538,8 +537,8 @@ def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
         )
     some = slice(0, _TESTED)
     proba = maps.typical(rows.take(some))
-    mapped = replace(inputs, y=inputs.y[some], reports=proba if inputs.kind == "multiclass" else proba[:, 1])
-    test = omnibus_test(mapped.sample("classwise" if inputs.kind == "multiclass" else inputs.kind), 199, 0)
+    mapped = replace(inputs, y=inputs.y[some], reports=proba if inputs.kind.over_classes else proba[:, 1])
+    test = omnibus_test(mapped.sample(mapped.kind.segment_errors[-1]), 199, 0)
     if test.pvalue <= UNSURE:
         notes.append(
             "the reference is miscalibrated in a way that temperature and shift do not describe "

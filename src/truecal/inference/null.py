@@ -18,8 +18,8 @@ from ..core.data import row_blocks
 from ..core.properties import Property
 from ..core.sample import Sample
 from ..core.types import Array
+from .binned_sample import BinnedSample
 from .counting import LabelCounts, LabelKernels
-from .frozen import Frozen
 
 Sampler = Callable[[np.random.Generator], Any]
 
@@ -43,7 +43,7 @@ GIVEN = "outcomes are drawn by the sampler"
 class World:
     """A validated sample together with how to draw its outcomes under calibration."""
 
-    frozen: Frozen
+    frozen: BinnedSample
     draw: Callable[[np.random.Generator, int], Array]
     """(generator, size) -> (size, n) marks, or (size, n) or (size, n, d) values."""
     null: str
@@ -56,7 +56,7 @@ class World:
         return self.frozen.sample.marks is not None and self.frozen.sample.reports.ndim == 2
 
 
-def calibrated_world(frozen: Frozen, sampler: Sampler | None = None) -> World:
+def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> World:
     """How outcomes look if the reports are right; bare (outcomes, reports) do not say, so they need a sampler."""
     error, sample = frozen.error, frozen.sample
     if sampler is not None:

@@ -7,14 +7,14 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.errors import CalibrationError
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array
-from .frozen import Frozen
+from ..sums.errors import CalibrationError
+from .binned_sample import BinnedSample
+from .checks import check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
 from .null import Sampler, World, calibrated_world, closed_form_sd, draws_pvalue, simulate
-from .options import check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
 
 
 @final
@@ -83,10 +83,10 @@ def null_band(
     level = check_level(level)
     metric = read_error(error, n_bins)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    return null_band_of(Frozen.of(metric, sample), level, draws, seed, sampler)
+    return null_band_of(BinnedSample.of(metric, sample), level, draws, seed, sampler)
 
 
-def null_band_of(frozen: Frozen, level: float, draws: int, seed: int, sampler: Sampler | None = None) -> NullBand:
+def null_band_of(frozen: BinnedSample, level: float, draws: int, seed: int, sampler: Sampler | None = None) -> NullBand:
     """The band of an error with its cells."""
     check_band_draws(draws, level)
     error, sample = frozen.error, frozen.sample
@@ -161,7 +161,7 @@ def noise_of_U(
     if metric.norm == "l1":
         raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    frozen = Frozen.of(metric, sample)
+    frozen = BinnedSample.of(metric, sample)
     world = calibrated_world(frozen, sampler)
     sd, method = closed_form_sd(world), "exact"
     if sd is None:

@@ -8,19 +8,19 @@ from typing import Any, Unpack, final, overload
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from ..backends.arrays import is_tensor
+from ..core.arrays import is_tensor
 from ..core.data import shown
-from ..core.errors import CalibrationError
-from ..core.functions import Counts, OneCount
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
+from ..kinds.functions import Counts, OneCount
+from ..sums.errors import CalibrationError
+from .binned_sample import BinnedSample, where_inferred
 from .blocks import block_se
-from .frozen import Frozen, where_inferred
+from .checks import Options, check_groups, check_level, read_error
 from .loss_parts import joint_se, loss_influence, own_losses
-from .mean_losses import Part, mean_interval
-from .options import Options, check_groups, check_level, read_error
+from .mean_losses import IntervalEstimate, mean_interval
 from .spread import Spread, paired_spread, spreads
 
 
@@ -32,10 +32,10 @@ class PairedDifference(Result):
     With clusters U and the gap are of pairs between clusters.
     """
 
-    loss: Part
-    gap_sq: Part
-    U: Part
-    D: Part
+    loss: IntervalEstimate
+    gap_sq: IntervalEstimate
+    U: IntervalEstimate
+    D: IntervalEstimate
     level: float
     names: tuple[str, str]
     n_bins: int | None
@@ -123,7 +123,7 @@ def paired_difference(
     samples = [where_inferred(metric, sample, clusters) for sample in samples]
     if not all(is_tensor(sample.reports) for sample in samples):
         samples = [sample.on_host() for sample in samples]
-    first, second = (Frozen.of(metric, sample) for sample in samples)
+    first, second = (BinnedSample.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)
     gaps, us = ([spreads(frozen, clusters, of) for frozen in (first, second)] for of in ("gap", "U"))
     found = tuple(
@@ -143,13 +143,17 @@ def paired_difference(
     return found if metric.binning.several else found[0]
 
 
-def loss_part(first: Frozen, second: Frozen, level: float, groups: Groups | None, comparisons: int = 1) -> Part:
+def loss_part(
+    first: BinnedSample, second: BinnedSample, level: float, groups: Groups | None, comparisons: int = 1
+) -> IntervalEstimate:
     """The difference of mean losses, joint over so many comparisons."""
     values = own_losses(first, second)
     return mean_interval(values, first.sample.weights, groups, level, comparisons)
 
 
-def block_loss_part(difference: Array, weight: Array, level: float, comparisons: int = 1, note: str = "") -> Part:
+def block_loss_part(
+    difference: Array, weight: Array, level: float, comparisons: int = 1, note: str = ""
+) -> IntervalEstimate:
     """The same where the rows are gone, from the sums of blocks of rows; joint over so many comparisons.
 
     `note` says why the blocks are unreliable.
@@ -157,16 +161,16 @@ def block_loss_part(difference: Array, weight: Array, level: float, comparisons:
     estimate, se, freedom = block_se(difference, weight)
     if not se > 0:
         why = "the difference is the same in every block" if se == 0 else "fewer than three blocks of rows"
-        return Part(estimate, -np.inf, np.inf, np.nan, np.nan, why)
+        return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, why)
     half = float(stdtrit(freedom, 1 - (1 - level) / comparisons / 2)) * se
     pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
-    return Part(estimate, estimate - half, estimate + half, se, pvalue, note)
+    return IntervalEstimate(estimate, estimate - half, estimate + half, se, pvalue, note)
 
 
-def spread_part(a: Spread, b: Spread, level: float) -> Part:
+def spread_part(a: Spread, b: Spread, level: float) -> IntervalEstimate:
     """The difference of two gaps or Us on the same rows."""
     low, high, se, note = paired_spread(a, b, level)
-    return Part(a.theta - b.theta, low, high, se, _pvalue(a.theta - b.theta, se, a), note)
+    return IntervalEstimate(a.theta - b.theta, low, high, se, _pvalue(a.theta - b.theta, se, a), note)
 
 
 def _pvalue(estimate: float, se: float, spread: Spread) -> float:
@@ -175,7 +179,9 @@ def _pvalue(estimate: float, se: float, spread: Spread) -> float:
     return float(2 * stdtr(spread.freedom, -abs(estimate) / se))
 
 
-def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float, groups: Groups | None) -> Part:
+def total_part(
+    first: BinnedSample, second: BinnedSample, a: Spread, b: Spread, level: float, groups: Groups | None
+) -> IntervalEstimate:
     """D, the difference of n·error: losses and Us vary together, row by row."""
     losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
     d = a - b
@@ -184,4 +190,4 @@ def total_part(first: Frozen, second: Frozen, a: Spread, b: Spread, level: float
     gap = first.sample.loss(bool(first.error.corrected)) - second.sample.loss(bool(second.error.corrected))
     estimate = d.theta + float(w @ gap / w.sum())
     half = d.quantile(level) * se
-    return Part(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, d), a.note or b.note)
+    return IntervalEstimate(estimate, estimate - half, estimate + half, se, _pvalue(estimate, se, d), a.note or b.note)

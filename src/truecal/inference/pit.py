@@ -8,10 +8,10 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import as_array, check_positive_int, check_same_length
-from ..core.distributions import Forecast, Quantiles, ScipyForecast
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.types import Array
+from ..kinds.numbers import Forecast, Quantiles, ScipyForecast
 
 GAMEABLE = (
     "descriptions, not scores: useless forecasts, with half of the intervals infinite and half empty, have perfect "

@@ -8,13 +8,13 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import as_array
-from ..core.errors import CalibrationError
 from ..core.isotonic import squared_errors
 from ..core.properties import Binary, Classwise
 from ..core.result import Result
 from ..core.rules import Quantile
+from ..sums.errors import CalibrationError
+from .checks import check_level
 from .gaps import Gap, gaps_of
-from .options import check_level
 
 
 @final

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -18,13 +19,14 @@ from scipy.special import expit, logit, logsumexp, softmax
 
 from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
 from ..core.extras import require
-from ..core.functions import score
 from ..core.parameters import described
 from ..core.result import Result, clean
 from ..core.types import Array
 from ..io.writing import write_atomic
-from .gaps import Gap, gap
-from .inputs import KINDS, Inputs
+from ..kinds import KINDS
+from ..kinds.functions import score
+from ..kinds.inputs import Inputs
+from .gaps import gap
 
 FEWEST = 100
 """With fewer rows no map is advised."""
@@ -57,12 +59,12 @@ class PredictionMap(Result):
     def predict_proba(self, y_proba: Any) -> Array:
         """Predictions after the map, in the form they come in: (n,) probabilities or (n, k)."""
         array = as_array(y_proba, "y_proba")
-        if self.kind == "multiclass":
+        if KINDS[self.kind].over_classes:
             p = check_probabilities(array)
             if p.shape[1] != self.n_classes:
                 raise ValueError(f"the map is for {self.n_classes} classes, y_proba has {p.shape[1]} columns")
             return self.apply(p)
-        if array.ndim == 2 and array.shape[1] == 2 and self.kind == "binary":
+        if array.ndim == 2 and array.shape[1] == 2 and KINDS[self.kind].one_event:
             return both_classes(self.apply(check_probabilities(array)[:, 1]))
         return self.apply(check_reports(array, "y_proba"))
 
@@ -73,8 +75,7 @@ class PredictionMap(Result):
             x, y = zip(*self.knots, strict=True)
             return np.asarray(np.interp(p, x, y))
         if p.ndim == 1:
-            with np.errstate(divide="ignore"):
-                return np.asarray(expit(self.slopes[0] * logit(p) + self.offsets[0]))
+            return with_line(p, self.slopes[0], self.offsets[0])
         return np.asarray(softmax(np.array(self.slopes) * _logs(p) + np.array(self.offsets), axis=1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -134,11 +135,11 @@ def _read(about: Any) -> PredictionMap:
     slopes, offsets = (tuple(float(x) for x in about[name]) for name in ("slopes", "offsets"))
     knots = tuple((float(x), float(y)) for x, y in about["knots"])
     found = PredictionMap(str(about["name"]), about["kind"], int(about["n_classes"]), slopes, offsets, knots)
-    several = found.n_classes if found.kind == "multiclass" else 1
+    several = found.n_classes if KINDS[found.kind].over_classes else 1
     values = np.array([*slopes, *offsets, *(x for pair in knots for x in pair)])
     if found.kind not in KINDS or found.n_classes < 2 or not np.isfinite(values).all():
         raise ValueError("numbers or a kind that no map has")
-    if {len(slopes), len(offsets)} - {1, several} or (knots and found.kind == "multiclass"):
+    if {len(slopes), len(offsets)} - {1, several} or (knots and KINDS[found.kind].over_classes):
         raise ValueError(f"one slope and offset, or {several} of each, are expected")
     places = np.array(knots).reshape(-1, 2)
     if knots and (not (np.diff(places[:, 0]) > 0).all() or places.min() < 0 or places.max() > 1):
@@ -219,27 +220,28 @@ def _points(value: float) -> str:
 
 def repair_of(inputs: Inputs) -> Repair:
     """The map that is advised for validated predictions, the last rows of them."""
-    if inputs.soft:
-        raise ValueError("advice needs one label per row; these are distributions over labels")
+    inputs.check_one_label("advice")
     most = min(MOST, max(FEW, MOST_NUMBERS // (inputs.n_classes or 2)))
     inputs = inputs.take(slice(max(0, inputs.n_samples - most), None))
     n = inputs.n_samples
     if n < FEWEST:
         raise ValueError(f"at least {FEWEST} recent rows are needed to advise a map, got {n}")
     y, p = inputs.y.astype(np.intp), inputs.reports.astype(np.float64)
+    error = inputs.kind.segment_errors[0] if inputs.kind.top_only else None
     fold = np.random.default_rng(0).permutation(n) % FOLDS
-    losses, candidates = [], []
-    for name, fit in _fits(inputs.kind):
+    fits, losses, candidates = _fits(inputs.kind.name), [], []
+    for name, fit in fits.items():
         after = p.copy()
-        if name != NONE:
-            for f in range(FOLDS):
-                after[fold == f] = fit(y[fold != f], p[fold != f]).apply(p[fold == f])
-        losses.append(_losses(y, after))
-        candidates.append(_measured(name, inputs, after))
+        for f in range(FOLDS if name != NONE else 0):
+            after[fold == f] = fit(y[fold != f], p[fold != f]).apply(p[fold == f])
+        losses.append(squared_loss(y, after))
+        left = gap(y, after, error=error)
+        value = float(score(y, after, error=error))
+        candidates.append(Candidate(name, value, left.points, left.low, left.high, left.note))
     best = min(range(len(candidates)), key=lambda i: candidates[i].score)
     chosen = next(i for i in range(best + 1) if i == best or not _worse(losses[i] - losses[best]))
     name = candidates[chosen].name
-    return Repair(name, dict(_fits(inputs.kind))[name](y, p), tuple(candidates), n)
+    return Repair(name, fits[name](y, p), tuple(candidates), n)
 
 
 def _worse(difference: Array) -> bool:
@@ -247,44 +249,44 @@ def _worse(difference: Array) -> bool:
     return bool(difference.mean() > difference.std(ddof=1) / np.sqrt(len(difference)))
 
 
-def _losses(y: Array, p: Array) -> Array:
+def squared_loss(y: Array, p: Array) -> Array:
+    """The squared error of each row, of the probability of one event or of all classes."""
     if p.ndim == 1:
         return np.asarray(np.square(p - y))
-    hit = p[np.arange(len(y)), y]
-    return np.asarray(np.square(p).sum(axis=1) + 1 - 2 * hit)
+    return np.asarray(np.square(p).sum(axis=1) + 1 - 2 * p[np.arange(len(y)), y])
 
 
-def _measured(name: str, inputs: Inputs, after: Array) -> Candidate:
-    y, p = inputs.y.astype(np.intp), after
-    left: Gap
-    if inputs.kind == "top_label":
-        left, value = gap(inputs.y, after, error="top_label"), float(score(inputs.y, after, error="top_label"))
-    else:
-        left, value = gap(y, p), float(score(y, p))
-    return Candidate(name, value, left.points, left.low, left.high, left.note)
-
+# -- fits --------------------------------------------------------------------------------------------------------------
 
 Fit = Callable[[Array, Array], PredictionMap]
 
 
-def _fits(kind: str) -> Iterator[tuple[str, Fit]]:
-    """The maps, simplest first."""
-    several = kind == "multiclass"
-    forms = {NONE: (False, False), OFFSET: (False, True), TEMPERATURE: (True, False), BOTH: (True, True)}
-    order = (NONE, TEMPERATURE, OFFSET, BOTH) if several else (NONE, OFFSET, TEMPERATURE, BOTH)
-    for name in order:
-        yield name, _fitter(name, kind, *forms[name])
-    yield REFIT, _vector if several else _monotone(kind)
+def _fits(kind: str) -> dict[str, Fit]:
+    """How each map is fitted to labels and predictions, the simplest map first."""
+    free = {NONE: (False, False), TEMPERATURE: (True, False), OFFSET: (False, True), BOTH: (True, True)}
+    fits: dict[str, Fit] = {}
+    if KINDS[kind].over_classes:
+        fits |= {name: partial(_fit_classes, name, kind, *free[name]) for name in free}
+        return fits | {REFIT: partial(_fit_classes, REFIT, kind, True, True, each=True)}
+    fits |= {name: partial(_fit_event, name, kind, *free[name]) for name in (NONE, OFFSET, TEMPERATURE, BOTH)}
+    return fits | {REFIT: partial(_monotone, kind)}
 
 
-def _fitter(name: str, kind: str, slope: bool, offset: bool) -> Fit:
-    if kind == "multiclass":
-        return lambda y, p: _fit_classes(name, y, p, slope, offset)
-    return lambda y, p: fit_one(name, kind, y, p, slope, offset)
+def _fit_event(name: str, kind: str, slope: bool, offset: bool, y: Array, p: Array) -> PredictionMap:
+    b, s = fit_line(y, p, slope, offset)
+    return PredictionMap(name, kind, 2, (b,), (s,))
 
 
-def fit_one(name: str, kind: str, y: Array, p: Array, slope: bool, offset: bool) -> PredictionMap:
-    """b and s of least cross-entropy in logit q = b·logit p + s."""
+def with_line(p: Array, slope: float, offset: float) -> Array:
+    """The probabilities whose logits are slope·logit p + offset."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(expit(slope * logit(p) + offset))
+
+
+def fit_line(y: Array, p: Array, slope: bool, offset: bool) -> tuple[float, float]:
+    """b and s of least cross-entropy in logit q = b·logit p + s, 1 and 0 where they are not to be fitted."""
+    if not (slope or offset):
+        return 1.0, 0.0
     x = np.clip(logit(np.clip(p, _FLOOR, 1 - _FLOOR)), -28, 28)
 
     def value(parameters: Array) -> tuple[float, Array]:
@@ -294,16 +296,13 @@ def fit_one(name: str, kind: str, y: Array, p: Array, slope: bool, offset: bool)
         pull = np.array([off @ x, off.sum()]) * [slope, offset]
         return float((np.logaddexp(0, t) - y * t).mean() + 1e-9 * (s * s)), pull + 2e-9 * np.array([0.0, s])
 
-    b, s = 1.0, 0.0
-    if slope or offset:
-        bounds = [_STEEP if slope else (1.0, 1.0), _FAR if offset else (0.0, 0.0)]
-        from scipy.optimize import minimize  # which takes longer to load than most commands take
-
-        b, s = minimize(value, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
-    return PredictionMap(name, kind, 2, (b,), (s,))
+    b, s = _minimiser(value, np.array([1.0, 0.0]), 1, slope, offset).tolist()
+    return b, s
 
 
-def _fit_classes(name: str, y: Array, p: Array, slope: bool, offset: bool, each: bool = False) -> PredictionMap:
+def _fit_classes(
+    name: str, kind: str, slope: bool, offset: bool, y: Array, p: Array, each: bool = False
+) -> PredictionMap:
     """Slopes (one, or one per class) and offsets of least cross-entropy; offsets are drawn to 0 by one row's worth."""
     x, k, n = _logs(p), p.shape[1], len(y)
     rows, width = np.arange(n), k if each else 1
@@ -322,37 +321,33 @@ def _fit_classes(name: str, y: Array, p: Array, slope: bool, offset: bool, each:
             loss, pull_b = loss + 0.5 * float((b - 1) @ (b - 1)), pull_b + (b - 1)
         return float(loss / n), np.concatenate([pull_b, pull_s]) / n
 
-    b, s = np.ones(width), np.zeros(k)
+    found = np.concatenate([np.ones(width), np.zeros(k)])
     if slope or offset:
-        bounds = [_STEEP if slope else (1.0, 1.0)] * width + [_FAR if offset else (0.0, 0.0)] * k
-        from scipy.optimize import minimize
-
-        found = minimize(value, np.concatenate([b, s]), jac=True, method="L-BFGS-B", bounds=bounds).x
-        b, s = found[:width], found[width:]
-    return PredictionMap(name, "multiclass", k, tuple(b.tolist()), tuple(s.tolist()))
+        found = _minimiser(value, found, width, slope, offset)
+    return PredictionMap(name, kind, k, tuple(found[:width].tolist()), tuple(found[width:].tolist()))
 
 
-def _vector(y: Array, p: Array) -> PredictionMap:
-    return _fit_classes(REFIT, y, p, True, True, each=True)
+def _minimiser(value: Callable[[Array], Any], start: Array, slopes: int, slope: bool, offset: bool) -> Array:
+    """The slopes and offsets of least value; what is not fitted keeps its start."""
+    from scipy.optimize import minimize  # which takes longer to load than most commands take
+
+    bounds = [_STEEP if slope else (1.0, 1.0)] * slopes + [_FAR if offset else (0.0, 0.0)] * (len(start) - slopes)
+    return np.asarray(minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
-def _monotone(kind: str) -> Fit:
+def _monotone(kind: str, y: Array, p: Array) -> PredictionMap:
     """Isotonic regression, linear between the means of its blocks and kept away from 0 and 1."""
+    from scipy.optimize import isotonic_regression
 
-    def fit(y: Array, p: Array) -> PredictionMap:
-        from scipy.optimize import isotonic_regression
-
-        order = np.argsort(p, kind="stable")
-        x, rate = p[order], isotonic_regression(y[order].astype(np.float64)).x
-        block = np.append(0, np.cumsum(np.diff(rate) > 0))
-        size = np.bincount(block)
-        places, heights = np.bincount(block, x) / size, np.bincount(block, rate) / size
-        least = 0.5 / len(y)
-        kept = np.append(True, np.diff(places) > 1e-9)
-        pairs = zip(places[kept].tolist(), np.clip(heights[kept], least, 1 - least).tolist(), strict=True)
-        return PredictionMap(REFIT, kind, 2, knots=tuple(pairs))
-
-    return fit
+    order = np.argsort(p, kind="stable")
+    x, rate = p[order], isotonic_regression(y[order].astype(np.float64)).x
+    block = np.append(0, np.cumsum(np.diff(rate) > 0))
+    size = np.bincount(block)
+    places, heights = np.bincount(block, x) / size, np.bincount(block, rate) / size
+    least = 0.5 / len(y)
+    kept = np.append(True, np.diff(places) > 1e-9)
+    pairs = zip(places[kept].tolist(), np.clip(heights[kept], least, 1 - least).tolist(), strict=True)
+    return PredictionMap(REFIT, kind, 2, knots=tuple(pairs))
 
 
 def _logs(p: Array) -> Array:

@@ -26,10 +26,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from ..core.answers import Answers
+from ..core.properties import TopLabel
 from ..core.rules import auto_bins
 from ..core.sample import Sample
 from ..core.types import Array, Groups
+from ..kinds.answers import Answers
 from .calibration import BlockForm, CalibrationTest, block_test, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
 from .spread import Spread, fold_bins, spread_of
@@ -59,7 +60,7 @@ class Halves:
     @property
     def sample(self) -> Sample:
         """Reports and outcomes as any confidence has them."""
-        return Sample("top_label", self.report, marks=self.right, wrong=~self.right)
+        return Sample(TopLabel.kind, self.report, marks=self.right, wrong=~self.right)
 
     @property
     def excess(self) -> Array:
@@ -143,7 +144,7 @@ def one_more(answers: Answers, seed: int) -> Sample:
     counts = np.concatenate([answers.counts, np.zeros(len(unseen), dtype=np.intp)]) + right
     top = leaders(counts, owner, n, rng)
     marks = right[top]
-    return Sample("top_label", counts[top] / (answers.sizes + 1), marks=marks, wrong=~marks)
+    return Sample(TopLabel.kind, counts[top] / (answers.sizes + 1), marks=marks, wrong=~marks)
 
 
 def answers_test(answers: Answers, spread: Spread, draws: int, seed: int) -> CalibrationTest | None:

@@ -24,19 +24,19 @@ from typing import Any, final
 import numpy as np
 from scipy.special import logit
 
-from ..backends.arrays import on_cpu
+from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.parameters import described
 from ..core.result import Result, html_text, table_html
 from ..core.sample import Sample
 from ..core.types import Array, Groups
+from ..kinds.inputs import Inputs, Progress, one_to_one, read_inputs
+from .checks import check_draws, check_groups, check_level, p_text
 from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
-from .inputs import Inputs, Progress, one_to_one, read_inputs
 from .null import draw_labels
-from .options import check_draws, check_groups, check_level, p_text
-from .repair import BOTH, fit_one
+from .repair import fit_line, with_line
 
 DRAWS, FEWEST_DRAWS = 999, 199
 FEWEST_CLUSTERS = 10
@@ -247,8 +247,7 @@ def segments_of(
     clusters: Groups | None = None,
 ) -> Segments:
     """The segments of validated predictions."""
-    if inputs.soft:
-        raise ValueError("segments needs one label per row; these are distributions over labels")
+    inputs.check_one_label("segments")
     if clusters is not None and clusters[1] < FEWEST_CLUSTERS:
         raise ValueError(f"segments needs at least {FEWEST_CLUSTERS} groups, got {clusters[1]}")
     columns = read_features(features, inputs.n_samples, bins, min_rows)
@@ -397,19 +396,19 @@ def _squares(sums: Any) -> Array:
 
 
 def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups | None) -> _Forms:
-    name = error or ("confidence" if inputs.kind == "multiclass" else inputs.kind)
-    allowed = {"multiclass": ("confidence", "classwise")}.get(inputs.kind, (inputs.kind,))
+    allowed = inputs.kind.segment_errors
+    name = error or allowed[0]
     if name not in allowed:
         raise ValueError(f"error must be {' or '.join(map(repr, allowed))} for these predictions, got {shown(error)}")
     sample = inputs.sample(name)
     u = sample.reports.astype(np.float64).reshape(sample.rows, -1)
     proba = None
-    if name == "classwise":
+    if sample.views > 1:
         u = np.clip(u, 0.0, None)
         u /= u.sum(axis=1, keepdims=True)
         proba = u
     confidence = sample.wrong is not None
-    spread = inputs.kind == "binary"
+    spread = inputs.kind.one_event
     return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, spread, confidence, clusters)
 
 
@@ -543,5 +542,6 @@ def _repaired(forms: _Forms, inside: Array, view: int) -> Array:
     reports = forms.reports.copy()
     u, z = reports[inside, view], forms.outcomes[inside, view]
     slope = forms.reports.shape[1] == 1
-    reports[inside, view] = fit_one(BOTH, "binary", z, np.clip(u, 0.0, 1.0), slope, True).apply(np.clip(u, 0.0, 1.0))
+    u = np.clip(u, 0.0, 1.0)
+    reports[inside, view] = with_line(u, *fit_line(z, u, slope, True))
     return reports

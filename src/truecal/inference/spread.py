@@ -28,14 +28,15 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from ..backends.arrays import compiled_spreads
-from ..backends.numpy import DISPATCH, transposed_tile
+from ..core.arrays import compiled_spreads
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import working_dtype
-from ..core.errors import Parts
+from ..core.dispatch import DISPATCH
 from ..core.sample import EVERY, Sample
 from ..core.types import Array, Groups
-from .frozen import Frozen
+from ..sums.errors import ErrorTerms
+from ..sums.plain import transposed_tile
+from .binned_sample import BinnedSample
 from .view_sums import Of, Units, View, ViewSums
 
 _TILE = 1 << 22  # reports of the views that one core holds at a time
@@ -167,7 +168,7 @@ def _solve(theta: float, v: float, c: float, t: float) -> tuple[float, float]:
 
 
 def spreads(
-    frozen: Frozen,
+    frozen: BinnedSample,
     groups: Groups | None = None,
     of: Of = "gap",
     counts: tuple[int, ...] | None = None,
@@ -284,7 +285,7 @@ class _Compiled:
         return self.sample.marks.astype(np.int32)
 
 
-def _compiled(frozen: Frozen, chosen: tuple[int, ...]) -> _Compiled | None:
+def _compiled(frozen: BinnedSample, chosen: tuple[int, ...]) -> _Compiled | None:
     """The loops for this sample, where it is large and its cuts depend on the number of rows alone."""
     sample, rule, ties = frozen.sample, frozen.error.binning, frozen.error.ties
     if sample.tensors or sample.shares is not None or needs_cells_by_row(sample, ties):
@@ -306,7 +307,7 @@ def needs_cells_by_row(sample: Sample, ties: str) -> bool:
     return sample.marks is None or sample.joint or ties not in ("average", "together")
 
 
-def _theta(parts: Parts, of: Of) -> float:
+def _theta(parts: ErrorTerms, of: Of) -> float:
     """The estimate itself, exact over orders of ties."""
     return parts.gap_sq if of == "gap" else parts.U
 

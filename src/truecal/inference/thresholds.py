@@ -22,8 +22,8 @@ from ..core.extras import require
 from ..core.parameters import described
 from ..core.result import Result, plain
 from ..core.types import Array, Groups
-from .inputs import Inputs, read_inputs
-from .options import check_groups, check_level
+from ..kinds.inputs import Inputs, read_inputs
+from .checks import check_groups, check_level
 
 STEPS = 60
 """Thresholds between the strictest and the loosest."""

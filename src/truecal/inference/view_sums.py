@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends.arrays import beside, cell_totals, dot, indices, namespace, ones
+from ..core.arrays import cell_totals, dot, indices, namespace, ones, to_device_of
 from ..core.cells import KernelCells, Piece
 from ..core.data import wide_blocks
 from ..core.sample import EVERY, Sample
 from ..core.table import pair_rates
 from ..core.types import Array, Groups
-from .frozen import Frozen
-from .options import effective_number, per_unit
+from .binned_sample import BinnedSample
+from .checks import effective_number, per_unit
 
 Of = Literal["gap", "U"]
 
@@ -83,7 +83,7 @@ class View:
     def of(self, rows: slice) -> tuple[Array, Array, Array]:
         """Bin, weight and w·residual of some rows."""
         x = self.sample.residuals(slice(self.view, self.view + 1), rows)[0]
-        return beside(self.home, x)[self.atom[rows]], self.sample.weights_of(rows), x
+        return to_device_of(self.home, x)[self.atom[rows]], self.sample.weights_of(rows), x
 
 
 _ADDED = (
@@ -149,7 +149,7 @@ class ViewSums:
             self.add_waiting()
         slope = np.zeros(0 if self.groups is None else self.by.number)
         if self.sample.tensors:
-            about = tuple([beside(y, self.sample.reports) for y in about])
+            about = tuple([to_device_of(y, self.sample.reports) for y in about])
         pulls, means, weights, rates, totals = about
         for cell, unit, w, x in entries:
             each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
@@ -233,7 +233,7 @@ class ViewSums:
         largest = self.largest if self.groups is None else float(self.by.weight().max())
         return pair_rates(weight, weight_sq, mass, largest) / (self.averaged * self.by.total)
 
-    def add_kernel(self, piece: Piece, frozen: Frozen) -> None:
+    def add_kernel(self, piece: Piece, frozen: BinnedSample) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""
         cells, sample = piece.cells, frozen.sample
         assert isinstance(cells, KernelCells)

@@ -1,12 +1,12 @@
 """Prediction files in, results out."""
 
-from truecal.core.dense import as_rows
 from truecal.io.agreement import check_same_samples, distinct_names
+from truecal.io.answer_files import SampledAnswers, read_samples
 from truecal.io.failures import FileError
-from truecal.io.predictions import FileKind, Predictions
-from truecal.io.reading import read_column, read_labels, read_predictions
-from truecal.io.sampled import SampledAnswers, read_samples
+from truecal.io.prediction_file import FileKind, Predictions
+from truecal.io.read_file import read_column, read_labels, read_predictions
 from truecal.io.writing import atomic_path, write_atomic
+from truecal.kinds.dense import as_rows
 
 __all__ = [
     "FileError",

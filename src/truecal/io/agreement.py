@@ -16,7 +16,7 @@ import numpy as np
 from truecal.core.types import Array
 from truecal.io.failures import NoRowsError, failure, listing, path_text, quote, readable
 from truecal.io.matching import IdColumn, match_rows
-from truecal.io.predictions import Predictions
+from truecal.io.prediction_file import Predictions
 
 Get = Callable[[Predictions], Array | None]
 

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.columns import INCOMPLETE_OPTION, NUMBER, VECTOR, Forms, Request, check_names
+from truecal.io.column_rules import INCOMPLETE_OPTION, NUMBER, VECTOR, Forms, Request, check_names
 from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
-from truecal.io.labels import Values, as_values, check_texts
-from truecal.io.predictions import Floats
+from truecal.io.label_values import Values, as_values, check_texts
+from truecal.io.prediction_file import Floats
 from truecal.io.source import Source, check_expansion, floats
 from truecal.io.streams import arrow_file, read_ahead
 

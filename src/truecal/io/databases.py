@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote as url_quote
 
-from truecal.io.arrays import zip_members
-from truecal.io.columns import Request, check_names, name_says
+from truecal.io.array_files import zip_members
+from truecal.io.column_rules import Request, check_names, name_says
 from truecal.io.failures import NoRowsError, failure, listing, need, parsing, quote
 from truecal.io.source import Source, check_expansion
 from truecal.io.streams import split_member

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from truecal.backends.numpy import softmax
-from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
+from truecal.core.row_kernels import softmax
+from truecal.io.column_rules import COLUMNS_OPTION, LABEL_OPTION, LABELS_OPTION, LOGITS_OPTION, Request
 from truecal.io.failures import listing, parsing, quote
-from truecal.io.predictions import Indices, Predictions
+from truecal.io.prediction_file import Indices, Predictions
 from truecal.io.streams import bounded_lines, byte_stream
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from truecal.core.stated import stated_confidence
-from truecal.io.arrays import Entry, open_arrays, zip_members
-from truecal.io.columns import COLUMNS_OPTION, LABEL_OPTION, Request
+from truecal.io.array_files import Entry, open_arrays, zip_members
+from truecal.io.column_rules import COLUMNS_OPTION, LABEL_OPTION, Request
 from truecal.io.failures import listing, need, parsing, quote
 from truecal.io.harness import Document, predictions_of
-from truecal.io.predictions import Floats, Predictions
+from truecal.io.prediction_file import Floats, Predictions
 from truecal.io.source import Source, check_expansion
 from truecal.io.token_logs import sequence
+from truecal.kinds.stated_text import stated_confidence
 
 CONFIDENCE = "confidence"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truecal.io.columns import (
+from truecal.io.column_rules import (
     LABEL_NAMES,
     LOGIT_NAMES,
     NUMBER,
@@ -18,8 +18,8 @@ from truecal.io.columns import (
     name_says,
 )
 from truecal.io.failures import FileError, listing, quote
-from truecal.io.labels import Values, numbers_if_whole
-from truecal.io.predictions import Floats, Indices
+from truecal.io.label_values import Values, numbers_if_whole
+from truecal.io.prediction_file import Floats, Indices
 from truecal.io.source import Source
 
 CLASS_NAMES = ("class", "class_name", "class_id", "classname", "category", "candidate", "choice", "option", "outcome")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truecal.io.columns import Request
+from truecal.io.column_rules import Request
 from truecal.io.failures import failure, need, parsing, path_text, quote
 from truecal.io.inspect_log import is_inspect_log
 from truecal.io.streams import split_suffix

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truecal.core.data import are_distributions, check_probabilities, check_reports, row_blocks
-from truecal.io.columns import (
+from truecal.io.column_rules import (
     CLASSES_NAMES,
     INCOMPLETE_OPTION,
     LABEL_OPTION,
@@ -30,8 +30,8 @@ from truecal.io.columns import (
     unnamed_layout,
 )
 from truecal.io.failures import NoRowsError, failure, listing, quote
-from truecal.io.labels import Values, numbers_if_whole
-from truecal.io.predictions import Floats, Indices
+from truecal.io.label_values import Values, numbers_if_whole
+from truecal.io.prediction_file import Floats, Indices
 
 SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
 MOST_EXPANSION = 40  # how many times its own size a compressed file may declare beyond that

@@ -15,9 +15,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from truecal.io.arrays import BARE, Entry, open_arrays
+from truecal.io.array_files import BARE, Entry, open_arrays
+from truecal.io.column_rules import CONFIDENCE_NAMES, HEADER_OPTION, LABEL_NAMES, Request, check_names, name_says
 from truecal.io.columnar import MOST_COLUMNS, Table, open_table
-from truecal.io.columns import CONFIDENCE_NAMES, HEADER_OPTION, LABEL_NAMES, Request, check_names, name_says
 from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
 from truecal.io.harness import LONGEST_LINE as LONGEST_JSON_LINE
 from truecal.io.harness import json_lines

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truecal.io.arrays import Entry, open_arrays
-from truecal.io.columns import LABEL_OPTION, LABELS_OPTION, Request
+from truecal.io.array_files import Entry, open_arrays
+from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, Request
 from truecal.io.failures import parsing, quote
 from truecal.io.harness import json_lines
-from truecal.io.predictions import Floats, Indices, Predictions
+from truecal.io.prediction_file import Floats, Indices, Predictions
 from truecal.io.source import Source
 from truecal.io.streams import byte_stream, split_suffix
 

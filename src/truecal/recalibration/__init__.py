@@ -6,7 +6,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError('truecal.recalibration needs scikit-learn: run pip install "truecal[recalibration]"') from error
 
 from truecal.recalibration.affine import DirichletScaling, MatrixScaling, VectorScaling
-from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
+from truecal.recalibration.bin_maps import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
 from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, VennAbers
 from truecal.recalibration.prefit import CalibratedClassifier, calibrate
 from truecal.recalibration.selection import Selection, select_recalibration

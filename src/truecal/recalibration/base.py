@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from truecal.backends.arrays import device_backend, is_tensor, namespace, on_cpu, on_device
-from truecal.backends.numpy import softmax
+from truecal.core.arrays import device_backend, is_tensor, namespace, on_cpu, on_device
 from truecal.core.data import (
     as_array,
     check_logits,
@@ -26,6 +25,7 @@ from truecal.core.data import (
     shown,
 )
 from truecal.core.labels import check_labels
+from truecal.core.row_kernels import softmax
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
@@ -77,7 +77,7 @@ def blocks(n: int, k: int) -> list[slice]:
 
 def device_logits() -> Any:
     """The module for logits on a GPU, which needs torch."""
-    return importlib.import_module("truecal.recalibration.device")
+    return importlib.import_module("truecal.recalibration.device_logits")
 
 
 def on_host(x: Any) -> Any:

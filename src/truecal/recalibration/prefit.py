@@ -17,7 +17,7 @@ from truecal.core.data import as_array, shown
 from truecal.core.parameters import described
 from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
 from truecal.recalibration.base import FLOOR, Floats, Recalibrator, on_host, softmax_of
-from truecal.recalibration.binned import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
+from truecal.recalibration.bin_maps import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
 from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, VennAbers
 from truecal.recalibration.temperature import Identity, TemperatureScaling
 

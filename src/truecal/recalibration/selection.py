@@ -14,12 +14,13 @@ from scipy.special import bdtrc
 from sklearn.base import clone
 
 from truecal.core.data import as_array, check_same_length, shown
-from truecal.core.errors import CalibrationError, get_error
 from truecal.core.extras import require
 from truecal.core.labels import check_labels
 from truecal.core.parameters import described
 from truecal.core.result import Result
+from truecal.kinds.named_errors import get_error
 from truecal.recalibration.base import Recalibrator, blocks
+from truecal.sums.errors import CalibrationError
 
 Metric = Callable[[Any, Any], Any]
 LARGE = 0.1  # the share of the selection rows from which reuse is refused

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.backends.arrays import is_tensor, namespace
+from truecal.core.arrays import is_tensor, namespace
 from truecal.recalibration.base import (
     Codes,
     Float64s,

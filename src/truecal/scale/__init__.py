@@ -1,1 +1,1 @@
-"""Streams, clusters and SQL: other builders of the table."""
+"""Predictions larger than memory: streams, files, clusters and SQL."""

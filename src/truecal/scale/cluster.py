@@ -20,19 +20,19 @@ from uuid import uuid4
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.rules import BinCounts
-from ..evaluation.comparison import Comparison
-from ..evaluation.model import Evaluation
-from ..inference.options import check_level
-from ..io.columns import Request
+from ..evidence.sketch import ACCURACY
+from ..inference.checks import check_level
+from ..io.column_rules import Request
 from ..io.dataset import Dataset
 from ..io.failures import one_line
 from ..io.writing import check_writable
+from ..results.comparison import Comparison
+from ..results.evaluation import Evaluation
 from .files import check_applies, left_out_rows, new_stream, sketch_step, sketched_notes
 from .local import local_client
 from .partitions import PartitionError, Work, array_work, file_work, frame_work, title
-from .reading import compare_streams
-from .sketch import ACCURACY
 from .stream import BLOCKS, Stream, empty_stream
+from .stream_results import compare_streams
 
 __all__ = ["PartitionError", "compare", "evaluate", "local_client"]
 

@@ -13,32 +13,27 @@ from typing import Any, final
 
 import numpy as np
 
-from ..backends import numpy as kernels
+from ..core import dispatch
 from ..core.data import check_weights
-from ..core.errors import COMPOSED
 from ..core.rules import BinCounts
 from ..core.types import Array
-from ..evaluation.comparison import Comparison
-from ..evaluation.model import Evaluation
-from ..inference.inputs import Inputs, Kind
+from ..evidence.sketch import ACCURACY, LARGEST
+from ..evidence.stream_plan import UNIFORM, at_rows, read_plan, refuse_baseline, refuse_other_edges
 from ..io.agreement import check_same_samples, distinct_names
-from ..io.columns import choose_label
+from ..io.column_rules import choose_label
 from ..io.dataset import Dataset, left_out_files
 from ..io.failures import FileError, NoRowsError, counted_from, failure
-from ..io.predictions import Predictions
-from .plan import UNIFORM, at_rows, read_plan, refuse_baseline, refuse_other_edges
-from .reading import compare_streams
-from .sketch import ACCURACY, LARGEST
+from ..io.prediction_file import Predictions
+from ..kinds import BINARY, CLASSES, COMPOSED, TOP_LABEL, Kind
+from ..kinds.inputs import Inputs
+from ..results.comparison import Comparison
+from ..results.evaluation import Evaluation
 from .stream import BLOCKS, Stream
+from .stream_results import compare_streams
 
 Progress = Callable[[float], None]
 Batch = tuple[tuple[Predictions, Array | None], ...]
 
-DEFAULT_ERRORS: dict[Kind, tuple[str, ...]] = {
-    "multiclass": ("classwise", "confidence", "confidence_l1"),
-    "binary": ("binary", "confidence_l1"),
-    "top_label": ("top_label", "top_label_l1"),
-}
 SKETCHED, FEW_VIEWS = 1 << 18, 64
 """A cluster sketches rows that are spread evenly over the table, whatever they hold: of few classes as many as a sketch
 keeps as they are, so that every run has the same edges; of more about so many, and their sketches toss coins."""
@@ -164,7 +159,7 @@ def observe_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]], s
 
 def count_rows(streams: Sequence[Stream], rows: Iterable[tuple[int, Batch]]) -> None:
     """The second pass, over frozen edges; several batches side by side, where more than one thread may run."""
-    if kernels.THREADS > 1:
+    if dispatch.THREADS > 1:
         _count_in_lanes(streams, rows)
         return
     for start, batch in rows:
@@ -205,7 +200,7 @@ def _after(waiting: Iterable[Future[None]], rows: Iterable[tuple[int, Batch]]) -
 def _more_lanes(streams: Sequence[Stream]) -> int:
     """How many lanes there are threads and memory for, beside the first."""
     held = sum(tally.nbytes for stream in streams for tally in stream.tallies.values())
-    return min(kernels.THREADS, MOST_LANES, 1 + LANE_BYTES // held) - 1
+    return min(dispatch.THREADS, MOST_LANES, 1 + LANE_BYTES // held) - 1
 
 
 def _count(streams: Sequence[Stream], start: int, batch: Batch, counted: int) -> None:
@@ -225,8 +220,8 @@ def new_stream(
 ) -> Stream:
     """A stream for predictions of one kind, its automatic numbers of bins those for so many rows, where that is
     known. `edges` are those of `stream`."""
-    names = tuple(errors or DEFAULT_ERRORS[inputs.kind])
-    check_applies(names, inputs)
+    names = tuple(errors or inputs.kind.stream_errors)
+    check_applies(names, inputs.kind)
     refuse_other_edges(edges, names)
     entries: list[Any] = []
     for name in names:  # the usual ECE keeps its 15 bins unless others are asked for
@@ -240,15 +235,14 @@ def new_stream(
     return Stream(at_rows(entries, n_rows, classes, blocks), blocks, None, 1).expect(n_rows, accuracy)
 
 
-def check_applies(names: Sequence[str], inputs: Inputs) -> None:
+def check_applies(names: Sequence[str], kind: Kind) -> None:
     """Refuse errors that cannot be measured on predictions of this kind, or not in batches."""
+    possible = [name for name, error in COMPOSED.items() if kind.checks(error.property)]
     for name in names:
         refuse_baseline(name)
-        if name not in inputs.error_names():
-            kind = inputs.kind.replace("_", "-")
-            raise ValueError(
-                f"{name!r} cannot be used with {kind} predictions; expected some of {inputs.error_names()}"
-            )
+        if name not in possible:
+            expected = ", ".join(possible)
+            raise ValueError(f"{name!r} cannot be used with {kind.name} predictions; expected some of {expected}")
 
 
 def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
@@ -262,17 +256,17 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         if read.correct is None:
             raise failure(read.path, "expected labels, or whether each top class was right")
         assert read.confidence is not None
-        return Inputs("top_label", read.correct, read.confidence, checked)
+        return Inputs(TOP_LABEL, read.correct, read.confidence, checked)
     if read.y_true is None:
         how = choose_label(read.unused) if read.unused else "with enough --memory, --labels takes a file of them"
         raise failure(read.path, f"the table has no labels; {how}")
     if read.one_number and read.y_true.ndim == 1:
         positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
-        return Inputs("binary", read.y_true == 1, positive, checked)
+        return Inputs(BINARY, read.y_true == 1, positive, checked)
     proba = read.probabilities()
     if proba.shape[1] == 2 and read.y_true.ndim == 1:
-        return Inputs("binary", read.y_true == 1, np.ascontiguousarray(proba[:, 1]), checked)
-    return Inputs("multiclass", read.y_true, proba, checked)
+        return Inputs(BINARY, read.y_true == 1, np.ascontiguousarray(proba[:, 1]), checked)
+    return Inputs(CLASSES, read.y_true, proba, checked)
 
 
 def agreeing(batch: Batch) -> Batch:

@@ -14,10 +14,11 @@ import numpy as np
 from ..core.data import shown
 from ..core.extras import require
 from ..core.types import Array
-from ..inference.inputs import Inputs
 from ..io.agreement import distinct_names
 from ..io.dataset import Dataset, left_out_files, open_dataset, table_of
 from ..io.failures import FileError, NoRowsError, failure, one_line, parsing, path_text
+from ..kinds import BINARY, CLASSES
+from ..kinds.inputs import Inputs
 from .files import Batch, Pass, agreeing, count_rows, inputs_of, observe_rows
 from .stream import Stream
 
@@ -226,10 +227,10 @@ def _by_rows(array: Any, name: str, first: Any) -> list[Any]:
 
 def _no_rows(array: Any) -> Inputs:
     if array.ndim == 1:
-        return Inputs("binary", np.zeros(0, dtype=bool), np.zeros(0))
+        return Inputs(BINARY, np.zeros(0, dtype=bool), np.zeros(0))
     if array.ndim != 2 or np.isnan(array.shape[1]):
         raise ValueError(f"predictions must have shape (n,) or (n, k), got {array.shape}")
-    return Inputs("multiclass", np.zeros(0, dtype=int), np.zeros((0, array.shape[1])))
+    return Inputs(CLASSES, np.zeros(0, dtype=int), np.zeros((0, array.shape[1])))
 
 
 def _observe_arrays(streams: Streams, step: int, start: int, *reports: Array) -> None:

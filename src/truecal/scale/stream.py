@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 
-from ..backends.arrays import on_cpu
+from ..core.arrays import on_cpu
 from ..core.data import (
     as_array,
     check_positive_int,
-    check_probabilities,
-    check_report_table,
-    check_reports,
-    check_weights,
     shown,
 )
-from ..core.dense import ONLY_DENSE, as_rows, is_dense
-from ..core.distributions import cdf_values
-from ..core.errors import CalibrationError
+from ..core.locks import one_at_a_time
 from ..core.parameters import described
-from ..core.properties import TopLabel
 from ..core.rules import BinCounts
 from ..core.table import BinTable
-from ..core.threads import one_at_a_time
 from ..core.types import Array
-from ..evaluation.model import Evaluation
-from ..inference.inputs import TASKS, Inputs, Kind, is_forecast, read_inputs
-from .losses import LossSums
-from .plan import StreamEntry, read_plan, refuse_other_edges
-from .sums import Key, Sums, kind_of, listed, shape_text
+from ..evidence.stream import stream_evidence
+from ..evidence.stream_losses import LossSums
+from ..evidence.stream_plan import StreamEntry, read_plan, refuse_other_edges
+from ..evidence.stream_state import Key, StreamState, kind_of, listed, shape_text
+from ..inference.checks import check_level
+from ..kinds import BINARY, CLASSES, NUMBERS, Kind, ece_names
+from ..kinds.dense import ONLY_DENSE, as_rows, is_dense
+from ..kinds.inputs import Inputs
+from ..kinds.kind import Given
+from ..kinds.numbers import cdf_values, is_forecast
+from ..results.assembly import make_evaluation
+from ..results.evaluation import Evaluation
+from ..sums.errors import CalibrationError
 
 BLOCKS = 64
 KEPT_ROWS = 1 << 16
 """The rows whose predictions give quantile edges where there is no first pass: they are kept until then."""
 KEPT_BYTES = 1 << 28
-_MORE_CLASSES, _TWO_CLASSES = ("classwise", "confidence"), ("binary",)
-WIDE = ("multiclass", "ordered", "multilabel", "distribution")
-"""Kinds of predictions with a column per class, label or threshold."""
 
 
 @described("A Stream.")
@@ -75,13 +72,26 @@ def stream(
     >>> stream.result().gap
     gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
-    usual = _MORE_CLASSES if thresholds is None else ("distribution",)
-    entries = read_plan(usual if errors is None else errors, n_bins, edges, thresholds)
-    refuse_other_edges(edges, [*(entry.name for entry in entries), *(_TWO_CLASSES if errors is None else ())])
+    usual = (CLASSES if thresholds is None else NUMBERS).stream_errors
+    plan = read_plan if errors is not None else _usual_plan
+    entries = plan(usual if errors is None else errors, n_bins, edges, thresholds)
+    refuse_other_edges(edges, [*(entry.name for entry in entries), *(BINARY.stream_errors if errors is None else ())])
     made = empty_stream(entries, blocks, labels, pos_label)
     if errors is None and thresholds is None:
-        made.of_two_classes = lambda: read_plan(_TWO_CLASSES, n_bins, edges)
+        made.of_two_classes = lambda: _usual_plan(BINARY.stream_errors, n_bins, edges)
     return made
+
+
+def _usual_plan(
+    names: Sequence[str], n_bins: BinCounts | None, edges: Any, thresholds: Any = None
+) -> tuple[StreamEntry, ...]:
+    """The plan of errors that nobody named: the usual ECE keeps its 15 bins of equal width."""
+    plans = []
+    for name in names:
+        usual = name in ece_names()
+        own = edges if not usual else edges.get(name) if isinstance(edges, Mapping) else None
+        plans += read_plan(name, None if usual else n_bins, own, thresholds)
+    return tuple(plans)
 
 
 def empty_stream(entries: tuple[StreamEntry, ...], blocks: int, labels: Any, pos_label: Any) -> Stream:
@@ -99,7 +109,7 @@ def check_blocks(blocks: Any) -> int:
 
 
 @final
-class Stream(Sums):
+class Stream(StreamState):
     """Predictions in batches, measured; made by `truecal.stream`, or restored by `Stream.load`.
 
     Threads may share a stream: batches are counted one at a time.
@@ -125,10 +135,7 @@ class Stream(Sums):
         self._meet(array.shape)
         if self.frozen:
             raise ValueError("observe cannot be used: the bins are known already")
-        if self._kind == "binary" and array.shape[1:] == (2,):
-            self.look_at(np.ascontiguousarray(check_probabilities(array)[:, 1]))
-        else:
-            self.look_at(self._checked(array))
+        self.look_at(self._checked(array))
 
     def _at_thresholds(self, y_proba: Any) -> Any:
         """Forecasts of a number as F at the thresholds; all else as it is."""
@@ -136,11 +143,9 @@ class Stream(Sums):
 
     def _checked(self, array: Array) -> Array:
         """Predictions of the kind that comes."""
-        if self._kind == "distribution":
+        if self._kind.takes_thresholds:
             return cdf_values(array, np.asarray(self._thresholds))
-        if self._kind == "multilabel":
-            return check_report_table(array, "y_proba")
-        return check_probabilities(array) if self._kind in WIDE else check_reports(array, "y_proba")
+        return self._kind.check_reports(array)
 
     @one_at_a_time
     def freeze(self, rows: int | None = None) -> Stream:
@@ -291,18 +296,12 @@ class Stream(Sums):
         checked = np.ones(weights.shape) if nothing and weights is not None else weights
         # a batch in which no row counts is a batch all the same
         shape = np.shape(as_array(y_proba, "y_proba"))
-        two = self._kind == "binary" and shape[1:] == (2,)
-        if len(shape) != (2 if self._kind in WIDE else 1) and not two:
-            wanted = "a column per class" if self._kind in WIDE else "one probability per row"
+        if not self._kind.fits(shape):
+            wanted = "a column per class" if self._kind.wide else "one probability per row"
             raise ValueError(f"expected {wanted}, got predictions of shape {shape}")
-        if self._kind == "top_label":
-            correct, confidence = TopLabel().check(y_true, y_proba)
-            inputs = Inputs("top_label", correct, confidence, check_weights(checked, len(confidence)))
-        else:
-            options: dict[str, Any] = {"labels": self._labels, "pos_label": self._pos_label, "sample_weight": checked}
-            task = self._kind if self._kind in TASKS else "auto"
-            options |= {"columns": self._kind == "multiclass", "thresholds": self._thresholds or None}
-            inputs = read_inputs(y_true, y_proba, task=task, **options)
+        columns, thresholds = self._kind.of_classes, self._thresholds or None
+        given = Given(y_true, y_proba, self._labels, self._pos_label, checked, columns, thresholds=thresholds)
+        inputs = self._kind.read_batch(given)
         return replace(inputs, weights=weights.astype(np.float64)) if nothing and weights is not None else inputs
 
     # -- both of two ---------------------------------------------------------------------------------------------------
@@ -405,16 +404,15 @@ class Stream(Sums):
 
         What needs the rows themselves, the calibration test and the bands of calibrated predictors, is left out.
         """
-        from .reading import evaluation_of
 
         self._need_rows()
-        return evaluation_of(self._now(), level, name)
+        return make_evaluation(stream_evidence(self._now(), check_level(level)), name)
 
     @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state: one npz file without pickles, replaced only when it is complete. Rows that
         wait for edges freeze them first."""
-        from .state import save_stream
+        from .saved_stream import save_stream
 
         self._refuse_torn()
         if self._waiting:  # a state holds no rows
@@ -424,7 +422,7 @@ class Stream(Sums):
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Stream:
         """A stream as `save` wrote it; a damaged state, or one of another version, raises an error."""
-        from .state import load_stream
+        from .saved_stream import load_stream
 
         return load_stream(path)
 

@@ -13,11 +13,13 @@ import numpy as np
 from ...core.data import as_array, shown
 from ...core.frames import column_classes
 from ...core.labels import check_labels
-from ...evaluation.comparison import Comparison, compare
-from ...evaluation.measuring import Reliability
-from ...evaluation.model import Evaluation, evaluate
+from ...evidence.values import Reliability
+from ...results.compare import compare
+from ...results.comparison import Comparison
+from ...results.evaluate import evaluate
+from ...results.evaluation import Evaluation
+from .fitted import column_of, columns_of, positive_column, predict
 from .folds import named_estimators, of_rows, out_of_fold
-from .predictions import column_of, columns_of, positive_column, predict
 
 
 @final
@@ -38,7 +40,7 @@ class ReliabilityDisplay:
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw on `ax`, or in a new figure; `kwargs` are those of the curve, as matplotlib's plot takes them."""
-        from ...plots import reliability
+        from ...render.plots import reliability
 
         label = self.name if name is None else name
         self.ax_ = reliability(self.diagram, view=self.view, ax=ax, label=label, **kwargs)
@@ -167,7 +169,7 @@ class ComparisonDisplay:
 
     def plot(self, ax: Any = None, *, name: str | None = None, by: Literal["value", "score"] = "score") -> Self:
         """Draw on `ax`, or in a new figure; `name` is the title."""
-        from ...plots import error_against_bins
+        from ...render.plots import error_against_bins
 
         self.ax_ = error_against_bins(self.comparison, self.error, by=by, ax=ax)
         self.figure_ = self.ax_.figure

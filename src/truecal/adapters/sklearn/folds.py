@@ -12,9 +12,11 @@ from ...core.data import as_array, shown
 from ...core.extras import require
 from ...core.frames import refuse_reordered
 from ...core.types import Array
-from ...evaluation.comparison import Comparison, compare
-from ...evaluation.model import Evaluation, evaluate
-from .predictions import columns_of, predict
+from ...results.compare import compare
+from ...results.comparison import Comparison
+from ...results.evaluate import evaluate
+from ...results.evaluation import Evaluation
+from .fitted import columns_of, predict
 
 
 @final

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...baselines import ERRORS, Baseline
 from ...core.data import as_array, shown
-from ...core.errors import CalibrationError, Scale, default_error, get_error
 from ...core.extras import require
 from ...core.labels import check_labels
 from ...core.losses import LOSSES, Loss
@@ -19,7 +18,9 @@ from ...core.parameters import described
 from ...core.properties import Binary
 from ...core.rules import read_bins
 from ...core.types import Array
-from .predictions import columns_of, positive_column, predict, predict_labels
+from ...kinds.named_errors import default_error, get_error
+from ...sums.errors import CalibrationError, Scale
+from .fitted import columns_of, positive_column, predict, predict_labels
 
 Measure = CalibrationError | Baseline | Loss
 

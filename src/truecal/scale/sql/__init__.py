@@ -16,14 +16,14 @@ from typing import Any, final
 from ...core.data import check_positive_int, shown
 from ...core.extras import require
 from ...core.rules import BinCounts
-from ...evaluation.comparison import Comparison
-from ...evaluation.model import Evaluation
-from ...inference.options import check_draws, check_level
+from ...inference.checks import check_draws, check_level
+from ...results.comparison import Comparison
+from ...results.evaluation import Evaluation
 from ..stream import BLOCKS
-from .columns import Columns, ModelColumns, Row, engine
-from .plan import QueryPlan, plan_of
+from .counted import QuerySums
+from .expressions import Columns, ModelColumns, Row, engine
+from .query_plan import QueryPlan, plan_of
 from .statements import engine_name, first_query, histograms, second_query
-from .sums import QuerySums
 
 __all__ = ["DIALECTS", "Queries", "compare", "evaluate", "queries", "read_sums"]
 
@@ -393,7 +393,7 @@ def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: in
         if model.array is not None and classes is None:
             classes = len(columns.labels) if columns.labels is not None else _length(table, model.array)
         row = Row.of(table, columns, model, classes, losses)
-        if columns.labels is not None and row.kind != "top_label" and len(columns.labels) != row.classes:
+        if columns.labels is not None and not row.kind.top_only and len(columns.labels) != row.classes:
             raise ValueError(f"labels must name the {row.classes} classes, got {len(columns.labels)}")
         found.append(row)
     return found

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.sample import Bounds
 from ...core.types import Array
-from .columns import Row, engine
+from .expressions import Row, engine
 
 GRID = 4096
 """The cells of the first query: between 0 and 1, finer towards both ends."""
@@ -141,7 +141,7 @@ def _sums(row: Row, number: int, part: QueryPart, blocks: int) -> Any:
     else:
         sums |= {"outcome": z.sum(), "residual": r.sum(), "residual_sq": (r * r).sum()}
     if whole and row.losses:
-        least = ibis.ifelse(view.p0 < view.p1, view.p0, view.p1) if row.kind == "binary" else view.least
+        least = ibis.ifelse(view.p0 < view.p1, view.p0, view.p1) if row.kind.one_event else view.least
         summed = {name: view[name] for name in ("log_loss", "spherical", "infinite")}
         if weighted:  # a row that does not count may have an infinite loss
             used = view.w > 0

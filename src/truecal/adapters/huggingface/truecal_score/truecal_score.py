@@ -6,7 +6,7 @@ import datasets
 import evaluate
 
 import truecal
-from truecal.adapters.numbers import numbers
+from truecal.adapters.logged_numbers import numbers
 
 _DESCRIPTION = """\
 The truthful calibration score (what to rank by, lower is better), the calibration gap in probability points with its

@@ -1,0 +1,50 @@
+"""Every measure by name: composed errors and baselines, and which of them a kind of predictions allows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.data import shown
+from ..kinds import COMPOSED, Kind
+from ..kinds.inputs import Inputs
+from .baseline import Baseline
+from .clinical import CLASSICAL
+from .decisions import DECISIONS
+from .of_bins import BINNED
+from .of_kernels import KERNELS
+from .of_running_sums import CUMULATIVE
+from .without_bins import SMOOTH
+
+BASELINES: dict[str, Baseline] = {
+    baseline.name: baseline for baseline in (*BINNED, *KERNELS, *SMOOTH, *CUMULATIVE, *DECISIONS, *CLASSICAL)
+}
+"""The measures that are no composition of a property, a rule and a norm, or are known by another name."""
+
+ERRORS: dict[str, Any] = {**COMPOSED, **BASELINES}
+"""Every measure by name, a CalibrationError or a Baseline: each knows its property, whether it is truthful and why.
+`evaluate` and `compare` measure the composed ones by themselves, and baselines where they are named."""
+
+
+def possible_errors(kind: Kind) -> tuple[str, ...]:
+    """Every measure that predictions of a kind can be measured by, if it is named."""
+    return tuple(name for name, error in ERRORS.items() if kind.checks(error.property, if_named=True))
+
+
+def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
+    """The errors to compute: all that apply, or the named ones, each of which must apply."""
+    possible = possible_errors(inputs.kind)
+    if errors is None:
+        return inputs.error_names()
+    if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
+        raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
+    for name in errors:
+        if name not in ERRORS:
+            close = difflib.get_close_matches(str(name), ERRORS, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else f"; expected some of {', '.join(possible)}"
+            raise ValueError(f"there is no error {name!r}{meant}")
+        if name not in possible:
+            kind = inputs.kind.name.replace("_", "-")
+            raise ValueError(f"{name!r} cannot be used with {kind} predictions; expected some of {', '.join(possible)}")
+    return tuple(dict.fromkeys(errors))

@@ -1,0 +1,51 @@
+"""The table of every measure in docs/measures.md, made from ERRORS: `python -m truecal.baselines.measures_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..sums.errors import CalibrationError
+from . import ERRORS, Baseline
+
+_NOT_SHOWN = ("cox_slope",)
+"""Measures that have no finite expected value in small worlds: whether they can be gamed is not shown."""
+
+
+def rows() -> list[tuple[str, ...]]:
+    """Name, what it looks at, definition, reference, truthful and why, one row for each member of ERRORS."""
+    return [_row(name, measure) for name, measure in ERRORS.items()]
+
+
+def _row(name: str, measure: CalibrationError | Baseline) -> tuple[str, ...]:
+    aspect = measure.property.asks
+    if isinstance(measure, Baseline):
+        title, definition, reference = measure.title, measure.definition, measure.reference
+    else:
+        title, definition = measure.symbol, _definition(measure)
+        reference = measure.binning.reference
+    truthful = "not shown" if name in _NOT_SHOWN else "yes" if measure.truthful else "no"
+    return f"`{name}`", title, aspect, definition, reference, truthful, measure.reason
+
+
+def _definition(error: CalibrationError) -> str:
+    """The formula of a composed error in words."""
+    left, right = ("|", "|") if error.norm == "l1" else ("(", ")²")
+    if error.property.vector:
+        left, right = "‖", "‖₁" if error.norm == "l1" else "‖²"
+    mean, residual = error.property.mean_text, error.property.residual_text
+    sums = f"{mean}{'n⁻¹' if error.norm == 'l1' else 'n⁻²'} Σ_B {left}Σ_{{i∈B}} ({residual}){right}"
+    return f"{sums}{' + n⁻² Σ(1 − z_i)' if error.corrected else ''} over {error.binning.text}"
+
+
+def markdown(verdicts: Mapping[str, str] | None = None) -> str:
+    """The table as Markdown, with what the audit says of each measure where that is known."""
+    head = ("name", "known as", "looks at", "definition", "reference", "truthful", "why", "audit")
+    found = verdicts or {}
+    body = [(*row, found.get(row[0].strip("`"), "–")) for row in rows()]
+    # a bar in a formula would end its cell
+    lines = [head, ("---",) * len(head), *(tuple(cell.replace("|", r"\|") for cell in row) for row in body)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    print(markdown())

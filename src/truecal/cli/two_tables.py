@@ -1,0 +1,68 @@
+"""Files of two tables: which of several labels apply and their probabilities, or numbers and forecasts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from truecal.io.forecast_files import read_forecasts, read_label_sets, read_label_tables, read_outcomes
+
+from .shared_options import Reading, numbers, split
+
+Tables = tuple[Any, dict[str, Any], tuple[str, ...] | None, tuple[str, ...]]
+
+
+def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) -> Tables:
+    """Outcomes, the forecasts of each model by the names of their columns, and what was read."""
+    models: dict[str, Any] = {}
+    notes: list[str] = []
+    y: Any = None if reading.labels is None else read_outcomes(reading.labels, reading.label_column, reading.header)
+    at = None if levels is None else numbers(levels, "--levels")
+    for file in files:
+        name = file.stem if file.stem not in models else str(file)
+        wanted = y is None and reading.labels is None
+        found = read_forecasts(
+            file,
+            label_column=reading.label_column if reading.labels is None else None,
+            columns=split(reading.columns),
+            levels=at,
+            header=reading.header,
+            outcomes=wanted,
+        )
+        models[name], y = found.forecast, found.y_true if y is None else y
+        notes.append(f"{name}: {len(found.forecast)} rows; {found.note}")
+    return y, models, None, tuple(notes)
+
+
+def load_tables(files: Sequence[Path], reading: Reading) -> Tables:
+    """The label table, the predictions of each model, the names of the labels where columns have any, and notes."""
+    models: dict[str, Any] = {}
+    notes: list[str] = []
+    y: Any = None
+    names: tuple[str, ...] | None = None
+    for file in files:
+        name = file.stem if file.stem not in models else str(file)
+        found = read_label_tables(
+            file,
+            label_column=reading.label_column if reading.labels is None else None,
+            columns=split(reading.columns),
+            logits=reading.logits,
+            header=reading.header,
+            labels=reading.labels is None and y is None,
+        )
+        scores = found.numbers / 100 if reading.percent else found.numbers
+        models[name] = _sigmoid(found.numbers) if found.logits else scores
+        names = names or found.names
+        if y is None:
+            y = found.y_true
+        if y is None and reading.labels is not None:
+            y = read_label_sets(reading.labels, reading.label_column, found.numbers.shape[1], names)
+        notes.append(f"{name}: {len(found.numbers)} rows of {found.numbers.shape[1]} labels; {found.note}")
+    return y, models, names, tuple(notes)
+
+
+def _sigmoid(logits: Any) -> Any:
+    from scipy.special import expit  # not before it is needed: it takes long to load
+
+    return expit(logits)

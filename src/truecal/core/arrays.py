@@ -1,0 +1,178 @@
+"""One word for what numpy and torch call differently, and the backends that are loaded when they are needed."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+HOST: Any = (np.ndarray, np.generic, float, int)  # what numpy holds; anything else that is measured is a tensor
+_CUDA = (2, 10, 13)  # how DLPack numbers CUDA, ROCm and managed memory
+
+
+def on_device(x: Any) -> bool:
+    """Whether an array lies in the memory of a GPU, where `truecal.sums.torch` measures it: torch, CuPy, JAX."""
+    if isinstance(x, np.ndarray):
+        return False
+    if hasattr(x, "detach") and hasattr(x, "device"):
+        return bool(x.device.type == "cuda")
+    if not hasattr(x, "__dlpack_device__"):
+        return False
+    try:
+        return int(x.__dlpack_device__()[0]) in _CUDA
+    except Exception:  # what a stranger's object does when it is asked is not known; reading it will say
+        return False
+
+
+def on_cpu(x: Any) -> Any:
+    """An array where numpy can read it: one in the memory of a GPU is copied, anything else stays as it is."""
+    return device_backend().on_cpu(x) if on_device(x) else x
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether an array of a sample or a table is a torch tensor, not one of numpy."""
+    return not isinstance(x, HOST)
+
+
+def namespace(x: Any) -> Any:
+    """The library whose functions take the array: torch for a tensor, else numpy."""
+    return importlib.import_module("torch") if not isinstance(x, HOST) else np
+
+
+def doubled(x: Any, *, copy: bool = False) -> Any:
+    """Numbers as float64, in memory of their own where asked for."""
+    return x.to(namespace(x).float64, copy=copy) if not isinstance(x, HOST) else x.astype(np.float64, copy=copy)
+
+
+def row_products(a: Any, b: Any) -> Any:
+    """Σ_j a_ij b_ij of each row, in float64."""
+    if not isinstance(a, HOST):
+        return namespace(a).linalg.vecdot(doubled(a), doubled(b))
+    return np.einsum("ij,ij->i", a, b, dtype=np.float64)
+
+
+def top_class_and_value(x: Any) -> tuple[Any, Any]:
+    """Index (the lowest on ties) and value of the largest entry of each row; (n,) are those of class 1 of two."""
+    if not isinstance(x, HOST) and x.ndim == 1:
+        return (x > 1 - x).long(), namespace(x).maximum(x, 1 - x)
+    if not isinstance(x, HOST):
+        value, index = x.max(1)
+        return index, value
+    found: tuple[Any, Any] = importlib.import_module("truecal.core.row_kernels").top_class_and_value(x)
+    return found
+
+
+def median(x: Any) -> Any:
+    """The median of a vector, half-way between the two in the middle."""
+    if isinstance(x, HOST):
+        return np.median(x)
+    ordered = x.sort().values
+    return (ordered[(len(x) - 1) // 2] + ordered[len(x) // 2]) / 2
+
+
+def at_columns(x: Any, columns: Any) -> Any:
+    """The entry of each row in its column."""
+    return x[namespace(x).arange(len(x), device=columns.device), columns]
+
+
+def indices(x: Any) -> Any:
+    """Whole numbers or bools of any width as indices."""
+    return x.long() if not isinstance(x, HOST) else x.astype(np.intp)
+
+
+def stable_order(keys: Any) -> Any:
+    """The order that sorts a vector; equal keys keep theirs."""
+    return namespace(keys).argsort(keys, stable=True)
+
+
+def where_true(marks: Any) -> Any:
+    """The places of a vector that are true."""
+    return namespace(marks).arange(len(marks), device=marks.device)[marks]
+
+
+def run_sums(x: Any, starts: Any) -> Any:
+    """Sums over runs of the last axis, each from its start to the next one's."""
+    return device_backend().run_sums(x, starts) if not isinstance(x, HOST) else np.add.reduceat(x, starts, axis=-1)
+
+
+def ones(n: int, other: Any) -> Any:
+    """So many ones in float64, beside another array."""
+    return other.new_ones(n, dtype=namespace(other).float64) if not isinstance(other, HOST) else np.ones(n)
+
+
+def dot(a: Any, b: Any) -> float:
+    """Σ a·b of two vectors, on one thread: for blocks of rows, waking those of a linear algebra library takes
+    longer."""
+    return float(a @ b) if not isinstance(a, HOST) else float(np.einsum("i,i->", a, b))
+
+
+def sorted_values(x: Any) -> Any:
+    """A vector in order."""
+    return x.sort().values if not isinstance(x, HOST) else np.sort(x)
+
+
+def places_among(ordered: Any, values: Any, *, right: bool = False) -> Any:
+    """Where values would go in a sorted vector: before their equals, or after them."""
+    if not isinstance(ordered, HOST):
+        return namespace(ordered).searchsorted(ordered, values.contiguous(), right=right)
+    return np.searchsorted(ordered, values, side="right" if right else "left")
+
+
+def cell_totals(cell: Any, values: Any, m: int) -> Array:
+    """(values, m) sums of several vectors by cell, as an array of numpy."""
+    if not isinstance(cell, HOST):
+        return device_backend().cell_totals(cell, values, m)  # type: ignore[no-any-return]  # a module loaded by name
+    return np.array([np.bincount(cell, each, m) for each in values])
+
+
+def to_device_of(array: Any, other: Any) -> Any:
+    """An array of numpy as one of the library of another, where that lies."""
+    return device_backend().like(array, other) if not isinstance(other, HOST) else array
+
+
+def device_backend() -> Any:
+    """`truecal.sums.torch`, which is loaded when the first tensor is measured."""
+    return importlib.import_module("truecal.sums.torch")
+
+
+@cache
+def compiled_backend() -> Any:
+    """`truecal.sums.compiled`, which is loaded when the first large sample is measured; None without numba."""
+    try:
+        return importlib.import_module("truecal.sums.compiled")
+    except (ImportError, OSError):  # its library may not fit into the memory that is left
+        return None
+
+
+@cache
+def compiled_order() -> Any:
+    """`truecal.sums.compiled_order`, loaded when a large sample is sorted; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_order")
+
+
+@cache
+def compiled_draws() -> Any:
+    """`truecal.sums.compiled_draws`, loaded when the first large sample is tested; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_draws")
+
+
+@cache
+def compiled_losses() -> Any:
+    """`truecal.sums.compiled_losses`, loaded when the losses of a large sample are measured; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_losses")
+
+
+@cache
+def compiled_spreads() -> Any:
+    """`truecal.sums.compiled_spreads`, loaded when intervals of a large sample are made; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_spreads")
+
+
+@cache
+def compiled_columns() -> Any:
+    """`truecal.sums.compiled_columns`, loaded when many rows of a stream are counted; None without numba."""
+    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_columns")

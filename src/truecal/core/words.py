@@ -1,0 +1,75 @@
+"""Numbers and notes as people read them: points, gaps, lists of names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS"}
+"""Losses in a score that people know by a name."""
+SHOWN = 4
+"""Models named in a list; the rest are counted."""
+
+
+def points_text(value: float | None) -> str:
+    """Points as people read them: "5.4", "25", and "0.0" where chance alone made the gap negative.
+
+    >>> from truecal.core.words import points_text
+    >>> points_text(5.42), points_text(25.2), points_text(-.3)
+    ('5.4', '25', '0.0')
+    """
+    if value is None:
+        return ""
+    return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
+
+
+def sum_text(score: float, name: str, loss: float) -> str:
+    """A score as a sum whose shown digits add up.
+
+    >>> from truecal.core.words import sum_text
+    >>> sum_text(.44563, "Brier", .43208), sum_text(.00101, "Brier", .00117)
+    ('0.4456 = Brier 0.4321 + 0.0135', '0.00101 = Brier 0.00117 − 0.00016')
+    """
+    digits = digits_of(loss)
+    shown, part = round(score, digits), round(loss, digits)
+    sign = "+" if shown >= part else "−"
+    return f"{shown:.{digits}f} = {name} {part:.{digits}f} {sign} {abs(shown - part):.{digits}f}"
+
+
+def digits_of(loss: float) -> int:
+    """Decimal places at which a loss has three digits or more, at least four."""
+    return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 0 else 4
+
+
+def accuracy_text(accuracy: float) -> str:
+    """ "91.2%", or nothing where predictions have no top class."""
+    return f"{accuracy:.1%}" if accuracy == accuracy else ""
+
+
+def merged_notes(notes: Iterable[str]) -> list[str]:
+    """Notes that say the same of several files are one, and so are those about one file.
+
+    >>> from truecal.core.words import merged_notes
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes", "too few rows", "b.npz: labels from y.npy"])
+    ['a.npz and b.npz: labels from y.npy', 'a.npz: 3 classes', 'too few rows']
+    >>> merged_notes(["a.npz: labels from y.npy", "a.npz: 3 classes"])
+    ['a.npz: labels from y.npy; 3 classes']
+    """
+    about: dict[str, list[str]] = {}
+    for note in notes:
+        who, colon, what = note.partition(": ")
+        named = colon and " " not in who  # a name and what is said of it, not a sentence with a colon
+        files = about.setdefault(what if named else note, [])
+        files += [who] if named and who not in files else []
+    said: dict[tuple[str, ...], list[str]] = {}
+    for i, (what, files) in enumerate(about.items()):
+        said.setdefault(tuple(files) or ("", str(i)), []).append(what)
+    return [f"{some_of(names)}: {'; '.join(words)}" if names[0] else words[0] for names, words in said.items()]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """a, b and 3 more."""
+    shown = list(names[:SHOWN])
+    rest = len(names) - len(shown)
+    words = [*shown, f"{rest} more"] if rest else shown
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -1,1 +1,0 @@
-"""evaluate and compare: from arrays to findings and sentences."""

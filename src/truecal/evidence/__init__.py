@@ -1,0 +1,1 @@
+"""Where numbers come from: memory, streams and sampled answers give the same tables."""

@@ -1,0 +1,30 @@
+"""Losses of validated predictions, per row, with what any label would have given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..inference.mean_losses import Losses, Values, loss_values, view_losses
+from ..kinds.inputs import Inputs
+from ..kinds.kind import LossTable
+
+
+def loss_values_of(inputs: Inputs) -> Iterator[tuple[str, Losses]]:
+    """The losses that are defined for a kind of predictions, one after the other."""
+    for table in inputs.kind.loss_tables(inputs):
+        if table.per_view:
+            yield table.name, view_losses(inputs.y, table.distributions, None)
+            continue
+        found = loss_values(inputs.y, table.distributions, None, table.by_label)
+        yield table.name, found if table.soft is None else _of_soft_labels(found, table, inputs)
+
+
+def _of_soft_labels(found: Losses, table: LossTable, inputs: Inputs) -> Losses:
+    """Squared losses are distances from the label distribution, not means over its labels."""
+
+    def of(rows: slice) -> Values:
+        assert table.soft is not None
+        return replace(found.of(rows), value=table.soft.per_row(inputs.y[rows], inputs.reports[rows]))
+
+    return replace(found, of=of)

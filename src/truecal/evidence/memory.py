@@ -1,0 +1,359 @@
+"""Evidence from rows in memory: losses, errors with gap and score, the test, and the tables of diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ..baselines import BASELINES, ERRORS
+from ..core.arrays import is_tensor, namespace
+from ..core.dispatch import DISPATCH, THREADS
+from ..core.rules import DEFAULT_BINS, bins_text
+from ..core.sample import Sample
+from ..core.types import Groups
+from ..inference import calibration
+from ..inference.bands import bands_of
+from ..inference.binned_sample import BinnedSample, SampleCells
+from ..inference.calibration import CalibrationTest
+from ..inference.checks import counts_of, draws_for_band
+from ..inference.direction import CLEAR, gap_of
+from ..inference.intervals import within_parts
+from ..inference.mean_losses import INFINITE, IntervalEstimate, Losses, mean_interval
+from ..inference.null_band import null_band_of
+from ..inference.spread import Spread, spreads
+from ..inference.thresholds import discrimination
+from ..kinds import COMPOSED, ece_names
+from ..kinds.inputs import Inputs, Progress, several_bins
+from ..sums.errors import CalibrationError
+from .budget import Plan
+from .evidence import Evidence
+from .losses import loss_values_of
+from .values import (
+    ErrorValue,
+    LossValue,
+    Reliability,
+    errors_with_gap,
+    gap_value,
+    infinite_text,
+    plain_error,
+    squared_error,
+)
+from .views import tested_views, view_values, worst_first
+
+FEWEST_IN_FOLD = 20
+"""With fewer rows per fold the tests of single folds say next to nothing."""
+DECISIONS = "every prediction is 0 or 1: these are decisions, not probabilities; pass predict_proba, not predict"
+MOST_ORDERED = 1 << 20
+"""Of more rows the confidences are not put in order: discrimination is left out."""
+MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
+"""With more predictions or classes than this, the gap of single classes has no interval."""
+BESIDE = 1 << 15
+"""From so many predictions on, the calibration test runs in a second thread while errors are measured."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options shared by all errors of one model; n_bins None is the automatic count, beside those of comparisons."""
+
+    names: tuple[str, ...]
+    n_bins: tuple[int, ...] | None
+    level: float
+    seed: int
+    plan: Plan
+    diagram_bins: int
+    notes: tuple[str, ...] = ()
+    view_names: tuple[str, ...] | None = None
+    """The names of the columns, where they have any."""
+    per_view: bool = False
+    """Whether every class is listed with its gap, whatever the property."""
+    looks: int = 1
+    """Among how many subgroups this is one: a direction pays for all of them."""
+
+
+def measure(
+    inputs: Inputs,
+    settings: Settings,
+    clusters: Groups | None,
+    progress: Progress | None = None,
+    *,
+    keep: bool = False,
+    order: bool = True,
+) -> Evidence:
+    """Measure one model in memory: every sample is made once and every rule bins it once.
+
+    `keep`: with bins and spreads, from which pairs of models are compared; else each is freed after its last use.
+    `order`: whether to measure how well the confidence ranks right before wrong predictions.
+    """
+    work = _Work.of(inputs, settings, clusters)
+    found = work.found
+    if clusters is not None:
+        found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
+    elif copies := inputs.copies():
+        found.copies = copies
+        found.note(copies_text(copies, inputs.n_samples))
+    if inputs.decisions():
+        found.note(DECISIONS)
+    with ThreadPoolExecutor(1) as pool:
+        test, why = work.start_test(pool)
+        for i, name in enumerate(settings.names):
+            if progress is not None:
+                progress(i / (len(settings.names) + 1))
+            work.error(name)
+            if not keep:
+                found.binned.clear()
+                found.spreads.clear()
+                following = settings.names[i + 1] if i + 1 < len(settings.names) else None
+                if following is None or ERRORS[following].property.kind != ERRORS[name].property.kind:
+                    work.shared.clear()
+                    if name in COMPOSED:
+                        inputs.forget(name)
+        per_view = COMPOSED[work.main].property.per_view or settings.per_view
+        if work.main in settings.names and per_view and work.folds is None:
+            work.views()
+        found.test = found.test if test is None else test()
+    if why:
+        found.note(why)
+    found.losses = tuple(work.losses())
+    if order and inputs.n_samples <= MOST_ORDERED:
+        found.discrimination = discrimination(inputs, settings.level, clusters)
+        inputs.forget("confidence")
+    return found
+
+
+def copies_text(copies: int, n: int) -> str:
+    """The note about rows that repeat others."""
+    return f"{copies} of {n} rows are duplicates (same predictions and label): pass groups= if duplicates are one case"
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """One model on its way through the errors: what was given, and what is found."""
+
+    inputs: Inputs
+    settings: Settings
+    clusters: Groups | None
+    main: str
+    """The error whose property names the direction and is tested."""
+    found: Evidence
+    with_gap: tuple[str, ...]
+    shared: dict[Any, SampleCells] = field(default_factory=dict)
+    """Cells of the sample of one property, by rule."""
+
+    @staticmethod
+    def of(inputs: Inputs, settings: Settings, clusters: Groups | None) -> _Work:
+        """Nothing measured yet but the direction."""
+        possible, with_gap = inputs.error_names(), errors_with_gap()
+        main = next((name for name in with_gap if name in possible), possible[0])
+        seen = inputs.sample(inputs.error(main).property.direction_property())
+        folds = several_folds(inputs)
+        direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
+        notes = [*filter(None, [inputs.kind.note]), *settings.notes]
+        about = (inputs.kind, inputs.n_samples, inputs.n_classes, settings.level, direction)
+        return _Work(inputs, settings, clusters, main, Evidence(*about, notes=notes), with_gap)
+
+    def start_test(self, pool: ThreadPoolExecutor) -> tuple[Callable[[], CalibrationTest] | None, str]:
+        """The calibration test, made beside the errors where there is much to do, or None; and a note about it."""
+        inputs, settings, folds = self.inputs, self.settings, self.folds
+        if inputs.soft:
+            what = "the calibration test and bands, which need single labels, are left out"
+            return None, f"labels are distributions: {what}"
+        if COMPOSED[self.main].property.label_by_label:
+            left_out = "the tests of labels are left out: predictions are cross-validated"
+            return None, left_out if folds is not None else ""
+        if self.clusters is not None or not any(ERRORS[name].truthful for name in settings.names):
+            return None, ""
+        sample, most = inputs.sample(self.main), calibration.MOST_ROWS
+        draws = settings.plan.test(sample)
+        if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
+            return None, f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows"
+        if folds is not None:
+            draws = max(draws, 2 * settings.plan.fewest)
+            return partial(calibration.fold_test, sample, folds, draws, settings.seed), ""
+        why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
+        test = partial(calibration.omnibus_test, sample, draws, settings.seed)
+        small = is_tensor(sample.reports) or sample.reports.size < BESIDE
+        return test if small else pool.submit(test).result, why
+
+    def error(self, name: str) -> None:
+        """Measure the named error at every bin count."""
+        found = self.found
+        if name in BASELINES:
+            baseline = BASELINES[name]
+            value = baseline.of(self.inputs.sample(baseline.property))
+            found.errors.append(ErrorValue(name, baseline.symbol, baseline.truthful, None, value))
+            return
+        sample = self.inputs.sample(name)
+        metric, headline, listed = self._with_counts(name, sample)
+        key = (sample.kind, metric.binning, metric.ties)
+        frozen = BinnedSample.of(metric, sample, self.shared.get(key))
+        self.shared[key] = frozen.cells
+        if metric.norm == "l1":
+            found.errors += self._absolute(name, frozen, headline)
+            return
+        by_count = self._spreads(name, frozen, headline) if name in self.with_gap else {}
+        found.errors += self._squared(name, frozen, headline, listed, by_count)
+        if name in self.with_gap:
+            found.binned[name], found.spreads[name] = frozen, by_count
+            found.reliability[name] = self._reliability(name, frozen)
+            if headline in by_count:
+                self._add_gap(name, by_count[headline], headline)
+
+    def views(self) -> None:
+        """One line per label or threshold; labels are tested one by one."""
+        found, settings, sample = self.found, self.settings, self.inputs.sample(self.main)
+        property = COMPOSED[self.main].property
+        if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS or not found.gaps:
+            return
+        each = view_values(sample, property, settings.level, self.clusters, settings.view_names)
+        if property.label_by_label and self.clusters is None and not self.inputs.soft:
+            found.test, each = tested_views(sample, each, settings.plan, settings.level, settings.seed)
+        found.views = tuple(each) if property.place else worst_first(each)
+
+    def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None, tuple[int | None, ...]]:
+        """The named error at every bin count that is measured, the one in summaries, and those that have a row."""
+        metric, asked = self.inputs.error(name), self.settings.n_bins
+        if not metric.binning.has_counts:
+            return metric, None, counts_of(metric.binning)
+        automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
+        counts: tuple[int, ...] = asked or several_bins(sample.rows)
+        if asked is None:
+            headline = max(1, min(automatic, 2 * sample.rows // 5))
+            counts = tuple(sorted({*counts, headline}))
+        else:
+            headline = min(counts, key=lambda m: abs(np.log(m / automatic)))
+        if metric.binning.width(sample.views) > 1:
+            counts = vector_bins(counts, sample.rows, sample.views)
+            headline = min(counts, key=lambda m: abs(m - (headline or 1)))
+            if asked is not None and counts != asked:
+                self.found.note(
+                    f"full errors use {bins_text(counts)} within each top class: with more there would be more cells "
+                    "than rows, and the error would be the Brier loss alone"
+                )
+        every = counts
+        if metric.binning.open and metric.norm == "l2" and not metric.property.vector:
+            # Those of a diagram, whether this error has one or not: errors of the same bins share their tables.
+            every = tuple(sorted({*counts, min(self.settings.diagram_bins, sample.rows)}))
+        return metric.with_bins(every), headline, every if asked is None and name in self.with_gap else counts
+
+    def _spreads(self, name: str, frozen: BinnedSample, headline: int | None) -> dict[int | None, Spread]:
+        """The spread of the gap at the counts people asked for, or at the headline one alone."""
+        sample = frozen.sample
+        units = sample.rows if sample.weights is None else int((sample.weights != 0).sum())
+        if (units if self.clusters is None else self.clusters[1]) < 3:
+            self.found.note("fewer than three rows or clusters with weight: no intervals")
+            return {}
+        if sample.rows * sample.views > MOST_SPREAD or sample.views > MOST_VIEWS:
+            self.found.note(f"the gap of {name} has no interval: too many rows and classes")
+            return {}
+        wanted = self.settings.n_bins or (headline,)
+        chosen = tuple(c for c, m in enumerate(frozen.counts) if m in wanted)
+        every = spreads(frozen, self.clusters, counts=chosen, folds=self.folds)
+        if self.folds is not None and any(spread.note for spread in every):
+            self.found.note(f"the gap of {name} is left out: too few rows share a fold and a bin")
+            return {}
+        return {frozen.counts[c]: spread for c, spread in zip(chosen, every, strict=True)}
+
+    def _add_gap(self, name: str, spread: Spread, n_bins: int | None) -> None:
+        word, rows = self.found.direction.word, self.inputs.n_samples
+        gap = gap_value(COMPOSED[name], n_bins, spread.theta, spread, word, self.settings.level, rows, left_out="")
+        self.found.add_gap(name, gap)
+
+    def _squared(
+        self,
+        name: str,
+        frozen: BinnedSample,
+        headline: int | None,
+        listed: tuple[int | None, ...],
+        by_count: dict[int | None, Spread],
+    ) -> list[ErrorValue]:
+        """Rows of a squared error, one per listed bin count."""
+        inside = [None] * len(frozen.counts)
+        if self.clusters is not None:
+            inside = within_parts(frozen, self.clusters).sum(axis=1).tolist()
+        rows = []
+        for terms, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
+            if m not in listed:
+                continue
+            spread = by_count.get(m)
+            if self.folds is not None and name in self.with_gap:  # pairs of one fold only, or none
+                gap_sq = np.nan if spread is None else spread.theta
+                score = terms.score + float(np.nan_to_num(gap_sq) - np.nan_to_num(terms.gap_sq))
+                terms = terms._replace(score=score, gap_sq=gap_sq)
+            level, shown = self.settings.level, m == headline
+            rows.append(squared_error(name, frozen.error, m, terms, spread, level, headline=shown, within=within))
+        return rows
+
+    def _absolute(self, name: str, frozen: BinnedSample, headline: int | None) -> list[ErrorValue]:
+        """Rows of an l1 error; ECE has null bands where the plan allows, clusters have none."""
+        settings, values = self.settings, frozen.values.tolist()
+        nulls: Sequence[Any] = [None] * len(values)
+        if name in ece_names() and not self._dependent(frozen):
+            draws = settings.plan.null_band(frozen.sample)
+            if draws:
+                band = null_band_of(
+                    frozen.on_host, settings.level, max(draws, draws_for_band(settings.level)), settings.seed
+                )
+                nulls = tuple(band.each())
+            else:
+                self.found.note(f"{name} has no null band: it needs more draws")
+        each = zip(frozen.counts, values, nulls, strict=True)
+        return [plain_error(name, frozen.error, m, value, m == headline, null) for m, value, null in each]
+
+    def _reliability(self, name: str, frozen: BinnedSample) -> Reliability:
+        """Quantile bins of the error, one table for all views, with bands where the plan allows."""
+        settings, sample = self.settings, frozen.sample
+        m = min(settings.diagram_bins, sample.rows)
+        place = frozen.counts.index(m)
+        bands = None
+        if not self._dependent(frozen):
+            draws = settings.plan.bands(sample)
+            if draws:
+                draws = max(draws, draws_for_band(settings.level))
+                bands = bands_of(frozen.on_host, place, settings.level, draws, settings.seed)
+            else:
+                self.found.note(
+                    f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws"
+                )
+        return Reliability(name, m, frozen.table(place), bands)
+
+    def _dependent(self, frozen: BinnedSample) -> bool:
+        """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""
+        return self.clusters is not None or self.inputs.soft or self.folds is not None
+
+    @cached_property
+    def folds(self) -> Groups | None:
+        """The folds of cross-validated predictions, where there are several."""
+        return several_folds(self.inputs)
+
+    def losses(self) -> Iterator[LossValue]:
+        """Every loss that is defined here, with its interval."""
+        every = list(loss_values_of(self.inputs))
+
+        def interval(losses: Losses) -> IntervalEstimate:
+            return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
+
+        means: Iterable[IntervalEstimate] = map(interval, (losses for _, losses in every))
+        if self.inputs.n_reports >= DISPATCH.parallel_views and not is_tensor(self.inputs.reports):
+            with ThreadPoolExecutor(THREADS) as pool:
+                means = list(pool.map(interval, (losses for _, losses in every)))
+        for (name, losses), mean in zip(every, means, strict=True):
+            if mean.note == INFINITE:
+                number = sum(int(namespace(values.value).isinf(values.value).sum()) for _, values in losses)
+                self.found.note(infinite_text(name, number))
+            ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
+            yield LossValue(name, mean.estimate, *ends)
+
+
+def several_folds(inputs: Inputs) -> Groups | None:
+    """The folds of cross-validated predictions, where there are several."""
+    return None if inputs.folds is None or inputs.folds[1] < 2 else inputs.folds
+
+
+def vector_bins(n_bins: tuple[int, ...], n: int, k: int) -> tuple[int, ...]:
+    """Of the bin counts, those with at most n cells over all k top classes; the smallest, but at most n/k, if none."""
+    return tuple(m for m in n_bins if m * k <= n) or (max(1, min(*n_bins, n // k) if n_bins else 1),)

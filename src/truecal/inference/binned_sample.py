@@ -1,0 +1,136 @@
+"""Frozen: an error and a sample with the cells between them, made once and used by every test and interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..core.cells import Piece
+from ..core.rules import BinningRule
+from ..core.sample import Sample
+from ..core.table import BinTable
+from ..core.types import Array, Groups
+from ..sums.building import Tables, needs_cells
+from ..sums.errors import CalibrationError, ErrorTerms
+from ..sums.tabulate import in_unit, stacked_tables, whole_tables
+from .checks import counts_of
+
+_LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
+MOST_KEPT = 1 << 23
+"""Cells hold an order of the rows per view; with more reports than this they are recomputed for each use."""
+MOST_CELLS = 1 << 18
+"""Tables of more cells than this, and than one for 12 reports, are read view by view and not kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampleCells:
+    """The cells of a sample under a rule, made once where they are small enough to keep."""
+
+    sample: Sample
+    rule: BinningRule
+    ties: str
+
+    @cached_property
+    def _kept(self) -> list[Piece]:
+        return list(self.rule.pieces(self.sample.seen, self.ties))
+
+    @cached_property
+    def recomputed(self) -> bool:
+        return self.sample.views > 1 and self.sample.rows * self.sample.views > MOST_KEPT
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self.rule.pieces(self.sample.seen, self.ties) if self.recomputed else iter(self._kept)
+
+    def at(self, counts: tuple[int, ...]) -> Iterator[Piece]:
+        """The cells, where they are recomputed with these bin counts alone."""
+        if not self.recomputed or not counts or not self.rule.has_counts:
+            return iter(self)
+        return self.rule.with_bins(counts if self.rule.several else counts[0]).pieces(self.sample.seen, self.ties)
+
+    @cached_property
+    def _needed(self) -> bool:
+        """Whether tables would have to make the same cells."""
+        return not self.sample.tensors and needs_cells(self.sample, self.ties)
+
+    @cached_property
+    def _worth(self) -> bool:
+        """Whether tables read cells that are made: one long view they read faster, and in less memory, by value."""
+        long = self.sample.views == 1 and self.sample.rows >= _LONG
+        return not self.sample.tensors and not long
+
+    @property
+    def for_tables(self) -> list[Piece] | None:
+        """The cells where tables should read them: they are made, or tables would have to make the same."""
+        wanted = self._needed or ("_kept" in vars(self) and self._worth)
+        return self._kept if wanted and not self.recomputed else None
+
+    @cached_property
+    def tables(self) -> Tables | None:
+        """The tables at every bin count, made once for numbers and diagrams: where cells are made and tables small, or
+        on a GPU, where they need a sort of every view."""
+        sample, rule, views = self.sample, self.rule, self.sample.views
+        cells, there = self.for_tables, sample.tensors
+        size = max(MOST_CELLS, sample.rows * views // 12)
+        small = sum(rule.counts or (sample.rows,)) * views <= (MOST_KEPT if there else size)
+        large = rule.open and views > 1 and sample.rows * views > MOST_KEPT  # a table of each would sort again
+        wanted = rule.open if there else cells is not None or large
+        if rule.averages or not small or not wanted:
+            return None
+        return stacked_tables(sample, rule, self.ties, cells)
+
+
+def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
+    """The sample where its intervals are computed: on a GPU over quantile bins of classes, else on the CPU."""
+    there = error.binning.open and error.ties != "row" and error.property.of_classes
+    plain = groups is None and not sample.joint and sample.shares is None
+    return sample if there and plain else sample.on_host()
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedSample:
+    """An error at definite bin counts, a validated sample, and its cells, which no outcome can change."""
+
+    error: CalibrationError
+    sample: Sample
+    cells: SampleCells
+
+    @staticmethod
+    def of(error: CalibrationError, sample: Sample, cells: SampleCells | None = None) -> BinnedSample:
+        """The error with its automatic bin count resolved for the sample; cells of the same rule may be shared."""
+        error = error.at(sample)
+        return BinnedSample(error, sample, cells or SampleCells(sample, error.binning, error.ties))
+
+    def __iter__(self) -> Iterator[Piece]:
+        return iter(self.cells)
+
+    @cached_property
+    def parts(self) -> tuple[ErrorTerms, ...]:
+        """Error, loss, U, gap and score at each bin count."""
+        if self.cells.tables is not None:
+            return tuple([self.error.parts_in(table) for table in self.cells.tables])
+        return self.error.parts(self.sample, cells=self.cells.for_tables)
+
+    @cached_property
+    def values(self) -> Array:
+        """The raw error at each bin count."""
+        return self.error.of(self.sample, cells=self.cells.for_tables)
+
+    @property
+    def on_host(self) -> BinnedSample:
+        """The same where numpy can read it, for what is not computed on a GPU."""
+        return BinnedSample.of(self.error, self.sample.on_host()) if self.sample.tensors else self
+
+    def table(self, place: int) -> BinTable:
+        """The table of bins at one of the bin counts."""
+        rule, ties, cells = self.error.binning, self.error.ties, self.cells.for_tables
+        if self.cells.tables is not None:
+            return in_unit(self.cells.tables[place], self.sample)
+        if cells is None:
+            return whole_tables(self.sample, rule.each()[place], ties)[0]
+        return whole_tables(self.sample, rule, ties, cells)[place]
+
+    @cached_property
+    def counts(self) -> tuple[int | None, ...]:
+        """The bin counts as people asked for them; (None,) for a rule without any."""
+        return counts_of(self.error.binning)

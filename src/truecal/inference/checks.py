@@ -1,0 +1,125 @@
+"""The options that tests and intervals share, checked: errors, levels, draws, clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import on_cpu
+from ..core.data import as_array, check_positive_int, check_seed, shown
+from ..core.frames import refuse_reordered
+from ..core.rules import BinCounts, BinningRule
+from ..core.types import Array, Groups
+from ..kinds.functions import ScoreOptions
+from ..kinds.named_errors import default_error, get_error
+from ..sums.errors import CalibrationError
+
+
+def read_error(
+    error: str | CalibrationError | None, n_bins: BinCounts | None, y_proba: Any = None, *, of_gap: bool = False
+) -> CalibrationError:
+    """The error at the asked bin counts, by default the one for such predictions; a count given twice raises, since
+    results are told apart by it."""
+    metric = get_error(default_error(y_proba, of_gap=of_gap) if error is None else error)
+    automatic = isinstance(n_bins, str) and n_bins == "auto"
+    if n_bins is not None and not (automatic and not metric.binning.has_counts):
+        metric = metric.with_bins(n_bins)
+    counts = metric.binning.n_bins if metric.binning.several else ()
+    twice = next((m for i, m in enumerate(counts) if m in counts[:i]), None)
+    if twice is not None:
+        raise ValueError(f"n_bins must hold different counts, got {twice} twice")
+    return metric
+
+
+class Options(ScoreOptions, total=False):
+    """What intervals take beside the number of bins."""
+
+    level: float
+    groups: Any
+
+
+MOST_DRAWS = 10**6
+"""A p-value from so many draws is known to the sixth digit."""
+HIGHEST_LEVEL = 0.999
+"""Bands need draws in proportion to 1/(1 − level), and tails beyond this are not what intervals are made of."""
+
+
+def check_level(level: Any) -> float:
+    """A confidence level strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {shown(level)}")
+    if level > HIGHEST_LEVEL:
+        raise ValueError(
+            f"level must be at most {HIGHEST_LEVEL}, got {shown(level)}: no interval here can be that precise"
+        )
+    return float(level)
+
+
+def check_draws(n_resamples: Any, seed: Any) -> tuple[int, int]:
+    """A positive number of draws and a seed of at least 0."""
+    return check_positive_int(n_resamples, "n_resamples", MOST_DRAWS), check_seed(seed)
+
+
+def check_band_draws(n_resamples: int, level: float) -> int:
+    """The rank r = ⌊(B + 1)(1 − level)/2⌋ of the draws that bound a band: r from below, and r from above.
+
+    A new draw falls below the r-th smallest of B with chance at most r/(B + 1), so both ends together keep the level.
+    """
+    rank = int(np.floor((1 - level) / 2 * (n_resamples + 1) + 1e-9))
+    if rank < 1:
+        raise ValueError(f"a {level:.4g} band needs at least n_resamples={draws_for_band(level)}, got {n_resamples}")
+    return rank
+
+
+def draws_for_band(level: float) -> int:
+    """The fewest draws whose smallest and largest bound a band at this level: 39 for 95%."""
+    return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
+
+
+def at_floor(pvalue: float, draws: int) -> bool:
+    """Whether no draw was as extreme: the p-value is then a bound, not a value."""
+    return pvalue <= 1.0000001 / (1 + draws)
+
+
+def p_text(pvalue: float, draws: int) -> str:
+    """A p-value from draws in words, "p = 0.032", or "p ≤ 0.001" where no draw was as extreme."""
+    return f"p {'≤' if at_floor(pvalue, draws) else '='} {pvalue:.2g}"
+
+
+def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Groups | None:
+    """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
+    if groups is None:
+        return None
+    refuse_reordered(y_true=y_true, groups=groups)
+    array = np.asarray(as_array(on_cpu(groups), "groups"))
+    if array.shape != (n,):
+        raise ValueError(f"groups must give each of the {n} rows its cluster, got shape {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"groups has NaN at row {int(np.argmax(np.isnan(array)))}")
+    values, group = np.unique(array, return_inverse=True)
+    if len(values) < least:
+        raise ValueError(f"groups must have at least 3 different values, got {len(values)}")
+    return group.reshape(-1), len(values)
+
+
+def per_unit(values: Array, groups: Groups | None) -> Array:
+    """Values of rows as they are, or summed within clusters."""
+    return values if groups is None else np.bincount(groups[0], weights=values, minlength=groups[1])
+
+
+def effective_number(weights: Array) -> float:
+    """Kish's effective number of units, (Σw)²/Σw²."""
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
+    """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
+    return (rule.n_cells,) if rule.counts is None else rule.counts
+
+
+def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:
+    """The bin counts of an error: a number, a tuple where several were asked for, None where the rule has none."""
+    counts = counts_of(error.binning)
+    # one count or a tuple, as asked for
+    return counts if error.binning.several else counts[0]  # type: ignore[return-value]

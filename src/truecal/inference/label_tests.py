@@ -1,0 +1,63 @@
+"""Several labels per row: one test per label, joined so that labels may depend on each other in any way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.properties import Binary
+from ..core.sample import Sample
+from .calibration import CalibrationTest, FormDetail, omnibus_test
+from .null import LABEL_BY_LABEL
+
+
+def one_view(sample: Sample, j: int) -> Sample:
+    """View j of a sample as the probability of one event."""
+    outcome = sample.outcome(slice(j, j + 1))[0]
+    hard = bool(np.isin(outcome, (0.0, 1.0)).all())
+    about: dict[str, Any] = {"marks": outcome == 1} if hard else {"values": outcome}
+    weights: dict[str, Any] = {"weights": sample.weights, "weight_exponent": sample.weight_exponent}
+    return Sample(Binary.kind, np.ascontiguousarray(sample.view(j)), **about, **weights, event=True)
+
+
+def label_test(
+    sample: Sample, draws: Callable[[Sample], int], seed: int, names: Sequence[str]
+) -> tuple[CalibrationTest, list[float]]:
+    """A test of each label, joined by Holm's method, and the corrected p-value of each.
+
+    The labels of a row depend on each other in unknown ways, so nothing can be drawn for all of them together; each
+    label alone is drawn from its predictions, and Holm's method is valid under any dependence.
+    """
+    tests = []
+    for j in range(sample.views):
+        view = one_view(sample, j)
+        tests.append(omnibus_test(view, draws(view), seed))
+    raw = [test.pvalue for test in tests]
+    corrected, worst = holm(raw), int(np.argmin(raw))
+    joined = replace(
+        tests[worst],
+        pvalue=corrected[worst],
+        strongest=f"{names[worst]}: {tests[worst].strongest}",
+        null=LABEL_BY_LABEL,
+        details=tuple(FormDetail(name, p) for name, p in zip(names, raw, strict=True)),
+        name=f"each of {sample.views} labels",
+        looks=sample.views,
+    )
+    return joined, corrected
+
+
+def holm(pvalues: Sequence[float]) -> list[float]:
+    """P-values corrected by Holm's step-down method.
+
+    >>> from truecal.inference.label_tests import holm
+    >>> holm([.01, .5, .02])
+    [0.03, 0.5, 0.04]
+    """
+    order, largest, out = np.argsort(pvalues, kind="stable"), 0.0, [0.0] * len(pvalues)
+    for i, j in enumerate(order.tolist()):
+        largest = max(largest, min(1.0, (len(pvalues) - i) * pvalues[j]))
+        out[j] = largest
+    return out

@@ -1,0 +1,345 @@
+"""Files of named arrays: npy, npz, torch and safetensors."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from truecal.core.data import as_array
+from truecal.core.types import Array
+from truecal.io.column_rules import CLASS_AXIS_OPTION, CLASSES_NAMES, NUMBER, VECTOR, WHOLE, Request, check_names
+from truecal.io.failures import failure, listing, need, parsing, quote
+from truecal.io.label_values import Values, as_values
+from truecal.io.prediction_file import Floats
+from truecal.io.source import Dense, Source, check_expansion, floats
+
+BARE = "the array"  # stands for the name an array without a name does not have
+SUMS_TO_ONE = 0.01  # how far from 1 probabilities along the axis of the classes may sum
+LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred
+LONGEST_SAFETENSORS_HEADER = 10_000_000
+SAFE_TORCH = (2, 10)  # before it, weights_only=True could be made to run code or to write outside its memory
+
+_KINDS = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "booleans", "U": "text", "S": "text"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One array of a file, described before it is loaded."""
+
+    shape: tuple[int, ...]
+    kind: str  # numpy's letter: f, i, u, b, U, ...
+    load: Callable[[], Array]
+
+    @property
+    def form(self) -> str:
+        if len(self.shape) == 2 and self.kind in "fiu":
+            return VECTOR
+        if len(self.shape) == 1 and self.kind in "fiu":
+            return NUMBER if self.kind == "f" else WHOLE
+        return f"{_KINDS.get(self.kind, 'something else')} of shape {self.shape}"
+
+
+def flattened(request: Request, entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], Dense | None]:
+    """Predictions of pixels or tokens, and their labels, with a row for each; other arrays as they are."""
+    found = dict(entries)
+    if request.rows is not None:  # labels of predictions whose number of rows is known
+        for name, entry in entries.items():
+            if len(entry.shape) > 1 and entry.kind in "iub" and math.prod(entry.shape) == request.rows:
+                found[name] = Entry((request.rows,), entry.kind, _raveled(entry))
+    large = {name: entry for name, entry in entries.items() if len(entry.shape) > 2 and entry.kind == "f"}
+    if not large:
+        return found, None
+    first = next(iter(large))
+    axis = _class_axis(request, first, large[first], entries)
+    shape = large[first].shape
+    rows = shape if axis is None else tuple(np.delete(shape, axis).tolist())
+    n = math.prod(rows)
+    for name, entry in entries.items():
+        if name in large and entry.shape == shape:
+            flat = (n,) if axis is None else (n, shape[axis])
+            found[name] = Entry(flat, "f", _rows_of(entry, axis))
+        elif entry.shape == rows and entry.kind in "iub":
+            found[name] = Entry((n,), entry.kind, _raveled(entry))
+    return found, Dense(shape, axis, rows)
+
+
+def _raveled(entry: Entry) -> Callable[[], Array]:
+    return lambda: entry.load().ravel()
+
+
+def _rows_of(entry: Entry, axis: int | None) -> Callable[[], Array]:
+    def load() -> Array:
+        array = entry.load()
+        if axis is None:
+            return array.ravel()
+        rows = math.prod(np.delete(array.shape, axis).tolist())
+        return np.moveaxis(array, axis, -1).reshape(rows, array.shape[axis])
+
+    return load
+
+
+def _class_axis(request: Request, name: str, entry: Entry, entries: Mapping[str, Entry]) -> int | None:
+    """The axis of the classes, None where there is a probability per pixel: as the caller says, by the shape of the
+    labels, by the number of class names, or the only one along which everything sums to 1."""
+    shape = entry.shape
+    wanted = request.class_axis
+    if wanted is not None:
+        if not -len(shape) <= wanted < len(shape):
+            raise request.refuse(f"expected an axis of the shape {shape}, got {CLASS_AXIS_OPTION} {wanted}")
+        return wanted % len(shape)
+    axes = sorted({0 if len(shape) == 3 else 1, 1, len(shape) - 1})
+    labels = [*request.label_shapes, *(e.shape for key, e in entries.items() if key != name and e.kind in "iub")]
+    fits = [axis for axis in axes if tuple(np.delete(shape, axis).tolist()) in labels]
+    if not fits and shape in labels:
+        return None
+    if len(fits) != 1:
+        names = [e.shape[0] for key, e in entries.items() if key.lower() in CLASSES_NAMES and len(e.shape) == 1]
+        fits = [axis for axis in fits or axes if shape[axis] in names] or fits
+    if len(fits) != 1:
+        array = floats(request.path, entry.load(), quote(name))
+        if array.size and array.min() >= 0 and array.max() <= 1:
+            off = {axis: float(abs(array.sum(axis=axis, dtype=np.float64) - 1).max()) for axis in fits or axes}
+            fits = [axis for axis, value in off.items() if value <= SUMS_TO_ONE]
+    if len(fits) != 1:
+        where = f"which axis of {quote(name)}, shape {shape}, has the classes"
+        raise request.refuse(f"cannot tell {where}: pass {CLASS_AXIS_OPTION}, one of {listing(fits or axes)}")
+    return fits[0]
+
+
+def open_arrays(request: Request, entries: Mapping[str, Entry]) -> Source:
+    """The arrays of a file as a source; keys are loaded one by one."""
+    path = request.path
+    entries, dense = flattened(request, entries)
+
+    def where(name: str) -> str:
+        return BARE if name == BARE else f"key {quote(name)}"
+
+    def numbers(names: Sequence[str], gaps: bool) -> Floats:  # gaps are NaN already
+        loaded = [floats(path, entries[name].load(), where(name)) for name in names]
+        if len(loaded) == 1:
+            return loaded[0]
+        if any(array.shape != loaded[0].shape or array.ndim != 1 for array in loaded):
+            raise failure(path, f"expected one number per row in each of {listing(names)}")
+        return np.stack(loaded, axis=1)
+
+    def values(name: str) -> Values:
+        return as_values(path, entries[name].load(), where(name))
+
+    forms = {name: entry.form for name, entry in entries.items()}
+    return Source(path, "key", forms, numbers, values, named=list(entries) != [BARE], dense=dense)
+
+
+def open_npy(request: Request) -> Source:
+    path = request.path
+    with open(path, "rb") as stream:
+        shape, fortran, dtype = _npy_header(path, stream, "the file")
+        start = stream.tell()
+    _check_size(path, shape, dtype, os.path.getsize(path) - start, "the file")
+
+    def load() -> Array:
+        with parsing(path, "a numpy array"), open(path, "rb") as stream:
+            stream.seek(start)
+            flat = np.fromfile(stream, dtype=dtype, count=math.prod(shape))
+            return flat.reshape(shape, order="F" if fortran else "C")
+
+    return open_arrays(request, {BARE: Entry(shape, dtype.kind, load)})
+
+
+def label_shapes(labels: Any) -> tuple[tuple[int, ...], ...]:
+    """The shapes of arrays of whole numbers that a caller gave as labels, in an .npy or .npz file or as they are."""
+    if not isinstance(labels, (str, os.PathLike)):
+        return (tuple(labels.shape),) if hasattr(labels, "shape") else ()
+    path = os.fsdecode(labels)
+    if not os.path.isfile(path) or not path.endswith((".npy", ".npz")):
+        return ()
+    if path.endswith(".npz"):
+        return tuple(entry.shape for entry in npz_entries(path).values() if entry.kind in "iub")
+    with open(path, "rb") as stream:
+        shape, _, dtype = _npy_header(path, stream, "the file")
+    return (shape,) if dtype.kind in "iub" else ()
+
+
+def open_npz(request: Request) -> Source:
+    entries = npz_entries(request.path)
+    if not entries:
+        raise failure(request.path, "the archive is empty: expected arrays called probs or logits, and labels")
+    return open_arrays(request, entries)
+
+
+def npz_entries(path: str) -> dict[str, Entry]:
+    """The arrays of an npz archive by name, described before any is loaded, and checked before it is trusted."""
+    entries = {}
+    members = zip_members(path, "an npz archive of arrays", "array")
+    with parsing(path, "an npz archive of arrays"), zipfile.ZipFile(path) as archive:
+        for member in members:
+            if not member.filename.endswith(".npy"):
+                raise failure(path, f"expected arrays only (as numpy.savez writes), found {quote(member.filename)}")
+            entries[member.filename.removesuffix(".npy")] = _npz_entry(path, archive, member)
+    return entries
+
+
+def zip_members(path: str, expected: str, what: str | None = None) -> list[zipfile.ZipInfo]:
+    """What a zip archive holds; `what` it is, where every name may stand there only once."""
+    with parsing(path, expected), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    if what is not None:
+        check_names(path, [member.filename for member in members], what)
+    return members
+
+
+def _npz_entry(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Entry:
+    name = quote(member.filename)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise failure(path, f"expected plain or deflated arrays, {name} uses another compression")
+    check_expansion(path, member.file_size, member.compress_size, name)
+    with parsing(path, "an npz archive of arrays"), archive.open(member) as stream:
+        shape, _, dtype = _npy_header(path, stream, name)
+        stored = member.file_size - stream.tell()
+    _check_size(path, shape, dtype, stored, name)
+
+    def load() -> Array:
+        with parsing(path, f"an array in {name}"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+            array: Array = np.lib.format.read_array(stream, allow_pickle=False, max_header_size=LONGEST_NPY_HEADER)
+            stream.read(1)  # reaching the end is what makes zipfile compare the checksum
+            return array
+
+    return Entry(shape, dtype.kind, load)
+
+
+def _check_size(path: str, shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, what: str) -> None:
+    declared = math.prod(shape) * dtype.itemsize
+    if declared != stored:
+        raise failure(path, f"expected {declared} bytes of data ({dtype}, shape {shape}), {what} has {stored}")
+
+
+def _npy_header(path: str, stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and dtype, from a header that may be hostile: bounded in length, never unpickled."""
+    with parsing(path, "a numpy array"):
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise failure(path, f"expected a plain array in {what}, its format version is {version}")
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(stream, max_header_size=LONGEST_NPY_HEADER)
+    if dtype.hasobject:
+        raise failure(path, f"expected numbers or text in {what}, but it holds pickled objects, which are never loaded")
+    if dtype.kind not in "fiubUS" or dtype.subdtype is not None:
+        raise failure(path, f"expected numbers or text in {what}, got dtype {dtype}")
+    if any(not isinstance(size, int) or isinstance(size, bool) or size < 0 for size in shape):
+        raise failure(path, f"expected a shape of whole numbers in {what}, got {shape}")
+    return shape, fortran, dtype
+
+
+def open_torch(request: Request) -> Source:
+    path = request.path
+    torch = need("torch", "torch", "torch files")
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < SAFE_TORCH:
+        least = ".".join(map(str, SAFE_TORCH))
+        raise failure(path, f"expected torch {least} or newer to read such a file safely, got {torch.__version__}")
+    _check_torch_archive(path)
+    refused = "tensors as torch.save writes them (anything else is pickled code, which is never run)"
+    with parsing(path, refused):
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    tensors = {BARE: found} if isinstance(found, torch.Tensor) else found
+    if isinstance(tensors, (list, tuple)):
+        tensors = _joined_batches(path, torch, tensors)
+    if not isinstance(tensors, dict) or not tensors:
+        raise failure(path, f"expected a tensor or a dict of tensors, got a {type(found).__name__}")
+    for name in tensors:
+        if not isinstance(name, str):
+            raise failure(path, f"expected names as keys of the dict, got {quote(name)}")
+    tensors = {name: _joined(path, torch, found, f"the key {quote(name)}") for name, found in tensors.items()}
+    return open_arrays(request, {name: _torch_entry(path, torch, name, found) for name, found in tensors.items()})
+
+
+def _joined_batches(path: str, torch: Any, batches: Sequence[Any]) -> dict[str, Any]:
+    """A list of batches, each a tensor, a dict of tensors or a pair (predictions, labels), as one of each."""
+    if all(isinstance(batch, dict) and set(batch) == set(batches[0]) for batch in batches) and batches:
+        return {key: [batch[key] for batch in batches] for key in batches[0]}
+    pair = batches if len(batches) == 2 and _is_pair(torch, batches) else None
+    if pair is not None:
+        return {"outputs": pair[0], "labels": pair[1]}
+    if batches and all(isinstance(batch, (list, tuple)) and _is_pair(torch, batch) for batch in batches):
+        return {"outputs": [batch[0] for batch in batches], "labels": [batch[1] for batch in batches]}
+    return {BARE: list(batches)}
+
+
+def _is_pair(torch: Any, found: Sequence[Any]) -> bool:
+    """Whether two tensors are predictions and the labels of the same rows."""
+    if len(found) != 2 or not all(isinstance(part, torch.Tensor) and part.ndim for part in found):
+        return False
+    return len(found[0]) == len(found[1]) and found[0].is_floating_point() and not found[1].is_floating_point()
+
+
+def _joined(path: str, torch: Any, found: Any, where: str) -> Any:
+    """Tensors in a list as one, batch after batch."""
+    if not isinstance(found, (list, tuple)) or not found or not all(isinstance(part, torch.Tensor) for part in found):
+        return found
+    if sum(part.numel() * part.element_size() for part in found) > os.path.getsize(path):
+        raise failure(path, f"expected tensors within the file's size, {where} declares more")
+    odd = next((i for i, part in enumerate(found) if part.shape[1:] != found[0].shape[1:]), None)
+    if odd is not None:
+        shapes = f"{tuple(found[0].shape)} and batch {odd} has {tuple(found[odd].shape)}"
+        raise failure(path, f"expected batches of one width in {where}, batch 0 has the shape {shapes}")
+    with parsing(path, f"batches that can be joined in {where}"):
+        return torch.cat(list(found)) if found[0].ndim else torch.stack(list(found))
+
+
+def _check_torch_archive(path: str) -> None:
+    """torch.save writes an uncompressed zip; anything else would be parsed by older, less careful code."""
+    members = zip_members(path, "a zip archive as torch.save writes (torch 1.6 or later)", "record")
+    packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    if packed or sum(member.file_size for member in members) > os.path.getsize(path):
+        raise failure(path, "expected an uncompressed archive as torch.save writes, it declares more than it stores")
+
+
+def _torch_entry(path: str, torch: Any, name: str, tensor: Any) -> Entry:
+    if name.lower() in CLASSES_NAMES and isinstance(tensor, (list, tuple)):
+        return Entry((len(tensor),), "U", lambda: np.array([str(v) for v in tensor]))
+    if not isinstance(tensor, torch.Tensor):
+        raise failure(path, f"expected tensors only, the key {quote(name)} holds a {type(tensor).__name__}")
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+        raise failure(path, f"expected plain dense tensors, {quote(name)} is {tensor.layout} on {tensor.device}")
+    if tensor.numel() * tensor.element_size() > os.path.getsize(path):
+        raise failure(path, f"expected a tensor within the file's size, {quote(name)} declares {tuple(tensor.shape)}")
+
+    def load() -> Array:
+        with parsing(path, f"numbers in {quote(name)}"):
+            return as_array(tensor, name)
+
+    kind = "f" if tensor.dtype.is_floating_point else "b" if tensor.dtype == torch.bool else "i"
+    return Entry(tuple(tensor.shape), "c" if tensor.dtype.is_complex else kind, load)
+
+
+def open_safetensors(request: Request) -> Source:
+    path = request.path
+    library = need("safetensors", "torch", "safetensors files")
+    with open(path, "rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+    if length > min(LONGEST_SAFETENSORS_HEADER, os.path.getsize(path) - 8):
+        raise failure(path, f"expected a safetensors header within the file, it declares {length} bytes")
+    with parsing(path, "a safetensors file"), library.safe_open(path, framework="numpy") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it does not iterate
+        described = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
+    if not described:
+        raise failure(path, "the file is empty: expected tensors called probs or logits, and labels")
+    return open_arrays(request, {name: _safetensors_entry(path, name, *about) for name, about in described.items()})
+
+
+def _safetensors_entry(path: str, name: str, shape: list[int], dtype: str) -> Entry:
+    framework = "pt" if dtype == "BF16" else "numpy"  # numpy has no bfloat16
+
+    def load() -> Array:
+        if framework == "pt":
+            need("torch", "torch", "bfloat16 tensors")
+        library = need("safetensors", "torch", "safetensors files")
+        with parsing(path, f"numbers in {quote(name)}"), library.safe_open(path, framework=framework) as file:
+            return as_array(file.get_tensor(name), name)
+
+    kind = {"F": "f", "B": "f", "I": "i", "U": "u"}.get(dtype[:1], "V")
+    return Entry(tuple(shape), "b" if dtype == "BOOL" else "V" if dtype.startswith("F8") else kind, load)

@@ -1,0 +1,1 @@
+"""Text, HTML and pictures of results: they draw and compute nothing."""

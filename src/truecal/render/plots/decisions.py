@@ -1,0 +1,150 @@
+"""Pictures of where a model is off and of what may be trusted, with matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...core.extras import require
+from .draw import COLORS, _axes, _plain
+
+if TYPE_CHECKING:
+    from ...inference.estimation import Estimate
+    from ...inference.repair import Repair
+    from ...inference.segments import Segments
+    from ...inference.thresholds import Threshold
+
+_NOT_CLEAR = "#8A8A8A"
+
+
+def segments(result: Segments, *, most: int = 20, ax: Any = None) -> Any:
+    """The gaps of the segments with the most evidence, sorted by size, with their joint intervals.
+
+    Findings are named by their number and drawn in colour; segments that overlap with them are lighter, and those whose
+    interval holds 0 are grey.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.segments([0, 1] * 100, [.4, .6] * 100, {"side": ["left"] * 100 + ["right"] * 100}, n_resamples=19)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel()
+    'mean prediction − observed frequency, in points'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    leads = [(i + 1, finding.segment) for i, finding in enumerate(result.findings)]
+    number = {id(segment): i for i, segment in leads}
+    chosen = [segment for _, segment in leads][:most]
+    chosen += [segment for segment in result.segments if id(segment) not in number][: max(0, most - len(chosen))]
+    chosen.sort(key=lambda segment: segment.gap)
+    ax = _axes(ax, figsize=(7.4, 1.1 + 0.27 * len(chosen)))
+    for y, segment in enumerate(chosen):
+        lead, found = number.get(id(segment)), segment.finding is not None
+        color = (COLORS[1] if segment.gap > 0 else COLORS[0]) if found else _NOT_CLEAR
+        fade = 1.0 if lead or not found else 0.45
+        ax.plot([segment.low, segment.high], [y, y], color=color, linewidth=3 if lead else 1.6, alpha=fade)
+        ax.plot([segment.gap], [y], marker="o", markersize=6 if lead else 4, color=color, alpha=fade)
+    names = [_title(segment, number.get(id(segment))) for segment in chosen]
+    ax.set_yticks(range(len(chosen)), names, fontsize="small")
+    for tick, segment in zip(ax.get_yticklabels(), chosen, strict=True):
+        tick.set_fontweight("bold" if id(segment) in number else "normal")
+    ax.axvline(0, color="#666666", linewidth=1, linestyle="--", zorder=0)
+    ax.set(xlabel="mean prediction − observed frequency, in points", ylim=(-0.6, len(chosen) - 0.4))
+    ax.set_title(_plain(result.headline), fontsize="medium", loc="right")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _title(segment: Any, number: int | None) -> str:
+    name = segment.name if len(segment.name) <= 60 else segment.name[:59] + "…"
+    about = f" (class {segment.of})" if segment.of else ""
+    return _plain(f"{'' if number is None else f'finding {number}: '}{name}{about}")
+
+
+def threshold(result: Threshold, *, ax: Any = None) -> Any:
+    """The error among accepted rows against coverage, with its bound, what the model promises, and the threshold.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.threshold([0, 1, 1, 0] * 100, [.1, .9, .8, .2] * 100)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel()
+    'coverage'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.0, 4.2))
+    x = result.coverages
+    ax.plot(x, result.risks, color=COLORS[0], linewidth=2, label="observed error")
+    ax.fill_between(x, result.risks, result.bounds, color=COLORS[0], alpha=0.18, linewidth=0)
+    ax.plot(x, result.bounds, color=COLORS[0], linewidth=1, linestyle="--", label=f"bound, {1 - result.delta:.0%}")
+    ax.plot(x, result.expectations, color=COLORS[1], linewidth=2, linestyle="-.", label="expected by the model")
+    ax.axhline(result.risk, color="#666666", linewidth=1, linestyle=":", label=f"risk {result.risk:.4g}")
+    if result.threshold is not None:
+        ax.axvline(result.coverage, color=COLORS[2], linewidth=1.5, label=f"confidence ≥ {result.threshold:.3g}")
+    ax.set(xlabel="coverage", ylabel="error among accepted rows", xlim=(0, 1.02))
+    ax.set_ylim(0, max(2 * result.risk, 1.1 * float(max(result.risks.max(), result.expectations.max()))))
+    percent = require("matplotlib.ticker", "plots").PercentFormatter(1.0)
+    ax.xaxis.set_major_formatter(percent)
+    ax.yaxis.set_major_formatter(percent)
+    words = "no threshold keeps the promise"
+    if result.threshold is not None:
+        words = f"accept {result.coverage:.1%} with an error of at most {result.risk:.4g}"
+    ax.set_title(words, fontsize="medium")
+    ax.legend(fontsize="small", frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def estimate(result: Estimate, *, ax: Any = None) -> Any:
+    """Each estimate with its interval, what the labelled rows say alone, and what the model itself expects.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.estimate([0, 1, 1, 0] * 10, [.1, .9, .8, .2] * 10, [.1, .9, .8, .2] * 100)
+    >>> ax = found.plot()
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['Brier score', 'positive rate', 'accuracy']
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.0, 0.9 + 0.62 * len(result.quantities)))
+    found = list(result.quantities)[::-1]
+    for y, q in enumerate(found):
+        label = y == len(found) - 1
+        ends = [q.labelled_low, q.labelled_high], [y - 0.18] * 2
+        ax.plot(*ends, color=_NOT_CLEAR, linewidth=2, label="labelled rows alone" if label else None)
+        ax.plot([q.low, q.high], [y, y], color=COLORS[0], linewidth=4, label="estimate" if label else None)
+        ax.plot([q.value], [y], marker="o", markersize=7, color=COLORS[0])
+        ax.plot(
+            [q.naive], [y], marker="X", markersize=8, color=COLORS[1], linestyle="", label="naive" if label else None
+        )
+    ax.set_yticks(range(len(found)), [q.name for q in found])
+    ax.set(ylim=(-0.6, len(found) - 0.4), xlabel="on the new rows")
+    ax.set_title(result.headline, fontsize="medium")
+    ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def repair(result: Repair, *, ax: Any = None) -> Any:
+    """The gap that each map leaves on unseen rows, with its interval; the advised one in colour.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.monitor().advise([0, 1, 1, 0, 1] * 40, [.1, .9, .8, .2, .3] * 40)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel()
+    'gap left, in points'
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.0, 2.6))
+    found = list(result.candidates)[::-1]
+    for y, candidate in enumerate(found):
+        color = COLORS[0] if candidate.name == result.best else _NOT_CLEAR
+        ax.plot([max(0.0, candidate.low), max(0.0, candidate.high)], [y, y], color=color, linewidth=3)
+        ax.plot([max(0.0, candidate.gap)], [y], marker="o", markersize=6, color=color)
+    ax.set_yticks(range(len(found)), [f"{candidate.name}, score {candidate.score:.4f}" for candidate in found])
+    ax.set(xlabel="gap left, in points", ylim=(-0.6, len(found) - 0.4), xlim=(0, None))
+    ax.set_title(f"{result.n_samples} recent rows: {result.best}", fontsize="medium")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax

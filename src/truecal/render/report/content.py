@@ -1,0 +1,339 @@
+"""What the page shows, read from a Comparison or an Evaluation, recomputing nothing: words, tables, data of charts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from truecal.baselines import ERRORS
+from truecal.core.result import clean
+from truecal.core.words import LOSS_TITLES, merged_notes, points_text
+from truecal.evidence.values import Reliability
+from truecal.inference.checks import p_text
+from truecal.inference.gaps import gap_interval
+from truecal.render.report.charts import COLORS
+from truecal.render.report.measures import measure
+from truecal.render.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
+from truecal.results.comparison import Comparison
+from truecal.results.evaluation import Evaluation
+from truecal.results.ranking import ECE_NAMES
+from truecal.results.verdict import Standing, Verdict
+
+MOST_FLIPS = 300
+MOST_VIEWS = 200
+"""Labels or thresholds listed per model."""
+MOST_POINTS = 40_000
+"""Points of all reliability diagrams together: 20 models, 100 classes and 15 bins make 30,000."""
+SCALE = 100_000
+"""Probabilities of diagrams are stored as whole numbers of this part."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A model as the page calls it, and how it is drawn: numbers of a colour, a shape and a dash."""
+
+    key: str
+    name: str
+    label: str
+    c: int
+    s: int
+    d: int
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """Either kind of result under one set of names."""
+
+    evaluations: dict[str, Evaluation]
+    models: tuple[Drawn, ...]
+    verdict: Verdict
+    comparison: Comparison | None
+    classes: tuple[str, ...] | None
+
+    @property
+    def first(self) -> Evaluation:
+        return next(iter(self.evaluations.values()))
+
+    @property
+    def headline(self) -> str:
+        return self.first.headline
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """The bin counts of the control: those of ECE and of the error whose score ranks the models."""
+        names = {self.headline, *(name for name in ECE_NAMES if name in self.first.error_names)}
+        rows = [row for name in names for row in self.first.rows(name)]
+        return sorted({row.n_bins for row in rows if row.n_bins is not None})
+
+    @property
+    def start(self) -> int:
+        """The place of the bin count shown first: the one nearest to the usual 15."""
+        return min(range(len(self.counts)), key=lambda i: abs(np.log(self.counts[i] / 15)), default=0)
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.models) * (len(self.models) - 1) // 2
+
+    @cached_property
+    def board(self) -> list[dict[str, Any]]:
+        """What the leaderboard says of each model, best score first."""
+        places = [{"model": self.first.name}] if self.comparison is None else self.comparison.leaderboard()
+        standings = self.verdict.standings
+        return [
+            facts(self.evaluations[row["model"]], standings[row["model"]])
+            | {"model": self.model(row["model"]), "rank": row.get("rank"), "ece_rank": row.get("ece_rank")}
+            for row in places
+        ]
+
+    def model(self, key: str) -> Drawn:
+        return next(model for model in self.models if model.key == key)
+
+
+def facts(found: Evaluation, standing: Standing) -> dict[str, Any]:
+    """One line about a model or a subgroup."""
+    gap, word = found.gap, found.direction.word
+    return {
+        "found": found,
+        "standing": standing,
+        "points": "–" if gap is None else points_text(gap.points),
+        "bar": 0.0 if gap is None else max(0.0, gap.points),
+        "interval": "" if gap is None else gap_interval(gap),
+        "direction": "" if word == "no clear direction" else word,
+        "brier": None if found.main_loss is None else found.main_loss.value,
+    }
+
+
+def read(result: Any, classes: Sequence[object] | None) -> PageSource:
+    """Bring a Comparison or an Evaluation to one shape; names are made readable and told apart."""
+    if not isinstance(result, (Comparison, Evaluation)):
+        raise TypeError(f"a report needs a Comparison or an Evaluation, got {type(result).__name__}")
+    comparison = result if isinstance(result, Comparison) else None
+    evaluations = {result.name: result} if isinstance(result, Evaluation) else result.evaluations
+    first = next(iter(evaluations.values()))
+    return PageSource(evaluations, _models(list(evaluations)), result.verdict, comparison, _class_names(first, classes))
+
+
+def _models(keys: Sequence[str]) -> tuple[Drawn, ...]:
+    names = distinct(shorten(clean(key), LONGEST_NAME) or "(no name)" for key in keys)
+    labels = distinct(shorten(name, LABEL) for name in names)
+    return tuple(
+        Drawn(key, name, label, i % COLORS, (i + i // COLORS) % COLORS, i // COLORS % 4)
+        for i, (key, name, label) in enumerate(zip(keys, names, labels, strict=True))
+    )
+
+
+def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[str, ...] | None:
+    if classes is None:
+        return None
+    if first.n_classes is None:
+        raise ValueError("classes cannot be used: only the top class of these predictions is known")
+    if len(classes) != first.n_classes:
+        raise ValueError(f"classes must name all {first.n_classes} classes, got {len(classes)} names")
+    return tuple(distinct(shorten(clean(name), 80) for name in classes))
+
+
+# -- words and tables -------------------------------------------------------------------------------------------------
+
+
+def summary(source: PageSource, title: str | None, intro: str | None) -> dict[str, Any]:
+    """Everything that the template writes as text."""
+    first, comparison, verdict = source.first, source.comparison, source.verdict
+    default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
+    return {
+        "source": source,
+        "title": default if title is None else shorten(clean(title), LONGEST_NAME),
+        "intro": clean(intro or ""),
+        "facts": _size(source),
+        "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
+        "headline": measure(source.headline),
+        "level": f"{first.level:.0%}",
+        "answers": {line["standing"].answer for line in source.board},
+        "counts": source.counts,
+        "start": source.start,
+        "several": len(source.models) > 1,
+        "widest": max([1.0, *(line["bar"] for line in source.board)]),
+        "slots": min(3, len(source.models)) if first.reliability else 0,
+        "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
+        "segments": _segments(source.first),
+        "advice": [clean(line) for line in source.first.advice] if comparison is None else [],
+        "views": [(line["model"], line["found"].views[:MOST_VIEWS]) for line in source.board if line["found"].views],
+        "parts": _parts(source),
+        "unit": f"{title} " if (title := LOSS_TITLES.get(ERRORS[source.headline].property.loss_name)) else "",
+        "flips": None if comparison is None else _flips(source, comparison),
+        "dominance": None if comparison is None or len(source.models) < 2 else _dominance(source, comparison),
+        "measures": [measure(name) for name in first.error_names],
+        "notes": [clean(note) for note in merged_notes((comparison or first).notes)],
+        "has_parts": any(row.loss is not None for row in first.errors),
+    }
+
+
+def _size(source: PageSource) -> str:
+    first = source.first
+    classes = first.width_text
+    models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
+    return f"{models} · {first.n_samples:,} {first.row_word} · {classes}".replace(",", "\u202f")
+
+
+def _sentence(source: PageSource, text: str) -> str:
+    """A sentence of the verdict, long names shortened."""
+    for key in source.evaluations:
+        if len(key) > LONGEST_NAME:
+            text = text.replace(key, shorten(key, 60))
+    return clean(text)
+
+
+def _subgroups(found: Evaluation) -> Iterator[dict[str, Any]]:
+    for name, part in found.subgroups.items():
+        yield {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
+
+
+def _segments(found: Evaluation) -> dict[str, Any] | None:
+    """The findings with their intervals as shares of one axis."""
+    if found.segments is None:
+        return None
+    leads = [finding.segment for finding in found.segments.findings]
+    widest = max([1.0, *(abs(end) for segment in leads for end in (segment.low, segment.high))])
+    rows = []
+    for finding in found.segments.findings:
+        segment = finding.segment
+        place = {key: round(50 + 50 * getattr(segment, key) / widest, 2) for key in ("low", "high", "gap")}
+        name = shorten(clean(segment.name), LONGEST_NAME) + (f" (class {clean(segment.of)})" if segment.of else "")
+        also = [shorten(clean(other), LONGEST_NAME) for other in finding.overlapping]
+        p = p_text(segment.pvalue, found.segments.n_resamples)
+        rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p.removeprefix("p ")})
+    return {"headline": clean(found.segments.headline), "rows": rows}
+
+
+def _parts(source: PageSource) -> list[dict[str, Any]]:
+    """The headline error as loss + U, best score first; how far each is behind the smallest loss, and the theorem."""
+    pairs = () if source.comparison is None else source.comparison.pairs
+    conditions = {(p.n_bins, frozenset((p.first, p.second))): p.condition for p in pairs if p.error == source.headline}
+    rows = []
+    for line in source.board:
+        key, row = line["model"].key, line["found"].row(source.headline)
+        condition = conditions.get((row.n_bins, frozenset((key, *source.verdict.best[:1]))))
+        rows.append(line | {"row": row, "behind": source.verdict.behind.get(key), "condition": condition})
+    return rows
+
+
+def way_label(error: str, by: str) -> str:
+    """What a ranking is called in a list of choices."""
+    label = measure(error).label
+    return f"score: {label}" if by == "score" else label
+
+
+def _flips(source: PageSource, comparison: Comparison) -> dict[str, Any]:
+    """Per error and score how many pairs change places, and the pairs themselves, ECE's first."""
+    number = Counter((flip.error, flip.by) for flip in comparison.flips)
+    ways = dict.fromkeys((r.error, r.by) for r in comparison.rankings if r.error in comparison.stability)
+    summary = [
+        (way_label(*way), measure(way[0]).truthful, number[way], comparison.stability[way[0]].lowest) for way in ways
+    ]
+    shown = sorted(comparison.flips, key=lambda flip: flip.error not in ECE_NAMES)[:MOST_FLIPS]
+    rows = [(flip, way_label(flip.error, flip.by), *map(source.model, (flip.first, flip.second))) for flip in shown]
+    return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
+
+
+def _dominance(source: PageSource, comparison: Comparison) -> dict[str, Any]:
+    agreement: dict[str, dict[int | None, float]] = {error: {} for error in comparison.error_names}
+    for found in comparison.chain:
+        agreement[found.error][found.n_bins] = found.spearman
+    return {
+        "chain": [source.models[i] for i in comparison.dominance.chain],
+        "comparable": f"{comparison.dominance.comparable:.0%}",
+        "n_losses": len(source.first.losses),
+        "agreement": [(measure(error), values) for error, values in agreement.items()],
+    }
+
+
+# -- data of the charts -----------------------------------------------------------------------------------------------
+
+
+def payload(source: PageSource) -> dict[str, Any]:
+    """The data that the scripts of the page read: plain lists of rounded numbers."""
+    first = source.first
+    return {
+        "counts": source.counts,
+        "start": source.start,
+        "models": [
+            {key: value for key, value in asdict(model).items() if key != "key"}
+            | {"test": source.verdict.standings[model.key].words}
+            | {"direction": source.evaluations[model.key].direction.word}
+            for model in source.models
+        ],
+        "board": [source.models.index(line["model"]) for line in source.board],
+        "headline": source.headline,
+        "ece": next((name for name in ECE_NAMES if name in first.error_names), None),
+        "ways": {} if source.comparison is None else _ways(source.comparison),
+        "parts": {name: _error(source, name) for name in first.error_names if first.rows(name)[0].loss is not None},
+        "chain": [] if source.comparison is None else list(source.comparison.dominance.chain),
+        "classes": source.classes,
+        "scale": SCALE,
+        "level": first.level,
+        "reliability": _reliabilities(source),
+    }
+
+
+def _ways(comparison: Comparison) -> dict[str, Any]:
+    """Every way to rank the models, by an error or its score: per bin count the order, the ranks and the values."""
+    index = {name: i for i, name in enumerate(comparison.names)}
+    found: dict[str, Any] = {}
+    for ranking in comparison.rankings:
+        error, by = ranking.error, ranking.by
+        values, _ = comparison.values(error, by)
+        way = found.setdefault(
+            error if by == "value" else f"{error} score",
+            {
+                "label": way_label(error, by),
+                "short": "the score" if by == "score" else "ECE" if error in ECE_NAMES else measure(error).label,
+                "truthful": ranking.truthful,
+                "values": [[rounded(value) for value in row] for row in values.tolist()],
+            }
+            | {key: [] for key in ("counts", "ranks", "order")},
+        )
+        way["counts"].append(ranking.n_bins)
+        way["ranks"].append(list(ranking.ranks))
+        way["order"].append([index[name] for name in ranking.order])
+    return found
+
+
+def _error(source: PageSource, name: str) -> dict[str, Any]:
+    """The parts of one squared error, per bin count and model."""
+    columns = [source.evaluations[model.key].rows(name) for model in source.models]
+    found: dict[str, Any] = {"label": measure(name).label, "counts": [row.n_bins for row in columns[0]]}
+    for key in ("loss", "U", "U_low", "U_high", "gap", "gap_low", "gap_high"):
+        found[key] = [[rounded(getattr(row, key)) for row in rows] for rows in zip(*columns, strict=True)]
+    return found
+
+
+def _reliabilities(source: PageSource) -> dict[str, Any]:
+    """Per error the diagrams of all models, columns of whole numbers; of many classes those that came most often."""
+    found: dict[str, Any] = {}
+    for name, first in source.first.reliability.items():
+        diagrams = [source.evaluations[model.key].reliability[name] for model in source.models]
+        came = np.nansum(first.count * np.nan_to_num(first.mean_outcome), axis=1)
+        most = max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))
+        kept = np.sort(np.argsort(-came, kind="stable")[:most]).tolist()
+        found[name] = {
+            "by_class": first.table.views > 1,
+            "views": kept,
+            "left_out": len(first.count) - len(kept),
+            "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],
+        }
+    return found
+
+
+def _view(diagram: Reliability, j: int) -> list[list[int] | None]:
+    """x, y, low, high (or None without bands) and count of the bins that hold something."""
+    full = np.flatnonzero(np.nan_to_num(diagram.count[j]) > 0)
+
+    def parts(values: Any, scale: int = SCALE) -> list[int] | None:
+        return None if values is None else [round(float(v) * scale) for v in values[j][full]]
+
+    drawn = (diagram.mean_report, diagram.mean_outcome, diagram.low, diagram.high)
+    return [*map(parts, drawn), parts(diagram.count, 1)]

@@ -1,0 +1,404 @@
+"""Results on a terminal: one line per model, three short sentences, notes last; plain text in a pipe."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from truecal.core.words import LOSS_TITLES, accuracy_text, merged_notes, points_text
+from truecal.inference.gaps import gap_interval
+from truecal.kinds.ordered import ON_SCALE
+
+if TYPE_CHECKING:
+    from truecal.auditing import AuditReport
+    from truecal.evidence.values import ErrorValue
+    from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.estimation import Estimate
+    from truecal.inference.monitoring import MonitorUpdate
+    from truecal.inference.repair import Repair
+    from truecal.inference.thresholds import Threshold
+    from truecal.results.comparison import Comparison
+    from truecal.results.evaluation import Evaluation
+    from truecal.results.leaderboard import Leaderboard
+    from truecal.results.verdict import Standing
+
+Columns = Mapping[str, Sequence[str]]
+"""Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
+_NARROWEST_NAME = 12
+MOST_NOTES = 3
+CROSS_ENTROPY = "cross-\nentropy>"
+_DIRECTIONS = {"over-confident": "over", "under-confident": "under", "too high": "high", "too low": "low"}
+
+
+class QuietConsole(Console):
+    """A console whose reader may leave: `truecal ... | head` is no failure, and keeps the command's own exit code."""
+
+    def on_broken_pipe(self) -> None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # stays open: the interpreter flushes it at exit
+
+
+def _console() -> Console:
+    console = QuietConsole(highlight=False)  # which has no colours where NO_COLOR is set
+    return console if console.is_terminal else QuietConsole(highlight=False, width=100_000, no_color=True)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def _table(console: Console, title: str, columns: Columns) -> None:
+    """A table in which a long name has a line of its own; where that is too wide, every value has one."""
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    if _width(columns) > console.width:
+        columns = {name: cells for name, cells in columns.items() if name != CROSS_ENTROPY}  # also in the details
+    titles = [name.rstrip(">").split("\n") for name in columns]
+    widths = [max(map(cell_len, (*head, *cells))) for head, cells in zip(titles, columns.values(), strict=True)]
+    room, rest = console.width, sum(widths[1:])
+    space = "  " if widths[0] + rest + 2 * len(widths[1:]) <= room else " "
+    left = room - rest - len(space) * len(widths[1:])
+    _say(console, title)
+    if left < min(_NARROWEST_NAME, widths[0]):
+        _say(console, *_stacked(columns))
+        return
+    widths[0] = min(widths[0], left)
+    right = [name.endswith(">") for name in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        blanks = [" " * max(0, width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        both = zip(cells, blanks, right, strict=True)
+        return space.join(blank + cell if r else cell + blank for cell, blank, r in both).rstrip()
+
+    deep = max(map(len, titles))
+    heads = zip(*([""] * (deep - len(head)) + head for head in titles), strict=True)
+    for head in heads:
+        console.print(Text(line(head), style="bold"), soft_wrap=True)
+    for name, *cells in zip(*columns.values(), strict=True):
+        if cell_len(name) > widths[0]:
+            _say(console, name)
+            name = ""
+        console.print(Text(line([name, *cells])), soft_wrap=True)
+
+
+def _width(columns: Columns) -> int:
+    """How wide a table is, with one space between columns and the narrowest name."""
+    widest = [max(map(cell_len, (*name.rstrip(">").split("\n"), *cells)), default=0) for name, cells in columns.items()]
+    return min(_NARROWEST_NAME, widest[0]) + sum(widest[1:]) + len(widest[1:])
+
+
+def _stacked(columns: Columns) -> Iterable[str]:
+    titles = [name.rstrip(">").replace("\n", " ") for name in columns]
+    for first, *rest in zip(*columns.values(), strict=True):
+        facts = (f"{title} {cell}".strip() for title, cell in zip(titles[1:], rest, strict=True) if cell)
+        yield f"{first.strip()}: {', '.join(facts)}"
+
+
+def _say(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(Text(line), soft_wrap=not console.is_terminal)
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "" if value is None else f"{value:{sign}.3g}"
+
+
+def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[str]]:
+    """What people look at first, one line a model."""
+    found = [e for _, e, _ in rows]
+    main = found[0].main_loss
+    briers = [None if e.main_loss is None else e.main_loss.value for e in found]
+    digits = 4 if any(value is not None and value < 0.1 for value in briers) else 3
+    scores = [e.score for e in found]
+    shown = {} if None in scores else {"score>": [f"{value:.{digits}f}" for value in scores]}
+    return {
+        "model": [name for name, _, _ in rows],
+        **shown,
+        "accu-\nracy>": [accuracy_text(e.accuracy) for e in found],
+        f"{'Brier' if main is None else LOSS_TITLES[main.name]}>": [
+            "" if value is None else f"{value:.{digits}f}" for value in briers
+        ],
+        CROSS_ENTROPY: [_cross_entropy(e) for e in found],
+        "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
+        f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
+        "": [_DIRECTIONS.get(e.direction.word.removesuffix(ON_SCALE), "") for e in found],
+        "calibrated?": [standing.answer for _, _, standing in rows],
+        "p": [standing.p.removeprefix("= ").replace("0.", ".", 1).replace(" ", "") for _, _, standing in rows],
+    }
+
+
+def _cross_entropy(found: Evaluation) -> str:
+    value = next((loss.value for loss in found.losses if loss.name == "cross_entropy"), None)
+    return "" if value is None else "∞" if math.isinf(value) else f"{value:.3f}"
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
+    """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
+    console = _console()
+    parts = [result, *result.subgroups.values()]
+    columns = _models([(part.name, part, part.verdict.standings[part.name]) for part in parts])
+    if result.subgroups:
+        columns["samples>"] = [str(part.n_samples) for part in parts]
+    columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
+    _table(console, f"{result.size_text}, {result.width_text}\n", columns)
+    _say(console, "", *result.verdict.sentences)
+    if result.views:
+        _say(console, "", *result.view_lines)
+    if result.segments is not None:
+        _say(console, "", result.segments.headline, *result.segments.lines())
+    if result.advice:
+        _say(console, "", "What to do now:", *(f"→ {line}" for line in result.advice))
+    if details:
+        _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
+        losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}
+        _table(console, "", losses | {"mean>": [_number(value.value) for value in result.losses]})
+        if result.discrimination:
+            title = "\ndiscrimination: does the confidence rank correct predictions above wrong ones? (not calibration)"
+            _table(console, title, _ordered(result))
+        _say(console, "", "" if result.test is None else repr(result.test))
+    _notes(console, _of_files_first(result.notes, [result.name]), verbose)
+
+
+def _ordered(result: Evaluation) -> dict[str, list[str]]:
+    """How well the confidence tells right from wrong predictions."""
+    found = result.discrimination
+    return {
+        "measure": [value.title for value in found],
+        "value>": [_number(value.value) for value in found],
+        "interval": [_interval(value.low, value.high) for value in found],
+        "better": ["higher" if value.higher_is_better else "lower" for value in found],
+    }
+
+
+def _errors(rows: Sequence[ErrorValue]) -> dict[str, list[str]]:
+    return {
+        "error": [row.error for row in rows],
+        "truthful": ["yes" if row.truthful else "no" for row in rows],
+        "bins>": ["-" if row.n_bins is None else str(row.n_bins) for row in rows],
+        "loss>": [_number(row.loss) for row in rows],
+        "U>": [_number(row.U, "+") for row in rows],
+        "interval of U": [_interval(row.U_low, row.U_high, "+") for row in rows],
+        "value>": [_number(row.value) for row in rows],
+        "if calibrated": [_interval(row.null_low, row.null_high) for row in rows],
+    }
+
+
+def _interval(low: float | None, high: float | None, sign: str = "") -> str:
+    return "" if low is None or high is None else f"[{low:{sign}.3g}, {high:{sign}.3g}]"
+
+
+def comparison(result: Comparison, *, details: bool = False, story: str = "", verbose: bool = False) -> None:
+    """One line per model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
+    console = _console()
+    board = result.leaderboard()
+    rows = [(row["model"], result.evaluations[row["model"]], result.verdict.standings[row["model"]]) for row in board]
+    columns = _models(rows)
+    columns = {" # model": [f"{row['rank']:>2g} {row['model']}" for row in board]} | columns
+    del columns["model"]
+    columns["ECE\nrank>"] = ["" if row["ece_rank"] is None else f"{row['ece_rank']:g}" for row in board]
+    _table(console, f"{len(board)} models, {result.n_samples} samples, best score first\n", columns)
+    _say(console, "", *([story, ""] if story else []), *result.verdict.sentences)
+    if details:
+        _parts(console, result, [row["model"] for row in board])
+        _orders(console, result)
+        _say(console, "", *_theorem(result), repr(result.dominance))
+    _notes(console, _of_files_first(result.notes, result.names), verbose)
+
+
+def leaderboard(result: Leaderboard, *, verbose: bool = False) -> None:
+    """One line per model, best mean score first, with its score on every task."""
+    console = _console()
+    titles, texts = result.table()
+    columns = {f"{title}>": [line[i] for line in texts] for i, title in enumerate(titles) if i > 1}
+    names = {"model": [f"{line[0]:>2} {line[1]}" for line in texts]}
+    head = f"{len(texts)} models, {len(result.tasks)} tasks, best mean score first\n"
+    _table(console, head, names | columns)
+    _say(console, "", *result.sentences)
+    _notes(console, list(result.notes), verbose)
+
+
+def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
+    """The headline error as loss + U: one line a model, a column for every bin count."""
+    rows = [result.evaluations[name].rows(result.headline) for name in names]
+    columns = {"model": list(names), "score>": [_number(result.evaluations[name].score) for name in names]}
+    columns["loss>"] = [_number(found[0].loss) for found in rows]
+    for c, row in enumerate(rows[0]):
+        columns[f"U at {row.n_bins or 'no'}\nbins>"] = [_number(found[c].U, "+") for found in rows]
+    _table(console, f"\n{result.headline} ({result.symbol(result.headline)}): n·error = loss + U", columns)
+
+
+def _orders(console: Console, result: Comparison) -> None:
+    """Per error and score, who is first at which bin counts, and how many pairs change places."""
+    flips: Counter[tuple[str, str]] = Counter((flip.error, flip.by) for flip in result.flips)
+    first: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
+    for ranking in result.rankings:
+        winners = first.setdefault((ranking.error, ranking.by, ranking.truthful), {})
+        winners.setdefault(ranking.order[0], []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
+    columns = {
+        "ranked by": [f"{error}{', score' if by == 'score' else ''}" for error, by, _ in first],
+        "truthful": ["yes" if truthful else "no" for _, _, truthful in first],
+        "flips>": [str(flips[error, by]) for error, by, _ in first],
+        "first (at bins)": ["; ".join(f"{name} ({', '.join(m)})" for name, m in w.items()) for w in first.values()],
+    }
+    _table(console, "\npairs of models that change places with the number of bins (flips)", columns)
+
+
+def _theorem(result: Comparison) -> list[str]:
+    """For how many pairs the order of the headline error is bound to be that of the loss."""
+    found: dict[int | None, Counter[str]] = {}
+    for pair in result.pairs:
+        if pair.error == result.headline:
+            found.setdefault(pair.n_bins, Counter()).update([pair.condition])
+    order = ("holds", "plausible", "undecided", "fails")
+    return [
+        f"theorem (U small against the loss gap), pairs at {m or 'no'} bins: "
+        + ", ".join(f"{word} for {said[word]}" for word in order)
+        for m, said in found.items()
+    ]
+
+
+def _of_files_first(notes: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What was read, before what was found."""
+    starts = tuple(f"{name}: " for name in names)
+    return sorted(notes, key=lambda note: not note.startswith(starts))
+
+
+def _notes(console: Console, notes: Sequence[str], verbose: bool) -> None:
+    """The first notes, dimmed, and how many there are beyond them."""
+    merged = merged_notes(notes)
+    shown = merged if verbose else merged[:MOST_NOTES]
+    lines = [f"note: {note}" for note in shown]
+    if rest := len(merged) - len(shown):
+        lines.append(f"{rest} more {'note' if rest == 1 else 'notes'}: -v for more")
+    if lines:
+        _say(console, "")
+    for line in lines:
+        console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
+
+
+def calibration_test(result: CalibrationTest, alpha: float, notes: Sequence[str] = (), verbose: bool = False) -> None:
+    """What the test decides at this level, then the test itself."""
+    console = _console()
+    if result.max_gap is not None:
+        word = "Passed" if result.passed else "Failed"
+        verdict = f"{word} at --max-gap {result.max_gap:g}: {result.sentence}"
+    else:
+        word = "rejected" if result.pvalue <= alpha else "not rejected"
+        verdict = f"Calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})."
+    console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
+    _say(console, "", repr(result))
+    _notes(console, notes if verbose else (), verbose)
+
+
+def recalibration(headline: str, result: Comparison | None, notes: Sequence[str], verbose: bool = False) -> None:
+    """What was done, and the predictions before and after, where there are labels to measure them on."""
+    console = _console()
+    if result is None:
+        console.print(Text(f"{headline} The test file has no labels to measure it on.", style="bold"), soft_wrap=True)
+        _notes(console, notes, verbose)
+        return
+    both = [result.evaluations[name] for name in ("before", "after")]
+    scores = " → ".join("?" if e.score is None else f"{e.score:.4f}" for e in both)
+    gaps = " → ".join("?" if e.gap is None else points_text(e.gap.points) for e in both)
+    words = f"{headline} Score {scores}, gap {gaps} points."
+    console.print(Text(words, style="bold"), soft_wrap=not console.is_terminal)
+    rows = [(name, result.evaluations[name], result.verdict.standings[name]) for name in ("before", "after")]
+    _table(console, f"\n{result.n_samples} samples\n", _models(rows))
+    _notes(console, result.notes, verbose)
+
+
+def monitoring(
+    result: MonitorUpdate, notes: Sequence[str], verbose: bool = False, advice: Repair | None = None
+) -> None:
+    """Whether there is an alarm, what to do then, the e-values, and what was counted."""
+    console = _console()
+    verdict = f"No alarm: calibration is not rejected after {result.n_samples} rows."
+    if result.alarm:
+        when = "" if result.since_time is None else f" ({result.since_time})"
+        what = result.strongest if result.direction == "no clear direction" else result.direction
+        verdict = f"ALARM: not calibrated since row {result.since}{when}: {what}."
+    console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
+    if advice is not None:
+        _say(console, *repr(advice).split("\n"))
+    _say(console, "", repr(result))
+    _notes(console, notes, verbose)
+
+
+def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) -> None:
+    """What may be accepted, what the model's own confidence would accept, and the curve."""
+    console = _console()
+    console.print(Text(result.sentence, style="bold"), soft_wrap=not console.is_terminal)
+    _say(console, result.own_sentence, *(f"note: {note}" for note in result.notes))
+    steps = range(0, len(result.thresholds), max(1, len(result.thresholds) // 10))
+    curve = {
+        "confidence\nat least": [f"{result.thresholds[i]:.4f}" for i in steps],
+        "coverage>": [f"{result.coverages[i]:.1%}" for i in steps],
+        "observed\nerror>": [f"{result.risks[i]:.4f}" for i in steps],
+        "bound>": [f"{result.bounds[i]:.4f}" for i in steps],
+        "expected\nby the model>": [f"{result.expectations[i]:.4f}" for i in steps],
+    }
+    _table(console, "", curve)
+    _notes(console, notes, verbose)
+
+
+def estimate(result: Estimate, notes: Sequence[str], verbose: bool = False) -> None:
+    """Each quantity with its interval, the naive one beside it, what all rests on, and the warning."""
+    console = _console()
+    found = result.quantities
+    columns = {
+        "": [q.name for q in found],
+        "estimate>": [f"{q.value:.4f}" for q in found],
+        f"{result.level:.0%}\ninterval": [f"[{q.low:.4f}, {q.high:.4f}]" for q in found],
+        "naive>": [f"{q.naive:.4f}" for q in found],
+        "labelled\nrows alone": [f"{q.labelled:.4f} [{q.labelled_low:.4f}, {q.labelled_high:.4f}]" for q in found],
+    }
+    _table(console, f"{result.n_new} new rows, {result.n_labelled} labelled rows\n", columns)
+    console.print(Text(f"\n{result.assumption}", style="bold"), soft_wrap=not console.is_terminal)
+    if result.warning:
+        console.print(Text(f"warning: {result.warning}", style="bold red"), soft_wrap=not console.is_terminal)
+    _notes(console, notes, verbose)
+
+
+def audit(result: AuditReport) -> None:
+    """The verdict, its proof and what else was found."""
+    _say(_console(), *repr(result).split("\n"))
+
+
+def to_csv(result: Any) -> str:
+    """One row per model, subgroup, error and bin count; of several tasks, also per task."""
+    tasks = getattr(result, "comparisons", None) or {None: result}
+    records = [
+        ({} if task is None else {"task": _cell(task)})
+        | {"model": _cell(name), "subgroup": _cell(group), "n_samples": part.n_samples, **asdict(row)}
+        for task, one in tasks.items()
+        for name, found in (getattr(one, "evaluations", None) or {one.name: one}).items()
+        for group, part in ((None, found), *found.subgroups.items())
+        for row in part.errors
+    ]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
+def _cell(name: Any) -> Any:
+    """A name that no spreadsheet takes for a formula: an apostrophe before it makes it text. Numbers stay numbers."""
+    if not isinstance(name, str) or name.lstrip()[:1] not in ("=", "+", "-", "@"):
+        return name
+    try:
+        float(name)
+    except ValueError:
+        return f"'{name}"
+    return name

@@ -1,0 +1,404 @@
+"""Comparison: several models on the same samples, their rankings, flips, dominance order and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+
+from ..baselines import ERRORS
+from ..core.data import shown
+from ..core.extras import require
+from ..core.result import html_text, plain, table_html
+from ..core.types import Array, Groups
+from ..core.words import LOSS_TITLES, accuracy_text
+from ..evidence.evidence import Evidence
+from ..evidence.memory import copies_text
+from ..evidence.values import ErrorValue
+from ..inference.gaps import gap_text
+from ..inference.mean_losses import IntervalEstimate
+from ..inference.paired import spread_part
+from ..kinds import COMPOSED
+from .diagram import MOST_SHOWN, reliability_svg
+from .evaluation import Evaluation
+from .measurement import Measurement
+from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
+from .verdict import Verdict, give_verdict
+
+Condition = Literal["holds", "plausible", "undecided", "fails"]
+By = Literal["value", "score"]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranks of all models by the value of one error, or by its score, at one bin count: 1 is the lowest, ties share."""
+
+    error: str
+    symbol: str
+    truthful: bool
+    n_bins: int | None
+    ranks: tuple[float, ...]
+    order: tuple[str, ...]
+    by: By = "value"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """First minus second under one notion of calibration at one bin count: the mean loss and the squared gap.
+
+    `condition` says whether the paper's theorem applies, so that the order of the errors is the order of the losses: U
+    of the model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c
+    cells), stays below the loss gap. "holds" and "fails": even at the unfavourable (favourable) ends of the intervals.
+    "plausible": the gap is significant and the estimates satisfy it. Else "undecided".
+    """
+
+    first: str
+    second: str
+    error: str
+    n_bins: int | None
+    loss: IntervalEstimate
+    gap_sq: IntervalEstimate
+    condition: Condition
+
+    @property
+    def lower_loss(self) -> str | None:
+        """The model with the smaller loss, if that is beyond noise."""
+        if not self.loss.beyond_noise:
+            return None
+        return self.first if self.loss.estimate < 0 else self.second
+
+    def turned(self) -> Pair:
+        """The same pair the other way round."""
+        loss, gap_sq = self.loss.turned(), self.gap_sq.turned()
+        return replace(self, first=self.second, second=self.first, loss=loss, gap_sq=gap_sq)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Two models that change places with the bin count, by the value of an error or by its score."""
+
+    error: str
+    first: str
+    second: str
+    first_lower_at: tuple[int, ...]
+    second_lower_at: tuple[int, ...]
+    by: By = "value"
+
+
+@dataclass(frozen=True)
+class ChainAgreement:
+    """Rank correlation of one error at one bin count with the longest dominance chain; NaN if undefined."""
+
+    error: str
+    n_bins: int | None
+    kendall: float
+    spearman: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison(Measurement):
+    """Several models on the same samples.
+
+    `evaluations` by name, `rankings` per error and bin count (by value, and by score where there is one), `pairs`
+    (paired differences of losses and gaps), `flips`, `stability` per error (rankings across bin counts), `dominance` on
+    the losses, `chain` (agreement of each error with its longest chain), and `verdict` in words.
+    """
+
+    names: tuple[str, ...]
+    n_samples: int
+    n_classes: int | None
+    level: float
+    evaluations: dict[str, Evaluation]
+    rankings: tuple[Ranking, ...]
+    pairs: tuple[Pair, ...]
+    flips: tuple[Flip, ...]
+    stability: dict[str, Stability]
+    dominance: Dominance
+    chain: tuple[ChainAgreement, ...]
+    verdict: Verdict
+    notes: tuple[str, ...]
+
+    @property
+    def error_names(self) -> tuple[str, ...]:
+        """The errors measured, in order."""
+        return self._first.error_names
+
+    @property
+    def headline(self) -> str:
+        """The truthful error whose score ranks the models."""
+        return self._first.headline
+
+    @property
+    def _first(self) -> Evaluation:
+        return self.evaluations[self.names[0]]
+
+    def symbol(self, error: str) -> str:
+        """The paper's name of an error."""
+        return self._first.rows(error)[0].symbol
+
+    def values(self, error: str, by: By = "value") -> tuple[Array, tuple[int | None, ...]]:
+        """(bin counts, models) of one error or its score, and the bin counts; models in the order of `names`."""
+        return _values(self.evaluations, error, by)
+
+    def pair(self, first: str, second: str, error: str | None = None, n_bins: int | None = None) -> Pair:
+        """The paired difference of two models, whichever way round (the headline error unless named)."""
+        for pair in self.pairs:
+            if pair.error != (error or self.headline) or (n_bins is not None and pair.n_bins != n_bins):
+                continue
+            if (pair.first, pair.second) == (first, second):
+                return pair
+            if (pair.first, pair.second) == (second, first):
+                return pair.turned()
+        raise ValueError(f"no pair {first!r}, {second!r} of {error or self.headline!r} at n_bins={n_bins}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; undefined and infinite numbers become None."""
+        errors = {
+            name: {
+                "symbol": e.symbol,
+                "truthful": e.truthful,
+                "reason": e.reason,
+                "loss": COMPOSED[name].associated_loss if name in COMPOSED else None,
+            }
+            for name, e in ERRORS.items()
+            if name in self.error_names
+        }
+        more = {"headline": self.headline, "errors": errors, "leaderboard": plain(self.leaderboard())}
+        return super().to_dict() | more
+
+    def to_pandas(
+        self, what: Literal["leaderboard", "errors", "losses", "rankings", "pairs", "flips"] = "leaderboard"
+    ) -> Any:
+        """One of the tables: leaderboard (a row per model), errors (per model, error and bin count), losses ..."""
+        pd = require("pandas", "pandas")
+        rows: list[dict[str, Any]]
+        if what == "leaderboard":
+            rows = self.leaderboard()
+        elif what in ("errors", "losses"):
+            rows = [{"model": m} | asdict(row) for m, e in self.evaluations.items() for row in getattr(e, what)]
+        elif what == "rankings":
+            rows = [
+                {"error": r.error, "by": r.by, "n_bins": r.n_bins} | dict(zip(self.names, r.ranks, strict=True))
+                for r in self.rankings
+            ]
+        elif what == "pairs":
+            rows = [_flat_pair(pair) for pair in self.pairs]
+        elif what == "flips":
+            rows = [asdict(flip) for flip in self.flips]
+        else:
+            raise ValueError(f"what must be leaderboard, errors, losses, rankings, pairs or flips, got {shown(what)}")
+        return pd.DataFrame(rows)
+
+    def leaderboard(self) -> list[dict[str, Any]]:
+        """Models by their score, best first: rank, accuracy, Brier, gap with interval and direction, calibrated?, ECE.
+
+        `pvalue` is that of the model's calibration test, corrected over the models. Where no truthful error was
+        measured there is no score, and the models come in the order of their confidence loss.
+        """
+        rows: list[dict[str, Any]] = []
+        for name in self.names:
+            found = self.evaluations[name]
+            gap, standing = found.gap, self.verdict.standings[name]
+            has_brier = any(value.name == "brier" for value in found.losses)
+            rows.append(
+                {
+                    "model": name,
+                    "score": found.score,
+                    "accuracy": found.accuracy,
+                    "brier": found.loss("brier").value if has_brier else None,
+                    "gap": None if gap is None else gap.points,
+                    "gap_low": None if gap is None or gap.note else gap.low,
+                    "gap_high": None if gap is None or gap.note else gap.high,
+                    "direction": found.direction.word,
+                    "calibrated": standing.words,
+                    "pvalue": standing.pvalue,
+                    "ece": found.ece,
+                }
+            )
+        order = sorted(rows, key=self._place)
+        places = ranks(tied([self._place(row) for row in order]))
+        eces = [row["ece"] for row in order]
+        by_ece = ranks(tied(eces)) if all(value is not None for value in eces) else [None] * len(order)
+        return [
+            {"rank": float(place)} | row | {"ece_rank": None if other is None else float(other)}
+            for place, row, other in zip(places, order, by_ece, strict=True)
+        ]
+
+    def _place(self, row: Mapping[str, Any]) -> float:
+        """What a row of the leaderboard is ordered by."""
+        score = row["score"]
+        return float(self.evaluations[row["model"]].loss("confidence_loss").value if score is None else score)
+
+    def __repr__(self) -> str:
+        width = max(len(name) for name in self.names)
+        lines = [f"{len(self.names)} models, {self.n_samples} samples, best score first"]
+        for row in self.leaderboard():
+            lines.append(f"  {row['rank']:>3g}  {row['model']:<{width}}  {_facts(self.evaluations[row['model']], row)}")
+        return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        first = self.evaluations[self.names[0]].main_loss
+        loss = "Brier" if first is None else LOSS_TITLES[first.name]
+        titles = ("rank", "model", "score", "accuracy", loss, "gap in points", "calibrated?", "rank by ECE")
+        body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
+        words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
+        shown = [row["model"] for row in self.leaderboard()[:MOST_SHOWN]]
+        pictures = "".join(reliability_svg(self.evaluations[name].reliability, name) for name in shown)
+        return f'{body}{words}<div style="overflow-x: auto; white-space: nowrap">{pictures}</div>'
+
+
+def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
+    loss = found.main_loss
+    told = "" if loss is None else f", {LOSS_TITLES[loss.name]} {loss.value:.4g}"
+    accuracy = accuracy_text(row["accuracy"])
+    gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
+    ece = "" if row["ece_rank"] is None else f", rank {row['ece_rank']:g} by ECE"
+    score = "" if row["score"] is None else f"score {row['score']:.4f}"
+    facts = ", ".join(filter(None, (score, accuracy and f"accuracy {accuracy}"))) + told + gap
+    return f"{facts.removeprefix(', ')}; calibrated? {row['calibrated']}{ece}"
+
+
+def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
+    """A row of the leaderboard as texts."""
+    return [
+        f"{row['rank']:g}",
+        row["model"],
+        "" if row["score"] is None else f"{row['score']:.4f}",
+        accuracy_text(row["accuracy"]),
+        "" if found.main_loss is None else f"{found.main_loss.value:.4g}",
+        "" if found.gap is None else gap_text(found.gap),
+        row["calibrated"],
+        "" if row["ece_rank"] is None else f"{row['ece_rank']:g}",
+    ]
+
+
+def _flat_pair(pair: Pair) -> dict[str, Any]:
+    row = {"first": pair.first, "second": pair.second, "error": pair.error, "n_bins": pair.n_bins}
+    for part in ("loss", "gap_sq"):
+        found = getattr(pair, part)
+        row |= {f"{part}_{key}": getattr(found, key) for key in ("estimate", "low", "high", "pvalue", "note")}
+    return row | {"condition": pair.condition}
+
+
+def make_comparison(
+    evaluations: dict[str, Evaluation],
+    evidence: dict[str, Evidence],
+    clusters: Groups | None,
+    level: float,
+    notes: list[str],
+) -> Comparison:
+    """The comparison of several measured models."""
+    names = tuple(evaluations)
+    first = evaluations[names[0]]
+    rankings = tuple(_rankings(evaluations))
+    turned = tuple(_flips(evaluations))
+    order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
+    if first.about.top_only and first.sampling is None:
+        notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
+    repeated = [found.copies for found in evidence.values() if found.copies]
+    if repeated:  # a row that is a copy is one under every model
+        notes.append(copies_text(min(repeated), first.n_samples))
+    for name, e in evaluations.items():
+        own = copies_text(evidence[name].copies, e.n_samples)
+        notes += [note for note in e.notes if note != own]
+    values = [(error, counts, table) for error, by, counts, table in _tables(evaluations) if by == "value"]
+    return Comparison(
+        names=names,
+        n_samples=first.n_samples,
+        n_classes=first.n_classes,
+        level=level,
+        evaluations=evaluations,
+        rankings=rankings,
+        pairs=tuple(_pairs(evaluations, evidence, level, clusters)),
+        flips=turned,
+        stability={error: stability(table, counts) for error, counts, table in values if len(counts) > 1},
+        dominance=order,
+        chain=tuple(
+            ChainAgreement(error, m, *chain_correlation(column, order.chain))
+            for error, counts, table in values
+            for m, column in zip(counts, table, strict=True)
+        ),
+        verdict=give_verdict(evaluations, evidence, clusters, rankings, turned),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
+    """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
+    first = next(iter(evaluations.values()))
+    for error in first.error_names:
+        ways: tuple[By, ...] = ("value", "score") if first.row(error).ranks else ("value",)
+        for by in ways:
+            table, counts = _values(evaluations, error, by)
+            yield error, by, counts, tied(table)
+
+
+def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[Array, tuple[int | None, ...]]:
+    """(bin counts, models) of one error or its score, and the bin counts."""
+    columns = [e.rows(error) for e in evaluations.values()]
+    table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
+    return table, tuple(row.n_bins for row in columns[0])
+
+
+def _rankings(evaluations: Mapping[str, Evaluation]) -> Iterator[Ranking]:
+    names = tuple(evaluations)
+    for error, by, counts, table in _tables(evaluations):
+        for m, values in zip(counts, table, strict=True):
+            order = np.argsort(values, kind="stable")
+            places = tuple(ranks(values).tolist())
+            member = ERRORS[error]
+            yield Ranking(error, member.symbol, member.truthful, m, places, tuple(names[i] for i in order), by)
+
+
+def _pairs(
+    evaluations: Mapping[str, Evaluation], evidence: Mapping[str, Evidence], level: float, groups: Any
+) -> Iterator[Pair]:
+    """Paired differences of every notion of calibration that has spreads."""
+    first = next(iter(evidence.values()))
+    for error, spreads in first.spreads.items():
+        for a, b in combinations(evaluations, 2):
+            one, two = evidence[a], evidence[b]
+            loss = one.loss_difference(error, two, level, groups)
+            if loss is None:
+                continue
+            for m in spreads:
+                if m not in one.spreads[error] or m not in two.spreads[error]:
+                    continue
+                gap = spread_part(one.spreads[error][m], two.spreads[error][m], level)
+                rows = [next(r for r in evaluations[name].rows(error) if r.n_bins == m) for name in (a, b)]
+                condition = _condition(loss, rows[0], rows[1], evaluations[a])
+                yield Pair(a, b, error, m, loss, gap, condition)
+
+
+def _condition(gap: IntervalEstimate, first: ErrorValue, second: ErrorValue, about: Evaluation) -> Condition:
+    """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
+    better, worse = (first, second) if gap.estimate <= 0 else (second, first)
+    cells, n = first.n_bins, about.n_samples
+    if cells is not None:
+        cells *= COMPOSED[first.error].binning.width(about.n_classes or 1)
+    share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
+
+    def claim(of_better: float | None, of_worse: float | None) -> float:
+        """What the gap has to exceed, with U at these values; infinite where there is none."""
+        if of_better is None or of_worse is None:
+            return float("inf")
+        return max(0.0, of_better) + share * max(0.0, of_worse)
+
+    smallest, largest = sorted(abs(end) for end in (gap.low, gap.high))
+    if gap.beyond_noise and claim(better.U_high, worse.U_high) <= smallest:
+        return "holds"
+    if gap.beyond_noise and claim(better.U, worse.U) <= abs(gap.estimate):
+        return "plausible"
+    return "fails" if largest < claim(better.U_low, worse.U_low) < float("inf") else "undecided"
+
+
+def _flips(evaluations: Mapping[str, Evaluation]) -> Iterator[Flip]:
+    names = tuple(evaluations)
+    for error, by, counts, table in _tables(evaluations):
+        for i, j in flips(table):
+            lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
+            higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
+            yield Flip(error, names[i], names[j], lower, higher, by)

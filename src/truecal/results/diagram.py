@@ -1,0 +1,81 @@
+"""A reliability diagram as a few lines of SVG, for notebooks: no library draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..core.result import html_text
+from ..core.types import Array
+
+if TYPE_CHECKING:
+    from ..evidence.values import Reliability
+
+SIZE, LEFT, TOP = 180, 40, 22  # of the square and of the margins, in pixels
+MOST_SHOWN = 4
+_TOP_LABEL = ("confidence", "top_label", "binary")
+
+
+def main_diagram(diagrams: Mapping[str, Reliability]) -> Reliability | None:
+    """The diagram of the top class, or of the only probability, or the first there is."""
+    found = next((diagrams[name] for name in _TOP_LABEL if name in diagrams), None)
+    return found or next(iter(diagrams.values()), None)
+
+
+def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
+    """The main diagram: points, the band of a calibrated model, the diagonal, and how full the bins are."""
+    diagram = main_diagram(diagrams)
+    if diagram is None:
+        return ""
+    full = diagram.count[0] > 0
+    x, y, count = diagram.mean_report[0][full], diagram.mean_outcome[0][full], diagram.count[0][full]
+    if len(x) == 0:
+        return ""
+    parts = []
+    if diagram.low is not None and diagram.high is not None:
+        edge = [*_points(x, diagram.low[0][full]), *_points(x, diagram.high[0][full])[::-1]]
+        parts.append(f'<polygon points="{" ".join(edge)}" fill="#999999" fill-opacity="0.35"/>')
+    right, bottom = LEFT + SIZE, TOP + SIZE
+    for at, share in zip(x, count / count.max(), strict=True):
+        height = SIZE / 8 * float(share)
+        parts.append(
+            f'<line x1="{_across(at)}" x2="{_across(at)}" y1="{bottom}" y2="{bottom - height:.1f}" '
+            'stroke="#56B4E9" stroke-width="2"/>'
+        )
+    frame = f'x="{LEFT}" y="{TOP}" width="{SIZE}" height="{SIZE}" fill="none" stroke="currentColor"'
+    parts.append(f'<rect {frame} stroke-opacity="0.4"/>')
+    parts.append(
+        f'<line x1="{LEFT}" y1="{bottom}" x2="{right}" y2="{TOP}" stroke="currentColor" stroke-opacity="0.6" '
+        'stroke-dasharray="4 3"/>'
+    )
+    drawn = _points(x, y)
+    parts.append(f'<polyline points="{" ".join(drawn)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>')
+    for point in drawn:
+        cx, cy = point.split(",")
+        parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="#0072B2"/>')
+    shown = title if len(title) <= 32 else f"{title[:31]}…"
+    texts = [
+        (LEFT + SIZE / 2, TOP - 8, "middle", shown, ""),
+        (LEFT + SIZE / 2, bottom + 30, "middle", "predicted probability", ""),
+        (12, TOP + SIZE / 2, "middle", "observed frequency", f' transform="rotate(-90 12 {TOP + SIZE / 2})"'),
+        *((LEFT + SIZE * tick / 2, bottom + 14, "middle", f"{tick / 2:g}", "") for tick in range(3)),
+        *((LEFT - 5, bottom - SIZE * tick / 2 + 4, "end", f"{tick / 2:g}", "") for tick in range(3)),
+    ]
+    parts += [
+        f'<text x="{at:g}" y="{up:g}" text-anchor="{anchor}"{more}>{html_text(text)}</text>'
+        for at, up, anchor, text, more in texts
+    ]
+    width, height = right + 12, bottom + 38
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'role="img" aria-label="Reliability diagram" font-family="sans-serif" font-size="11" fill="currentColor">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _across(at: float) -> str:
+    return f"{LEFT + SIZE * float(at):.1f}"
+
+
+def _points(x: Array, y: Array) -> list[str]:
+    return [f"{_across(a)},{TOP + SIZE * (1 - float(b)):.1f}" for a, b in zip(x, y, strict=True)]

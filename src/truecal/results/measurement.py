@@ -1,0 +1,33 @@
+"""Measurement: what evaluations and comparisons share."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from ..core.data import shown
+from ..core.result import Result
+
+
+class Measurement(Result):
+    """Abstract: what has been measured of one model or of several, with notes on it."""
+
+    notes: tuple[str, ...]
+
+    def with_notes(self, notes: Sequence[str]) -> Self:
+        """The same with these notes after its own, such as which files the predictions were read from."""
+        if isinstance(notes, str) or not isinstance(notes, Sequence) or not all(isinstance(n, str) for n in notes):
+            raise TypeError(f"notes must be a sequence of texts, got {shown(notes)}")
+        # every Measurement is a dataclass
+        return replace(self, notes=(*self.notes, *notes))  # type: ignore[type-var]
+
+    def log_to(self, run: Any, *, prefix: str = "truecal", step: int | None = None) -> None:
+        """Log numbers, the table and the HTML page to `run`: mlflow, wandb, or a run of one of them.
+
+        Numbers are called `prefix`/score, `prefix`/gap and so on; those of each model of a comparison, and of each
+        subgroup, `prefix`/name/score.
+        """
+        # By name: results are below the adapters that know the frameworks.
+        importlib.import_module("truecal.adapters.tracking").log_result(self, run, prefix=prefix, step=step)

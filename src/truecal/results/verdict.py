@@ -1,0 +1,463 @@
+"""The sentences of the verdict: which model predicts better, which is miscalibrated, and how ECE ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from ..baselines import ERRORS
+from ..core.rules import bins_text
+from ..core.types import Groups
+from ..core.words import LOSS_TITLES, SHOWN, points_text, some_of
+from ..evidence.evidence import Evidence
+from ..inference.gaps import gap_interval
+from ..inference.mean_losses import IntervalEstimate
+from ..inference.paired import spread_part
+from ..kinds.named_errors import COMPOSED
+
+if TYPE_CHECKING:
+    from ..inference.gaps import Gap
+    from .comparison import Flip, Ranking
+    from .evaluation import Evaluation
+
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class CalibrationClaim:
+    """`better` is closer to calibrated than `worse` in this notion: a smaller gap, beyond noise, in squared points."""
+
+    notion: str
+    better: str
+    worse: str
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The calibration test of one model, corrected for the number of models.
+
+    `pvalue` is corrected over the models by Holm's step-down method, so that the chance of rejecting any calibrated one
+    of them stays at 1 − level; `at_floor`: no draw was as extreme, and the p-value is a bound. "too few draws" means
+    that even the smallest p-value that the draws allow would not reject.
+    """
+
+    state: Literal["rejected", "not rejected", "untested", "too few draws"]
+    pvalue: float | None = None
+    at_floor: bool = False
+    strongest: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The answer to "calibrated?": "no", "not rejected" or "untested"."""
+        return {"rejected": "no", "too few draws": "untested"}.get(self.state, self.state)
+
+    @property
+    def p(self) -> str:
+        """ "≤ 0.005" or "= 0.4"; empty where the test says nothing."""
+        if self.pvalue is None or self.answer == "untested":
+            return ""
+        return f"{'≤' if self.at_floor else '='} {self.pvalue:.2g}"
+
+    @property
+    def words(self) -> str:
+        """ "no (p ≤ 0.005)", "not rejected (p = 0.4)" or "untested"."""
+        why = f"p {self.p}" if self.p else "" if self.state == "untested" else self.state
+        return f"{self.answer} ({why})" if why else self.answer
+
+
+@dataclass(frozen=True)
+class LossGap:
+    """How far a model is behind the smallest loss, with an interval that holds for all pairs of models at once."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Three short sentences, with the facts they are made of.
+
+    Intervals of loss differences hold jointly for all pairs of models (Bonferroni), and so do those of gaps for all
+    pairs and notions. A model is called closer to calibrated only where the test rejects the other one.
+    """
+
+    predictive: str
+    calibration: str
+    ece: str
+    error: str
+    best: tuple[str, ...]
+    """The model with the smallest loss, and those that the data cannot tell from it."""
+    rejected: tuple[str, ...]
+    """Models whose calibration is rejected, corrected over models."""
+    better_calibrated: tuple[CalibrationClaim, ...]
+    standings: dict[str, Standing]
+    """What the test says of each model."""
+    behind: dict[str, LossGap]
+    """For each model but the best, its loss less the smallest one."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Predictive value, calibration, ECE."""
+        return tuple(s for s in (self.predictive, self.calibration, self.ece) if s)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, Standing]:
+    """Judge every model by its test, with Holm's correction over the models; a subgroup keeps its standing."""
+    found = {name: e.standing or Standing("untested") for name, e in evaluations.items()}
+    tests = {name: e.test for name, e in evaluations.items() if e.test is not None and e.standing is None}
+    alpha, largest = 1 - level + 1e-12, 0.0
+    for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
+        left = len(tests) - i
+        largest = max(largest, min(1.0, left * test.pvalue))
+        if len(tests) * test.floor > alpha and not test.settled:
+            found[name] = Standing("too few draws", largest, test.at_floor)
+            continue
+        state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
+        found[name] = Standing(state, largest, test.at_floor, test.strongest)
+    return found
+
+
+def give_verdict(
+    evaluations: Mapping[str, Evaluation],
+    measured: Mapping[str, Evidence],
+    clusters: Groups | None = None,
+    rankings: Sequence[Ranking] = (),
+    flips: Sequence[Flip] = (),
+) -> Verdict:
+    """Put a comparison in words, by the headline error of its models."""
+    first = next(iter(evaluations.values()))
+    error, level = first.headline, first.level
+    found = standings(evaluations, level)
+    ece = _ece_sentence(evaluations, rankings, flips)
+    if not first.row(error).ranks:
+        return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
+    facts = _Facts(evaluations, measured, error, level, clusters)
+    predictive, best, behind = _predictive(facts)
+    claims = tuple(claim for claim in _claims(facts) if found[claim.worse].state == "rejected")
+    rejected = tuple(name for name, standing in found.items() if standing.state == "rejected")
+    calibration = _calibration(facts, found, claims)
+    return Verdict(predictive, calibration, ece, error, best, rejected, claims, found, behind)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What the sentences read."""
+
+    evaluations: Mapping[str, Evaluation]
+    measured: Mapping[str, Evidence]
+    error: str
+    level: float
+    clusters: Groups | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.evaluations)
+
+    @property
+    def pairs(self) -> int:
+        return len(self.names) * (len(self.names) - 1) // 2
+
+    @property
+    def loss_name(self) -> str:
+        return str(ERRORS[self.error].property.loss_name)
+
+    @property
+    def loss_words(self) -> str:
+        """What people call the loss of the headline error."""
+        return LOSS_TITLES.get(self.loss_name, self.loss_name.replace("_", " ")) or "loss"
+
+    def loss(self, name: str) -> float:
+        found = self.evaluations[name]
+        named = next((value.value for value in found.losses if value.name == self.loss_name), None)
+        return named if named is not None else found.row(self.error).loss or 0.0
+
+    def loss_part(self, a: str, b: str) -> IntervalEstimate | None:
+        """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
+        first, second = self.measured[a], self.measured[b]
+        return first.loss_difference(self.error, second, self.level, self.clusters, self.pairs)
+
+    def unit(self, name: str) -> float:
+        """What turns a difference of headline losses into one of what is shown."""
+        rows = self.evaluations[name].row(self.error)
+        return self.loss(name) / rows.loss if rows.loss else 1.0
+
+    def gap_part(self, notion: str, a: str, b: str, looks: int) -> IntervalEstimate | None:
+        """gap² of a minus that of b at the headline count of a notion, with an interval joint over all looks."""
+        found = []
+        for name in (a, b):
+            spreads = self.measured[name].spreads.get(notion, {})
+            m = self.evaluations[name].row(notion).n_bins
+            if m not in spreads:
+                return None
+            found.append(spreads[m])
+        return spread_part(found[0], found[1], 1 - (1 - self.level) / looks)
+
+
+# -- who predicts better ----------------------------------------------------------------------------------------------
+
+
+def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]]:
+    loss = facts.loss_words
+    order = sorted(facts.names, key=facts.loss)
+    best = order[0]
+    if len(order) == 1:
+        return facts.evaluations[best].opening, (best,), {}
+    behind: dict[str, LossGap] = {}
+    close: list[str] = []
+    for name in order[1:]:
+        part, unit = facts.loss_part(name, best), facts.unit(best)
+        low = high = None
+        if part is not None and part.se == part.se:
+            low, high = unit * part.low, unit * part.high
+        note = "" if part is None else part.note
+        behind[name] = LossGap(facts.loss(name) - facts.loss(best), low, high, note)
+        if part is None or not part.beyond_noise:
+            close.append(name)
+    clear = next((name for name in order[1:] if name not in close), None)
+    after = "" if clear is None else f"{facts.loss(clear):.3g} for {clear}"
+    if not close:
+        text = f"{best} predicts best: {loss} {facts.loss(best):.3g}, significantly below {after}."
+    else:
+        several = some_of([best, *close])
+        beyond = f", significantly below {after}" if after else ""
+        text = f"{several} predict best: {loss} {facts.loss(best):.3g}, no significant difference{beyond}."
+    return text + _score_opinion(facts, best) + _other_opinion(facts, best), (best, *close), behind
+
+
+def _score_opinion(facts: _Facts, best: str) -> str:
+    """Why the score puts another model first, where it does."""
+    scores = {name: facts.evaluations[name].score for name in facts.names}
+    known = {name: score for name, score in scores.items() if score is not None}
+    first = min(known, key=known.__getitem__, default=best)
+    if best not in known or known[first] >= known[best]:
+        return ""
+    loss = "Brier score" if facts.loss_name == "brier" else facts.loss_words
+    return f" {first} has the best score ({known[first]:.4f}): its smaller gap outweighs its higher {loss}."
+
+
+def _other_opinion(facts: _Facts, best: str) -> str:
+    """Who beats the best by another loss, where even their separate intervals lie apart."""
+    said = ""
+    for loss in ("classification_error", "cross_entropy"):
+        known = [name for name in facts.names if any(v.name == loss for v in facts.evaluations[name].losses)]
+        if not known:
+            continue
+        top = min(known, key=lambda name: facts.evaluations[name].loss(loss).value)
+        a, b = (facts.evaluations[name].loss(loss) for name in (top, best))
+        if (
+            top == best
+            or a.high is None
+            or (b.low is not None and a.high >= b.low)
+            or (b.low is None and b.value < 1e9)
+        ):
+            continue
+        if loss == "classification_error":
+            said += f" {top} is right more often: {1 - a.value:.1%} against {1 - b.value:.1%}."
+        else:
+            said += f" {top} has the lower cross-entropy: {a.value:.3g} against {b.value:.3g}."
+    return said
+
+
+# -- who is calibrated ------------------------------------------------------------------------------------------------
+
+
+def _claims(facts: _Facts) -> list[CalibrationClaim]:
+    """Pairs whose gaps differ beyond noise, in each notion."""
+    first = next(iter(facts.evaluations.values()))
+    names = [name for name in first.error_names if name in COMPOSED and COMPOSED[name].has_gap]
+    notions = sorted(names, key=lambda name: not COMPOSED[name].property.picks_outcome)
+    looks = max(1, facts.pairs * len(notions))
+    found = []
+    for notion in notions:
+        for a, b in combinations(facts.names, 2):
+            part = facts.gap_part(notion, a, b, looks)
+            if part is None or not part.beyond_noise:
+                continue
+            better, worse, sized = (a, b, part) if part.estimate < 0 else (b, a, part.turned())
+            points = (1e4 * x for x in (sized.estimate, sized.low, sized.high))
+            found.append(CalibrationClaim(notion, better, worse, *points))
+    return found
+
+
+def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[CalibrationClaim]) -> str:
+    off = [name for name in facts.names if found[name].state == "rejected"]
+    fine = [name for name in facts.names if found[name].state == "not rejected"]
+    unknown = [name for name in facts.names if name not in off and name not in fine]
+    parts = []
+    single = len(facts.names) == 1
+    gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
+    no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
+    open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
+    sized = off if single else [name for name in off if name not in open_gaps]
+    if sized:
+        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
+        parts.append(f"{head}{_sizes(facts, found, sized)}.")
+        if single:
+            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
+    if open_gaps:
+        parts.append(_may_be_zero(open_gaps, found))
+    seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
+    quiet = [name for name in fine if name not in seen]
+    if quiet:
+        parts.append("No miscalibration detected." if single else f"No miscalibration detected for {some_of(quiet)}.")
+    if seen:
+        parts.append(_not_rejected_but(seen, found))
+    if unknown and not off and not fine:
+        parts.append("Calibration was not tested.")
+    elif unknown:
+        parts.append(f"Not tested: {some_of(unknown)}.")
+    return " ".join([*parts, *_favours(claims)])
+
+
+def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
+    """ "a is over-confident by 14 points, b by 5; c is miscalibrated per class by 3 points", largest first."""
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for name in names:
+        word, points = _size(facts.evaluations[name], found[name].strongest)
+        groups.setdefault(word, []).append((points, name))
+    words = []
+    left = 2 * SHOWN
+    for word, items in groups.items():
+        items.sort(reverse=True)
+        shown = items[: max(1, left)]
+        left -= len(shown)
+        more = f", and {len(items) - len(shown)} more" if len(items) > len(shown) else ""
+        sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
+        first = f"{sizes[0]} point{'' if sizes[0] == '1' else 's'}"
+        listed = ", ".join(name for _, name in shown) + more
+        if not shown[0][0]:
+            said = word if len(facts.names) == 1 else f"{listed} (strongest violation: {word})"
+        elif len(facts.names) == 1:
+            said = f"{word} {first}"
+        else:
+            others = [f"{name} by {size}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
+            said = ", ".join([f"{shown[0][1]} is {word} {first}", *others]) + more
+        words.append(said)
+    return "; ".join(words)
+
+
+def _size(found: Evaluation, strongest: str) -> tuple[str, float]:
+    """How a rejected model is off and by how many points; the strongest violation, and 0, where no gap shows it.
+
+    "over-confident by" is mean confidence − accuracy, "too high by" mean prediction − observed frequency, and nothing
+    else; every other size is the gap.
+    """
+    gap, direction = found.gap, found.direction.direction
+    if found.direction.confidence and direction.spread:
+        return f"{direction.spread} by", abs(direction.points)
+    if direction.level:
+        both = f"{direction.spread} and {direction.level}" if direction.spread else direction.level
+        return f"{both} by", abs(direction.points)
+    if direction.spread:
+        points = 0.0 if gap is None else max(0.0, gap.points)
+        return (f"{direction.spread}, with a gap of", points) if points >= 0.05 else (direction.spread, 0.0)
+    if gap is not None and gap.low > 0:
+        return "miscalibrated by", gap.points
+    seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
+    return ("miscalibrated per class by", seen) if seen else (strongest, 0.0)
+
+
+def _trusted_gap(found: Evaluation) -> Gap | None:
+    """The gap that is shown, where its interval can be trusted."""
+    gap = found.gap
+    return None if gap is None or gap.note or gap.low != gap.low else gap
+
+
+def _may_be_zero(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
+    """What to say where the test rejects and the interval of the gap holds 0."""
+    if len(found) == 1:
+        (gap,) = gaps.values()
+        return f"The test rejects, but the gap of {points_text(gap.points)} points may be 0: {gap_interval(gap)}."
+    violations = list(dict.fromkeys(found[name].strongest for name in gaps))
+    why = f" ({violations[0]})" if len(violations) == 1 else ""
+    return f"The test rejects {some_of(list(gaps))}{why}, but {'its gap' if len(gaps) == 1 else 'their gaps'} may be 0."
+
+
+def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
+    """What to say where the interval of the gap excludes 0 and the test does not reject."""
+    if len(found) == 1:
+        ((name, gap),) = gaps.items()
+        size = f"the gap of {points_text(gap.points)} points exceeds 0: {gap_interval(gap)}"
+        return f"The test does not reject calibration (p {found[name].p}), but {size}."
+    if len(gaps) == 1:
+        ((name, gap),) = gaps.items()
+        size = f"{points_text(gap.points)} points"
+        return f"The test does not reject {name}, but the interval of its gap ({size}) excludes 0."
+    sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
+    return f"The test does not reject {some_of(sizes)}, but the intervals of their gaps exclude 0."
+
+
+def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
+    """Who is closer to calibrated, by notion; where two notions disagree about a pair, both are named."""
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    for claim in claims:
+        pairs.setdefault(COMPOSED[claim.notion].property.notion, set()).add((claim.better, claim.worse))
+    words = list(pairs)
+    for one, two in combinations(words, 2):
+        against = sorted((a, b) for a, b in pairs[one] if (b, a) in pairs[two])
+        if against:
+            a, b = against[0]
+            rest = f" ({len(against)} pairs in all)" if len(against) > 1 else ""
+            return [f"{one.capitalize()} calibration favours {a} over {b}, {two} favours {b}{rest}."]
+    return []
+
+
+# -- ECE --------------------------------------------------------------------------------------------------------------
+
+
+def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Ranking], flips: Sequence[Flip]) -> str:
+    """Which model ECE puts first and where the score puts it, and how many pairs each turns round with the bins."""
+    first = next(iter(evaluations.values()))
+    name = first.ece_name
+    if name is None:
+        return ""
+    if len(evaluations) == 1:
+        row = first.row(name)
+        band = (
+            "" if row.null_low is None else f"; a calibrated model would have {row.null_low:.2g} to {row.null_high:.2g}"
+        )
+        return f"ECE {row.value:.3g} with {bins_text(row.n_bins)}{band}."
+    rows = [ranking for ranking in rankings if ranking.error == name]
+    usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
+    winner = usual.order[0]
+    tied = round(2 * min(usual.ranks) - 1)  # the mean of their places
+    if tied > 1:
+        names = " and ".join(usual.order[:tied]) if tied == 2 else f"{tied} models"
+        return f"By ECE, {names} share the first rank ({bins_text(usual.n_bins)})."
+    others = {ranking.n_bins: ranking.order[0] for ranking in rows if ranking.order[0] != winner}
+    text = f"ECE ranks {winner} first"
+    if others:
+        told = ", ".join(f"{name} at {bins_text(m)}" for m, name in list(others.items())[:2])
+        text += f" at {bins_text(usual.n_bins)}, {told}"
+    elif len(rows) > 1:
+        text += " at every number of bins"
+    text += _place(winner, [r for r in rankings if (r.error, r.by) == (first.headline, "score")])
+    turned = sum(flip.error == name for flip in flips)
+    steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
+    pairs = len(evaluations) * (len(evaluations) - 1) // 2
+    if turned:
+        swaps = f"{turned} of {pairs} pairs swap places under ECE, {steady} under the score"
+        text += f". As the number of bins changes, {swaps}"
+    return text + "."
+
+
+def _place(winner: str, by_score: Sequence[Ranking]) -> str:
+    """Where the score puts the model that ECE puts first, said where it is not first as well."""
+    places = sorted({1 + ranking.order.index(winner) for ranking in by_score})
+    if not places or places[-1] == 1:
+        return ""
+    last = len(by_score[0].order)
+    if len(places) > 1:
+        return f". The score ranks it between {places[0]} and {places[-1]} of {last}, depending on the number of bins"
+    where = "last" if places == [last] else f"{places[0]} of {last}"
+    return f". The score ranks it {where}" + (" at every number of bins" if len(by_score) > 1 else "")

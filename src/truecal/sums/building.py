@@ -1,0 +1,380 @@
+"""One sample and one rule: every way to their tables, which differ in speed and memory and in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from ..core import dispatch
+from ..core.arrays import compiled_backend, compiled_order
+from ..core.averages import FORM_BLOCK
+from ..core.cells import BinCells, Bins, KernelCells, Piece
+from ..core.data import working_dtype
+from ..core.dispatch import Dispatch
+from ..core.rules import BinningRule
+from ..core.sample import Sample
+from ..core.table import BinTable, PointBlock, PointSums
+from ..core.types import Array
+from . import plain as kernels
+
+Tables = tuple[BinTable, ...]
+
+
+@lru_cache(maxsize=64)
+def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
+    """The rule at each of its bin counts, with its treatment of ties: what a table says of its cells."""
+    if not hasattr(rule, "ties"):
+        return rule.each()
+    # every rule with ties is a dataclass
+    return tuple(replace(one, ties=ties) for one in rule.each())  # type: ignore[type-var]
+
+
+def needs_cells(sample: Sample, ties: str) -> bool:
+    """Whether tables need the order of the rows: weights, real outcomes, vectors, ties by row; else values will do."""
+    return sample.marks is None or sample.weights is not None or sample.joint or ties == "row"
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Cuts of sorted reports at one or several bin counts."""
+
+    all: Array
+    bins: tuple[tuple[Array | None, Array, Array, Array, Array], ...]
+    """Per count: where its bins start among the segments between all cuts (None: they are the segments), the cuts at
+    both ends of each bin, −1 for the ends of the sample, and its first and last place."""
+
+    @staticmethod
+    def of(every: tuple[Array, ...], rows: int) -> Cuts:
+        union = every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+        bins = []
+        for cuts in every:
+            index = np.searchsorted(union, cuts)
+            starts = None if len(cuts) == len(union) else np.concatenate([[0], index + 1])
+            left, right = np.concatenate([[-1], index]), np.append(index, -1)
+            bins.append((starts, left, right, np.concatenate([[0], cuts]), np.append(cuts, rows)))
+        return Cuts(union, tuple(bins))
+
+
+@dataclass(frozen=True)
+class Builder:
+    """One sample, one rule: everything the ways to its tables share."""
+
+    sample: Sample
+    rule: BinningRule
+    ties: str
+    squares: bool
+    dispatch: Dispatch
+
+    @cached_property
+    def rules(self) -> tuple[BinningRule, ...]:
+        return single_rules(self.rule, self.ties)
+
+    def table(self, c: int, sums: Sequence[Array] | Array, variance: Array, **more: Any) -> BinTable:
+        """A table of the (count, outcome, residual, residual²) sums of some views, at bin count number c."""
+        count, outcome, residual, *rest = sums
+        about = {"joint": self.sample.joint, "bounds": self.sample.bounds} | more
+        own = rest[0] if rest else None
+        kind, rule = self.sample.kind, self.rules[c]
+        return BinTable(kind, rule, count, outcome, residual, variance, own, self.sample.totals, **about)
+
+    # -- 0/1 outcomes without weights: values are enough, their order is not needed -----------------------------------
+
+    @cached_property
+    def few_edges(self) -> bool:
+        """Whether the edges of fixed intervals can be listed."""
+        return max(self.rule.counts or (1,)) <= self.dispatch.unsorted_cells
+
+    @cached_property
+    def unsorted(self) -> bool:
+        """Whether fixed intervals are counted row by row, without a sort."""
+        if self.needs_cells or not self.rule.fixed or not self.few_edges:
+            return False
+        if self.rule.per_view:
+            return False
+        if self.sample.reports.ndim == 1:
+            return self.sample.rows < self.dispatch.sorted_rows
+        edges, views, most = sum(len(e) for e in self.edges), self.sample.views, self.dispatch.unsorted_cells
+        if self.compiled:
+            return edges * views <= 8 * most
+        return edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= most
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether compiled loops are there and the sample is large enough to load them."""
+        return self.sample.reports.size >= self.dispatch.compiled_reports and compiled_backend() is not None
+
+    @cached_property
+    def needs_cells(self) -> bool:
+        return needs_cells(self.sample, self.ties)
+
+    @cached_property
+    def edges(self) -> tuple[Array, ...]:
+        """For each bin count, all edges of fixed intervals."""
+        return self.rule.table_edges(self.sample.bounds, working_dtype(self.sample.reports)) or ()
+
+    @cached_property
+    def shared_cuts(self) -> Cuts | None:
+        """The cuts of sorted reports that all views share."""
+        every = self.rule.shared_cuts(self.sample.rows)
+        return None if every is None else Cuts.of(every, self.sample.rows)
+
+    def _union(self) -> Array:
+        self.rule.refuse_outside(self.sample.seen, self.sample.reports)
+        every = self.edges
+        return every[0] if len(every) == 1 else np.unique(np.concatenate(every))
+
+    def unsorted_tables(self) -> Tables:
+        """All views over fixed intervals: row blocks, in parallel, over the union of all edges."""
+        sample, union = self.sample, self._union()
+        reports, marks = sample.reports, sample.marks
+        assert marks is not None
+        if reports.ndim == 1:
+            parts = [kernels.view_cells(reports.astype(union.dtype, copy=False), marks, union, self.squares)]
+        elif reports.size < self.dispatch.parallel_views:
+            parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
+        else:
+            shares = dispatch.row_shares(sample.rows, self.dispatch.threads)
+            fixed_cells = compiled_backend().fixed_cells if self.compiled else kernels.fixed_cells
+            with ThreadPoolExecutor(len(shares)) as pool:
+                parts = list(pool.map(lambda s: fixed_cells(reports[s], marks[s], union, self.squares), shares))
+        return self._interval_tables(union, [np.sum(part, axis=0) for part in zip(*parts, strict=True)])
+
+    def _interval_tables(self, union: Array, whole: Sequence[Array]) -> Tables:
+        """The tables of each bin count, from sums over the intervals between the union of all edges."""
+        tables = []
+        for c, edges in enumerate(self.edges):
+            sums = whole if len(edges) == len(union) else self._runs(whole, np.searchsorted(union, edges[:-1]))
+            tables.append(self.table(c, sums, np.zeros_like(sums[2]), edges=edges))
+        return tuple(tables)
+
+    def plain_tables(self, columns: slice) -> Iterator[Tables]:
+        """Tables from sorted values."""
+        rule, cuts = self.rule, self.shared_cuts
+        if cuts is not None and self.compiled:
+            yield self._compiled_tables(columns, cuts)
+            return
+        if rule.fixed and (rule.per_view or not self.few_edges):
+            yield from self.general_tables(columns)
+            return
+        marked = self._marked_reports(columns)
+        reports = self._own_reports(columns)
+        if cuts is not None:
+            yield self._shared_cut_tables(reports, marked, cuts)
+            return
+        reports.sort(axis=1)
+        if rule.fixed:
+            yield self._sorted_interval_tables(reports, marked)
+            return
+        for row, own in zip(reports, marked, strict=True):
+            cuts = Cuts.of(rule.cuts(row), len(row))  # type: ignore[attr-defined]  # a rule of ranks
+            yield self._shared_cut_tables(row[None, :], [own], cuts)
+
+    def plain_points(self, columns: slice) -> Iterator[PointSums]:
+        """The sums of averages over cuts, view by view, from sorted values."""
+        rule: Any = self.rule
+        reports = self._own_reports(columns)
+        reports.sort(axis=1)
+        squared: Sequence[Any] = [None] * len(reports)
+        if self.compiled and rule.compiled:
+            every, ends = self._marked_by_view(columns)
+            squared = getattr(compiled_order(), rule.compiled)(reports, every, ends, *self.sample.bounds or ())
+            marked = [(own, False) for own in np.split(every, ends[:-1])]
+        else:
+            marked = self._marked_reports(columns)
+        for row, (own, complement), found in zip(reports, marked, squared, strict=True):
+            blocks = partial(_point_blocks, row, own, complement, self._places)
+            yield PointSums(rule, self.sample.bounds, blocks, squared=found)
+
+    def _places(self, values: Array) -> Array:
+        """Where reports sit on the line."""
+        rule: Any = self.rule
+        return np.asarray(rule.places(values, self.sample.bounds))
+
+    def _own_reports(self, columns: slice) -> Array:
+        """The reports of some views, as rows of an array that may be overwritten."""
+        reports, dtype = self.sample.reports, working_dtype(self.sample.reports)
+        if reports.ndim == 1:
+            return np.array(reports, dtype=dtype)[None, :]
+        return kernels.transposed_tile(reports, columns, dtype)
+
+    def _marked_reports(self, columns: slice) -> list[tuple[Array, bool]]:
+        """Per view, the sorted reports of its marked rows; of the unmarked ones (complement) where those are fewer."""
+        sample = self.sample
+        assert sample.marks is not None
+        if sample.reports.ndim == 1 and 2 * np.count_nonzero(sample.marks) > sample.rows:
+            return [(self._sorted_where(~sample.marks), True)]
+        own, ends = self._marked_by_view(columns)
+        return [(part, False) for part in np.split(own, ends[:-1])]
+
+    def _sorted_where(self, rows: Array) -> Array:
+        own = self.sample.reports[rows].astype(working_dtype(self.sample.reports), copy=False)
+        own.sort()
+        return own
+
+    def _marked_by_view(self, columns: slice) -> tuple[Array, Array]:
+        """The sorted reports of marked rows, view after view, and where those of each end."""
+        sample = self.sample
+        assert sample.marks is not None
+        if sample.reports.ndim == 1:
+            own = self._sorted_where(sample.marks)
+            return own, np.array([len(own)])
+        first, stop, _ = columns.indices(sample.views)
+        own, starts = self._marked_by_label
+        return own[starts[first] : starts[stop]], starts[first + 1 : stop + 1] - starts[first]
+
+    @cached_property
+    def _marked_by_label(self) -> tuple[Array, Array]:
+        """The report that each row has for its own label, sorted by label and report, and where those of each start."""
+        reports, labels = self.sample.reports, np.asarray(self.sample.marks)
+        own = reports[np.arange(len(labels)), labels].astype(working_dtype(reports), copy=False)
+        small = labels.astype(np.min_scalar_type(self.sample.views))  # sorted sooner
+        own, ends = own[np.argsort(small, kind="stable")], np.cumsum(np.bincount(labels, minlength=self.sample.views))
+        for part in np.split(own, ends[:-1]):
+            part.sort()
+        return own, np.concatenate([[0], ends])
+
+    def _shared_cut_tables(self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: Cuts) -> Tables:
+        """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
+        reports.sort(axis=1)
+        segments = kernels.stack_segments(
+            [
+                kernels.indicator_segments(
+                    row, marks, cuts.all, ties=self.ties, complement=complement, squares=self.squares
+                )
+                for row, (marks, complement) in zip(reports, marked, strict=True)
+            ]
+        )
+        return self._coarsened(segments, cuts)
+
+    def _compiled_tables(self, columns: slice, cuts: Cuts) -> Tables:
+        """The same in compiled loops."""
+        reports = self._own_reports(columns)
+        reports.sort(axis=1)
+        segments = compiled_order().column_segments(
+            reports, *self._marked_by_view(columns), cuts.all, ties=self.ties, squares=self.squares
+        )
+        return self._coarsened(segments, cuts)
+
+    def _coarsened(self, segments: kernels.RunSums, cuts: Cuts) -> Tables:
+        """The bins at each count, as runs of the segments between all cuts."""
+        tables = []
+        for c, (starts, *ends) in enumerate(cuts.bins):
+            sums = segments.sums if starts is None else self._runs(segments.sums, starts)
+            tables.append(self.table(c, sums, kernels.tie_variance(segments, *ends)))
+        return tuple(tables)
+
+    def _runs(self, sums: Sequence[Array] | Array, starts: Array) -> Sequence[Array] | Array:
+        """Sums over runs of finer cells; an error needs only those of residuals."""
+        if self.squares:
+            return kernels.run_sums(np.asarray(sums), starts)
+        residual = kernels.run_sums(sums[2], starts)
+        return residual[:, :0], residual[:, :0], residual
+
+    def _sorted_interval_tables(self, ordered: Array, marked: Sequence[tuple[Array, bool]]) -> Tables:
+        """A few views over many fixed intervals: edges become cuts of the sorted reports, which never split equals."""
+        union = self._union()
+        segments = kernels.stack_segments(
+            [
+                kernels.indicator_segments(
+                    row,
+                    marks,
+                    np.searchsorted(row, union[1:-1], side="right"),
+                    ties="together",
+                    complement=complement,
+                    squares=self.squares,
+                )
+                for row, (marks, complement) in zip(ordered, marked, strict=True)
+            ]
+        )
+        return self._interval_tables(union, list(segments.sums))
+
+    # -- weights, real outcomes, row order, vectors: the cells that inference uses -------------------------------------
+
+    def general_tables(self, columns: slice) -> Iterator[Tables]:
+        """Tables from the one generator of cells."""
+        for piece in self.rule.pieces(self.sample.seen, self.ties, columns):
+            yield from self.piece_tables(piece)
+
+    def piece_tables(self, piece: Piece) -> Iterator[Tables]:
+        """The tables of one piece, a few of its views at a time."""
+        for tile in piece.tiles(self.sample.rows, 1 << 20):
+            assert isinstance(piece.cells, BinCells)
+            yield self._bin_tables(piece.cells, tile)
+
+    def _row_sums(self, columns: slice, rows: slice) -> Array:
+        """weight, weight·outcome, weight·residual, (weight·residual)² and weight² of each view, for some rows."""
+        residual, w = self.sample.residuals(columns, rows), self.sample.weights_of(rows)
+        parts = (w, w * self.sample.outcome(columns, rows), residual, np.square(residual), np.square(w))
+        return np.concatenate([np.broadcast_to(part, residual.shape) for part in parts])
+
+    def _bin_tables(self, cells: BinCells, columns: slice) -> Tables:
+        views, weighted = len(range(*columns.indices(self.sample.views))), self.sample.weights is not None
+        atoms = cells.sums_of(partial(self._row_sums, columns), 5 * views)
+        weight, _, residual, own, weight_sq = np.moveaxis(atoms.reshape(-1, 5, views), 1, 0)
+        shares = None if self.sample.shares is None else self.sample.shares[columns]
+        edges, tables = self.edges if self.few_edges else (), []
+        for c, bins in enumerate(cells.bins):
+            sums = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
+            variance, of_weight = np.zeros_like(sums[0]), None
+            if bins.split:
+                variance = _spread_out(bins, bins.tie_variance(residual, own, cells.sizes))
+            if bins.split and weighted:
+                of_weight = _spread_out(bins, bins.tie_variance(weight, weight_sq, cells.sizes))
+            more = {"weight_sq": sums[4] if weighted else None, "weight_variance": of_weight, "shares": shares}
+            tables.append(self.table(c, sums[:4], variance, edges=edges[c] if edges else None, **more))
+        return tuple(tables)
+
+
+def _point_blocks(
+    ordered: Array, marked: Array, complement: bool, places: Callable[[Array], Array]
+) -> Iterator[PointBlock]:
+    """Sorted reports of 0/1 outcomes, with those of marked rows (unmarked ones: complement): a point per value."""
+    start, before = 0, 0
+    while start < len(ordered):
+        here = ordered[start : start + FORM_BLOCK]
+        starts = np.concatenate([[0], np.flatnonzero(here[1:] != here[:-1]) + 1])
+        values = here[starts]
+        stop = int(np.searchsorted(ordered, values[-1], side="right"))  # equal reports are never in two blocks
+        count = np.diff(np.append(starts, stop - start)).astype(np.float64)
+        ends = np.searchsorted(marked, values, side="right")
+        marks = np.diff(ends, prepend=before).astype(np.float64)
+        outcome = count - marks if complement else marks
+        points = values.astype(np.float64, copy=False)
+        grid, rest = kernels.grid_part(points)
+        residual = (count * grid / kernels.GRID - outcome) + count * rest
+        own = outcome * np.square(points - 1) + (count - outcome) * np.square(points)
+        yield PointBlock(places(values), residual[None], count[None], own[None], count[None])
+        start, before = stop, int(ends[-1])
+
+
+def kernel_points(sample: Sample, piece: Piece) -> Iterator[PointSums]:
+    """Weights, real outcomes and directions: the sums of the cells that inference uses, a point per row."""
+    cells = piece.cells
+    assert isinstance(cells, KernelCells)
+    for tile in piece.tiles(sample.rows, 1 << 20):
+        residual = sample.residuals(tile)
+        largest = 1.0 if sample.weights is None else float(sample.weights.max())
+        share = 1.0 if sample.shares is None else float(sample.shares[tile.start])  # then a piece is one view
+        blocks = partial(_row_blocks, cells, residual, sample.weights)
+        yield PointSums(cells.rule, cells.bounds, blocks, largest, share)
+
+
+def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> Iterator[PointBlock]:
+    for start in range(0, len(cells.order), FORM_BLOCK):
+        rows = cells.order[start : start + FORM_BLOCK]
+        r, w = residual[:, rows], np.ones(len(rows)) if weights is None else weights[rows]
+        yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], r * r, (w * w)[None])
+
+
+def _spread_out(bins: Bins, values: Array) -> Array:
+    """(views, cells): values of the bins that hold rows, each at its place; crowds of empty bins are left out."""
+    if bins.total == (full := len(bins.occupied)) or bins.total > max(1 << 20, 8 * full):
+        return np.ascontiguousarray(values.T)
+    whole = np.zeros((values.shape[1], bins.total))
+    whole[:, bins.occupied] = values.T
+    return whole

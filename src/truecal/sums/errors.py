@@ -1,0 +1,349 @@
+"""Calibration errors: the composable CalibrationError, its special cases by name, and n·CAL = loss + U."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..core.cells import Piece
+from ..core.data import shown
+from ..core.dispatch import DISPATCH, Dispatch
+from ..core.parameters import described
+from ..core.properties import Property
+from ..core.result import Result
+from ..core.rules import BinCounts, BinningRule, resolve_ties
+from ..core.sample import Bounds, Sample, Totals
+from ..core.table import BinTable, TableSums
+from ..core.torch_compile import outside_torch_compile
+from ..core.types import Array
+from .building import single_rules
+from .table_sums import moments, raw_error_sums
+from .tabulate import whole_tables
+
+Norm = Literal["l1", "l2"]
+Scale = Literal["raw", "loss", "bins", "score"]
+SCALES = ("raw", "loss", "bins", "score")
+Corrected = Literal["auto"] | bool
+
+
+@described()
+@dataclass(frozen=True)
+class CalibrationError:
+    """A property, a binning rule and a norm: everything a calibration error is made of.
+
+    l1: Σ_B |Σ_{i∈B} r_i| / n, the usual ECE. l2: Σ_B |Σ_{i∈B} r_i|² / n², truthful; for confidence with the correction
+    Σ(1 − z)/n² (corrected="auto": for l2, not for l1). Reference: arXiv 2510.06388.
+
+    >>> import truecal as tc
+    >>> error = tc.CalibrationError(tc.Binary(), tc.TwoBin())
+    >>> round(error([0, 1, 1], [.1, .4, .8]), 8)
+    0.05088889
+    >>> error.truthful
+    True
+    """
+
+    property: Property
+    binning: BinningRule
+    norm: Norm = "l2"
+    corrected: Corrected = "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.property, Property):
+            raise TypeError(
+                f"property must be Binary(), Classwise(), Full(), Linear(phi) ..., got {shown(self.property)}"
+            )
+        if not isinstance(self.binning, BinningRule):
+            raise TypeError(f"binning must be a rule such as Quantile(15), got {shown(self.binning)}")
+        if self.norm not in ("l1", "l2"):
+            raise ValueError(f"norm must be 'l1' or 'l2', got {shown(self.norm)}")
+        if self.norm == "l1" and self.binning.averages:
+            raise ValueError(
+                f"norm='l1' cannot be used with {shown(self.binning)}: an average over cuts is a quadratic form"
+            )
+        resolve_ties(self.binning, self.norm)
+        object.__setattr__(self, "corrected", self._resolve_correction())
+
+    def _resolve_correction(self) -> bool:
+        if self.corrected not in ("auto", True, False):
+            raise ValueError(f"corrected must be 'auto', True or False, got {shown(self.corrected)}")
+        if self.corrected == "auto":
+            return self.property.picks_outcome and self.norm == "l2"
+        if self.corrected and not self.property.picks_outcome:
+            raise ValueError(
+                f"corrected=True cannot be used with {shown(self.property)}: only confidence has a correction"
+            )
+        if self.corrected and self.norm == "l1":
+            raise ValueError("corrected=True cannot be used with norm='l1': the correction repairs the squared error")
+        return bool(self.corrected)
+
+    @cached_property
+    def truthful(self) -> bool:
+        """Whether reporting the true conditional probabilities always minimises the expected error."""
+        return self.norm == "l2" and (bool(self.corrected) or not self.property.picks_outcome)
+
+    @cached_property
+    def has_gap(self) -> bool:
+        """Whether people are shown its gap with an interval and a reliability diagram."""
+        return self.truthful and self.binning.open and self.property.of_classes and not self.property.vector
+
+    @builtins.property
+    def reason(self) -> str:
+        """Why the error is truthful, or why it is not."""
+        if self.norm == "l1":
+            return "absolute bin sums reward pooling: a coarser report hides its noise in fewer bins"
+        if not self.truthful:
+            return "for three or more classes it pays to change which class is on top; the correction repairs this"
+        if self.corrected:
+            return "squared bin sums plus the correction (1 − accuracy)/n: naming the likeliest class is optimal"
+        return "squared bin sums over bins that never see a label: bias² plus a variance no report can change"
+
+    @cached_property
+    def symbol(self) -> str:
+        """The paper's name of the error."""
+        return self.property.symbol("ECE" if self.norm == "l1" else "CE") + ("^corr" if self.corrected else "")
+
+    @builtins.property
+    def __name__(self) -> str:
+        """Its name in ERRORS, or its symbol if it is not there at any number of bins: what scikit-learn calls it."""
+        made = (self.property, type(self.binning), self.norm, self.corrected)
+        every = ((name, (e.property, type(e.binning), e.norm, e.corrected)) for name, e in NAMED.items())
+        return next((name for name, parts in every if parts == made), self.symbol)
+
+    @builtins.property
+    def associated_loss(self) -> str:
+        """The proper loss whose mean is n·error for a calibrated predictor, in words."""
+        return f"confidence loss 1 − z + {self.property.loss_text}" if self.corrected else self.property.loss_text
+
+    def with_bins(self, n_bins: BinCounts) -> CalibrationError:
+        """The same error at another bin count, at several, or at the automatic one."""
+        return replace(self, binning=self.binning.with_bins(n_bins))
+
+    def at(self, sample: Sample) -> CalibrationError:
+        """The same error with its number of bins: "auto" becomes the count for the rows and classes of the sample."""
+        if self.binning.n_bins != "auto":
+            return self
+        return replace(self, binning=self.binning.at(sample.rows, sample.views))
+
+    def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
+        """Validate the user's arrays once, for use with `of` and `parts`."""
+        return self.property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+
+    @outside_torch_compile
+    def __call__(
+        self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
+    ) -> Any:
+        """The error: a float, or an array with one value per bin count where the rule has a sequence of them."""
+        if scale not in SCALES:
+            raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
+        if scale != "raw" and self.norm == "l1":
+            raise ValueError(f"scale={shown(scale)} cannot be used with norm='l1': it is for squared errors")
+        if scale == "bins" and not self.binning.has_counts:
+            raise ValueError(f"scale='bins' cannot be used: {shown(self.binning)} has no requested bin count")
+        if scale == "score":
+            sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+            return self.present(np.array([parts.score for parts in self.parts(sample)]))
+        rule, totals, averaged, found = raw_error_sums(self, y_true, y_proba, sample_weight, labels)
+        values = np.array([self._error(sums, totals, averaged) for sums in found])
+        if scale == "loss":
+            values *= totals.weight**2 / totals.weight_sq
+        if scale == "bins":
+            values *= np.array(rule.counts, dtype=float)
+        return self.present(values)
+
+    @cached_property
+    def ties(self) -> str:
+        """How equal reports at a quantile boundary are treated."""
+        return resolve_ties(self.binning, self.norm)
+
+    def of(self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None) -> Array:
+        """Raw values of a validated sample, one per bin count; cells that are made already are read."""
+        return self._raw(sample, self._moments(sample, False, cells, dispatch))
+
+    def _raw(self, sample: Sample, found: list[TableSums]) -> Array:
+        return np.array([self._error(sums, sample.totals, sample.averaged) for sums in found])
+
+    def parts(
+        self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
+    ) -> tuple[ErrorTerms, ...]:
+        """Error, loss, U, gap and score of a validated sample, one per bin count; cells made already are read."""
+        about = (sample.totals, sample.joint, sample.views, sample.bounds, sample.weights is not None)
+        return tuple([self._parts(sums, *about) for sums in self._moments(sample, True, cells, dispatch)])
+
+    def _moments(
+        self, sample: Sample, squares: bool, cells: Iterable[Piece] | None, dispatch: Dispatch
+    ) -> list[TableSums]:
+        """What the tables say, summed over their views, one per bin count."""
+        rule = self.at(sample).binning
+        return moments(sample, rule, self.ties, self.norm, squares=squares, cells=cells, dispatch=dispatch)
+
+    def of_table(self, table: BinTable) -> float:
+        """The raw error read off a table, for example off one merged from parts of a sample.
+
+        >>> import truecal as tc
+        >>> error = tc.CalibrationError(tc.Binary(), tc.EqualWidth(4))
+        >>> first, second = error.tables([0, 1], [.1, .6])[0], error.tables([1], [.7])[0]
+        >>> round(error.of_table(first.merge(second)) - error([0, 1, 1], [.1, .6, .7]), 12)
+        0.0
+        """
+        self._refuse_misfit(table)
+        return self._error(table.moments, table.totals, 1 if table.joint else table.views)
+
+    def parts_of_table(self, table: BinTable) -> ErrorTerms:
+        """Error, loss, U, gap and score read off a table.
+
+        >>> import truecal as tc
+        >>> error = tc.CalibrationError(tc.Binary(), tc.EqualWidth(4))
+        >>> parts = error.parts_of_table(error.tables([0, 1, 1], [.1, .6, .7])[0])
+        >>> abs(parts.loss + parts.U - 3 * parts.error) < 1e-12
+        True
+        """
+        self._refuse_misfit(table)
+        return self.parts_in(table)
+
+    def parts_in(self, table: BinTable) -> ErrorTerms:
+        """The same of a table that was made for this error."""
+        weighted = table.weight_sq is not None
+        return self._parts(table.moments, table.totals, table.joint, len(table.count), table.bounds, weighted)
+
+    def _refuse_misfit(self, table: BinTable) -> None:
+        """A table is read by the error of its own property, cells and ties, or not at all."""
+        if not isinstance(table, BinTable):
+            raise TypeError(f"expected a BinTable, got {type(table).__name__}")
+        if table.kind != self.property.kind:
+            raise ValueError(f"expected a table of {self.property.kind} predictions, got one of {table.kind}")
+        if table.rows == 0:
+            raise ValueError("the table is empty: expected at least one row")
+        wanted = single_rules(self.binning.at(table.rows, table.views), self.ties)
+        if table.rule not in wanted:
+            raise ValueError(f"expected a table of the cells of {wanted[0]!r}, got one of {table.rule!r}")
+
+    def _error(self, sums: TableSums, totals: Totals, averaged: int) -> float:
+        """n⁻¹ or n⁻² times the sum over bins, with the correction."""
+        if self.norm == "l1":
+            return float(sums.absolute / averaged / totals.weight)
+        squared = sums.squared / (averaged * self.binning.n_directions)
+        return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
+
+    def _parts(
+        self, sums: TableSums, totals: Totals, joint: bool, views: int, bounds: Bounds | None, weighted: bool
+    ) -> ErrorTerms:
+        """Everything a squared error has to say. With weights the score is of the w-weighted loss, as people mean it,
+        where n·error = loss + U holds for the w²-weighted one."""
+        if self.norm == "l1":
+            raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
+        averaged = 1 if joint else views
+        share = averaged * self.binning.n_directions
+        wrong_sq, wrong = (totals.wrong_sq, totals.wrong) if self.corrected else (0.0, 0.0)
+        u = (sums.squared - sums.own) / share / totals.weight_sq
+        total = totals.residual_sq / averaged if weighted else sums.own / share
+        gap_sq = sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan
+        if self.binning.shared_kernel and sums.pair_weight > 0:
+            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
+        added = sums.added / share
+        cells = self.binning.mean_cells(bounds) if self.binning.averages else None
+        if cells is not None:  # no partition is at hand: the share of U that no report can turn into a gain
+            size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
+            added = u * min(1.0, cells / size, 1.0 / most)
+        return ErrorTerms(
+            error=(sums.squared / share + wrong_sq) / totals.weight**2,
+            loss=(sums.own / share + wrong_sq) / totals.weight_sq,
+            U=u,
+            gap_sq=gap_sq,
+            score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),
+        )
+
+    @outside_torch_compile
+    def tables(
+        self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
+    ) -> tuple[BinTable, ...]:
+        """The tables behind the value, one per bin count: what reliability diagrams read."""
+        sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        return whole_tables(sample, self.binning, self.ties)
+
+    @outside_torch_compile
+    def decompose(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Decomposition:
+        """The two parts of the error, n·error = loss + U, with the gap and the score."""
+        sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+        parts = self.parts(sample)
+        counts = self.at(sample).binning.counts
+
+        gaps = [100 * signed_root(p.gap_sq) for p in parts]
+
+        def each(values: list[float]) -> float | Array:
+            return self.present(np.array(values))
+
+        return Decomposition(
+            loss=parts[0].loss,
+            U=each([p.U for p in parts]),
+            error=each([p.error for p in parts]),
+            gap=None if len(parts) == 1 and math.isnan(parts[0].gap_sq) else each(gaps),
+            score=each([p.score for p in parts]),
+            n_samples=sample.rows,
+            n_bins=counts if self.binning.several else (counts or (None,))[0],
+            name=self.symbol,
+        )
+
+    def present(self, values: Array) -> float | Array:
+        """One value, or an array of them where the rule has a sequence of bin counts."""
+        return values if self.binning.several else float(values[0])
+
+
+class ErrorTerms(NamedTuple):
+    """What a squared error has to say of a sample or a table, at one bin count."""
+
+    error: float
+    """The raw error, n⁻² Σ_B |S_B|² and the correction."""
+    loss: float
+    """The loss part: n·error = loss + U (with weights, the w²-weighted mean, and n stands for W²/Σw²)."""
+    U: float
+    """n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩, 0 on average for a calibrated predictor."""
+    gap_sq: float
+    """The debiased mean squared gap between prediction and observed frequency; NaN where no cell holds two rows."""
+    score: float
+    """loss + gap² in units of the Brier score, with weights of the w-weighted loss: truthful, and what to rank by."""
+
+
+def signed_root(square: float) -> float:
+    """sign(x)·√|x|: a squared gap as a gap, negative where the debiased square is."""
+    return math.copysign(math.sqrt(abs(square)), square)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decomposition(Result):
+    """n·error = loss + U: how good the predictions are, and what their miscalibration adds (0 on average without any).
+
+    `gap` is the miscalibration in probability points (U grows with n, the gap does not); None where no two rows share a
+    bin (NaN among several bin counts). `score` = loss + gap² is truthful and what to rank by, lower is better. It is in
+    units of the Brier score: k times loss + gap² for k > 2 classes per class. With weights, n is W²/Σw², `loss` is the
+    w²-weighted mean and the score is that of the w-weighted loss.
+    """
+
+    loss: float
+    U: float | Array
+    error: float | Array
+    gap: float | Array | None
+    score: float | Array
+    n_samples: int
+    n_bins: int | tuple[int, ...] | None
+    name: str
+
+    def __repr__(self) -> str:
+        bins = self.n_bins if isinstance(self.n_bins, tuple) else (self.n_bins,)
+        lines = [f"{self.name}, {self.n_samples} samples: n·error = loss + U"]
+        gaps = np.nan if self.gap is None else self.gap
+        columns = (np.atleast_1d(x) for x in (self.U, self.error, gaps, self.score))
+        for m, u, e, gap, score in zip(bins, *columns, strict=True):
+            where = "" if m is None else f"{m:>6} bins: "
+            off = "no gap" if np.isnan(gap) else f"gap {gap:+.2f} points"
+            lines.append(f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g}; {off}, score {score:.6g})")
+        return "\n".join(lines)
+
+
+NAMED: dict[str, CalibrationError] = {}
+"""Every error that has a name and is composed of a property, a rule and a norm; the kinds of predictions fill it."""

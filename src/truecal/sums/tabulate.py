@@ -1,0 +1,196 @@
+"""From a sample and a rule to tables: a few views at a time, over threads, stacked and in the unit of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.arrays import device_backend
+from ..core.cells import Piece
+from ..core.data import shown
+from ..core.dispatch import DISPATCH, Dispatch
+from ..core.properties import Property
+from ..core.rules import BinningRule, resolve_ties
+from ..core.sample import Sample
+from ..core.table import BinTable, PointSums
+from .building import Builder, Tables, kernel_points, needs_cells
+
+Reduced = TypeVar("Reduced")
+
+_MOST_CELLS = 1 << 27  # numbers in one array of a table to look at
+_POWERS = dict.fromkeys(("count", "outcome", "residual"), 1) | dict.fromkeys(
+    ("tie_variance", "residual_sq", "weight_sq", "weight_variance"), 2
+)
+"""The arrays of a table, with the power of the weight that each is a sum of."""
+
+
+def tabulate(
+    property: Property,
+    binning: BinningRule,
+    y_true: Any,
+    y_proba: Any,
+    *,
+    norm: str = "l2",
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Tables:
+    """The tables of a sample, one per bin count of the rule (views padded with empty cells to a common width).
+
+    `norm` only decides what ties="auto" means for a quantile rule: averages for l2, together for l1.
+
+    >>> import truecal as tc
+    >>> tc.analysis.tabulate(tc.Binary(), tc.Quantile(2, ties="together"), [0, 1, 0, 1], [.5] * 4)[0].count.tolist()
+    [[4.0, 0.0]]
+    """
+    if not isinstance(property, Property) or not isinstance(binning, BinningRule):
+        raise TypeError(
+            f"property and binning must be a property and a rule, got {shown(property)} and {shown(binning)}"
+        )
+    sample = property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return whole_tables(sample, binning, resolve_ties(binning, norm))
+
+
+def whole_tables(
+    sample: Sample, rule: BinningRule, ties: str, cells: Iterable[Piece] | None = None, dispatch: Dispatch = DISPATCH
+) -> Tables:
+    """Tables of all views of a validated sample, one per bin count, in the unit of the weights as given."""
+    if rule.averages:
+        raise ValueError(f"{rule!r} averages over all cuts and has no table of bins; use Quantile or EqualWidth")
+    rule = rule.at(sample.rows, sample.views)
+    sample = measurable(sample, rule)
+    if rule.most_cells * sample.views > _MOST_CELLS:
+        raise ValueError(f"a table of {sample.views:,} x {rule.most_cells:,} cells is too large; use fewer bins")
+    return tuple(in_unit(table, sample) for table in stacked_tables(sample, rule, ties, cells, dispatch))
+
+
+def stacked_tables(
+    sample: Sample, rule: BinningRule, ties: str, cells: Iterable[Piece] | None = None, dispatch: Dispatch = DISPATCH
+) -> Tables:
+    """The same in the unit of the sample's weights, for a rule at its bin counts."""
+    parts = map_tables(sample, rule, ties, lambda tables: tables, squares=True, cells=cells, dispatch=dispatch)
+    if sample.tensors:
+        parts = [tuple(device_backend().on_host(table) for table in part) for part in parts]
+    return parts[0] if len(parts) == 1 else tuple(map(_stack, zip(*parts, strict=True)))
+
+
+def measurable(sample: Sample, rule: BinningRule) -> Sample:
+    """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
+    if not sample.tensors or (device_backend().has(rule) and sample.shares is None):
+        return sample
+    return sample.on_host()
+
+
+def _stack(parts: Sequence[BinTable]) -> BinTable:
+    """The views of several tables, in one."""
+    shapes = [part.count.shape for part in parts]
+    shape = (sum([views for views, _ in shapes]), max([cells for _, cells in shapes]))
+    columns: dict[str, Any] = dict.fromkeys(_POWERS)
+    for name in _POWERS:
+        row = 0
+        for part, (views, cells) in zip(parts, shapes, strict=True):
+            array = getattr(part, name)
+            if array is not None:
+                if columns[name] is None:
+                    columns[name] = np.zeros(shape)
+                columns[name][row : row + views, :cells] = array
+            row += views
+    shares = None if parts[0].shares is None else np.concatenate([part.shares for part in parts])
+    return replace(parts[0], **columns, shares=shares)
+
+
+def in_unit(table: BinTable, sample: Sample) -> BinTable:
+    """The table with weights as the user gave them, so that tables of different samples can be merged."""
+    if sample.weights is None or sample.weight_exponent == 0:
+        return table
+    refuse_unit(sample)
+    return scaled(table, sample.weight_exponent)
+
+
+def scaled(table: BinTable, exponent: int) -> BinTable:
+    """The table as if every weight were 2^exponent times as large."""
+    found: dict[str, Any] = {
+        name: np.ldexp(getattr(table, name), power * exponent)
+        for name, power in _POWERS.items()
+        if getattr(table, name) is not None
+    }
+    return replace(table, totals=table.totals.in_unit(exponent), **found)
+
+
+def refuse_unit(sample: Sample) -> None:
+    """Squares of the weights as given must be numbers."""
+    if abs(sample.weight_exponent) > 400:
+        raise ValueError(
+            "sample_weight is too large or too small: rescale it, so that its squares are finite and not 0"
+        )
+
+
+def map_tables(
+    sample: Sample,
+    rule: BinningRule,
+    ties: str,
+    reduce: Callable[[Tables], Reduced],
+    *,
+    squares: bool = False,
+    cells: Iterable[Piece] | None = None,
+    dispatch: Dispatch = DISPATCH,
+) -> list[Reduced]:
+    """Build the tables of a sample a few views at a time and reduce each piece at once, so that memory stays small.
+
+    Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views. Without `squares` the
+    tables hold what an error needs, and no more. `cells` of the same rule, where they are made already, are read.
+    """
+    rule.refuse_misfit(sample.seen)
+    build = Builder(sample, rule, ties, squares, dispatch)
+    if sample.tensors:
+        return [reduce(tables) for tables in device_backend().tables(build)]
+    if cells is not None:
+        return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
+    if build.unsorted:
+        return [reduce(build.unsorted_tables())]
+    make = build.general_tables if build.needs_cells else build.plain_tables
+    return _over_tiles(sample, dispatch, lambda tile: [reduce(tables) for tables in make(tile)])
+
+
+def map_points(
+    sample: Sample,
+    rule: BinningRule,
+    reduce: Callable[[PointSums], Reduced],
+    *,
+    cells: Iterable[Piece] | None = None,
+    dispatch: Dispatch = DISPATCH,
+) -> list[Reduced]:
+    """The same for averages over cuts: the sums of a few views at a time, read point by point."""
+    rule.refuse_misfit(sample.seen)
+    if sample.tensors:
+        return [reduce(sums) for sums in device_backend().point_sums(sample, rule, dispatch)]
+    if cells is not None:
+        return [reduce(sums) for piece in cells for sums in kernel_points(sample, piece)]
+    if not needs_cells(sample, ""):
+        build = Builder(sample, rule, "", False, dispatch)
+        return _over_tiles(sample, dispatch, lambda tile: [reduce(sums) for sums in build.plain_points(tile)])
+
+    def general(tile: slice) -> list[Reduced]:
+        return [reduce(s) for piece in rule.pieces(sample.seen, "", tile) for s in kernel_points(sample, piece)]
+
+    return _over_tiles(sample, dispatch, general)
+
+
+def _over_tiles(sample: Sample, dispatch: Dispatch, work: Callable[[slice], list[Reduced]]) -> list[Reduced]:
+    """What `work` gives for each tile of views, in their order."""
+    tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, dispatch))
+    if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
+        return [item for tile in tiles for item in work(tile)]
+    with ThreadPoolExecutor(dispatch.threads) as pool:
+        return [item for items in pool.map(work, tiles) for item in items]
+
+
+def _tiles(sample: Sample, dispatch: Dispatch) -> Iterator[slice]:
+    """Runs of views small enough that all threads together hold about an eighth of the reports."""
+    width = max(1, min(dispatch.tile_columns, sample.views // (8 * dispatch.threads)))
+    if sample.reports.size < dispatch.parallel_views:
+        width = min(dispatch.tile_columns, sample.views)
+    return (slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width))
