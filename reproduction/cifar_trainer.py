@@ -99,7 +99,7 @@ class _Session:
         self.device = torch.device(settings.device)
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         # torch's stubs miss this form
-        self.model = built.model.to(self.device, memory_format=self.layout)
+        self.model = built.model.to(self.device, memory_format=self.layout)  # type: ignore[call-overload]
         compiled = partial(torch.compile, dynamic=False) if settings.compile else lambda function: function
         self._forward = compiled(self.model)
         mean, std = (torch.tensor(values, device=self.device).view(1, -1, 1, 1) for values in (built.mean, built.std))

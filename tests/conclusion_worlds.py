@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 import truecal as tc
+from truecal.evidence.losses import loss_values_of
 from truecal.inference.mean_losses import mean_interval
 from truecal.kinds.inputs import read_inputs
 
@@ -101,7 +102,7 @@ def cross_entropy(world: str, n: int, samples: int) -> tuple[float, float]:
     for _ in range(samples):
         u, q = CROSS_ENTROPY[world](n, rng)
         u = np.clip(u, 1e-12, 1 - 1e-12)
-        losses = dict(read_inputs((rng.random(n) < q).astype(int), u).loss_values())["cross_entropy"]
+        losses = dict(loss_values_of(read_inputs((rng.random(n) < q).astype(int), u)))["cross_entropy"]
         found = mean_interval(losses, None, None, 0.95)
         if np.isfinite(found.se):
             expected = -np.mean(q * np.log(u) + (1 - q) * np.log1p(-u))

@@ -8,9 +8,10 @@ import pytest
 
 import truecal as tc
 from closeness import assert_close
-from truecal.evidence.sampled_answers import evaluate_answers
+from truecal.evidence.sampled_answers import answers_evidence
 from truecal.inference.samples import Halves, auto_cells, majority, one_more, share_cells, split_answers, split_spread
 from truecal.kinds.answers import Answers, read_answers
+from truecal.results.assembly import make_evaluation
 
 
 def draw(rng, n, k, sharp=1.0, m=5):
@@ -228,7 +229,7 @@ def test_level_and_coverage_of_a_calibrated_sampler(k):
     thetas, covered, rejected, named = [], 0, 0, 0
     for i in range(400):
         answers = numbered(*draw(rng, 150, k))
-        result: Any = evaluate_answers(answers, auto_cells(150), 0.95, 99, i, "")
+        result: Any = make_evaluation(answers_evidence(answers, auto_cells(150), 0.95, 99, i), "")
         thetas.append(np.sign(result.gap.points) * (result.gap.points / 100) ** 2)
         covered += result.gap.low <= 0
         rejected += result.test.pvalue <= 0.05

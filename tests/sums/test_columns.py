@@ -8,6 +8,7 @@ import pytest
 from closeness import assert_close
 from truecal.core import dispatch
 from truecal.evidence import stream_state as sums
+from truecal.kinds import CLASSES
 from truecal.kinds.inputs import Inputs
 from truecal.scale import stream as streams
 
@@ -47,7 +48,7 @@ def test_a_stream_of_columns_is_that_of_rows(rng, monkeypatch, dtype, weighted):
         made = streams.stream(("classwise", "confidence", "confidence_l1"), n_bins=6, edges="uniform")
         for batch in (slice(0, 1100), slice(1100, None)):
             part = np.asfortranarray(proba[batch]) if proba.flags.f_contiguous else proba[batch]
-            made.count(Inputs("multiclass", y[batch], part, None if w is None else w[batch]))
+            made.count(Inputs(CLASSES, y[batch], part, None if w is None else w[batch]))
         return made.result()
 
     plain = counted_stream(np.ascontiguousarray(p))

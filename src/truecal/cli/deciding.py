@@ -47,11 +47,11 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
     """
-    from truecal.kinds.named_errors import COMPOSED
+    from truecal.kinds import COMPOSED, KINDS
 
     alpha = fraction(alpha, "--alpha")
-    of_files = {"multiclass", "binary", "top_label", "ordered"}  # outcomes of files are classes
-    offered = [name for name, of in COMPOSED.items() if of_files & {*of.property.kinds}]
+    one_label = [kind for kind in KINDS.values() if kind.class_losses or kind.top_only]
+    offered = [name for name, of in COMPOSED.items() if any(kind.checks(of.property) for kind in one_label)]
     if error is not None and error not in offered:
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -33,6 +33,16 @@ def _kind() -> Any:
             "pip install datasketches builds it with a C++ compiler; edges='uniform' and given edges do without",
             name="datasketches",
         ) from error
+
+
+class EdgeSource(Protocol):
+    """Distributions of predictions, however they were counted, from which quantile edges are read."""
+
+    def edges(self, n_bins: int, bounds: Bounds) -> Array:
+        """(views, n_bins + 1) edges between bins of about equal numbers of rows."""
+
+    def tied(self, edges: Array) -> bool:
+        """Whether one of the inner edges is a prediction of many rows."""
 
 
 @final

@@ -17,8 +17,7 @@ from ..kinds.numbers import NO_THRESHOLDS, Distribution
 from ..sums.errors import CalibrationError
 
 if TYPE_CHECKING:
-    from ..scale.sql.statements import Histogram
-    from .sketch import Kept, Sketch
+    from .sketch import EdgeSource
 
 UNIFORM = "uniform"
 STATE_BYTES = 64 << 20
@@ -57,7 +56,7 @@ class StreamEntry:
         """Errors of one property over the same cells share a table."""
         return COMPOSED[self.name].property.kind, self.rule.counted
 
-    def freeze(self, sketch: Sketch | Kept | Histogram) -> StreamEntry:
+    def freeze(self, sketch: EdgeSource) -> StreamEntry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
         edges = sketch.edges(self.n_bins, (0.0, 1.0))

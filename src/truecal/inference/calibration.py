@@ -19,6 +19,7 @@ from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
+from ..kinds import TopPredictions
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
 from .checks import check_draws, p_text, read_error, shown_bins

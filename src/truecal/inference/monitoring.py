@@ -333,9 +333,9 @@ class Monitor(Shared):
         classes = inputs.n_classes or 2
         if before is None:
             return _Setup(inputs.kind.name, classes, EDGES)
-        if (inputs.kind, classes) != (before.kind, before.n_classes):
+        if (inputs.kind.name, classes) != (before.kind, before.n_classes):
             expected = _kind_text(before.kind, before.n_classes)
-            raise ValueError(f"expected {expected} as before, got {_kind_text(inputs.kind, classes)}")
+            raise ValueError(f"expected {expected} as before, got {_kind_text(inputs.kind.name, classes)}")
         return before
 
     def _refer(self, reference: Any) -> None:

@@ -68,7 +68,7 @@ def _collect(result: Evaluation, inputs: Inputs) -> list[str]:
     gap = result.gap
     if gap is None or gap.low > 0 or (gap.high <= SEEN and not gap.note):
         return []
-    needed = rows_needed(SEEN, y_proba=inputs.reports if inputs.kind != "multiclass" else inputs.reports.max(axis=1))
+    needed = rows_needed(SEEN, y_proba=inputs.kind.confidence(inputs.reports))
     more = needed - inputs.n_samples
     if more <= 0:
         return []

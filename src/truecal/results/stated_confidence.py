@@ -12,13 +12,14 @@ from ..core.data import shown
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.types import Array
-from ..evidence.sampled_answers import answer_losses, evaluate_answers
+from ..evidence.sampled_answers import answer_losses, answers_evidence
 from ..inference.checks import check_level
 from ..inference.gaps import gap_text
 from ..inference.samples import auto_cells, mean_over_questions, split_answers
 from ..kinds import TopPredictions
 from ..kinds.answers import read_answers, read_mark
 from ..kinds.stated_text import stated_confidence
+from .assembly import make_evaluation
 from .evaluate import evaluate
 from .evaluation import Evaluation
 
@@ -181,7 +182,7 @@ def compare_stated(
     rows = read.found
     own = TopPredictions(right[rows], read.values[rows])
     by_stated = evaluate(None, own, groups=found.question[rows], level=level, seed=seed, name="stated")
-    by_sampled = evaluate_answers(chosen, auto_cells(chosen.n), level, 999, seed, "sampled")
+    by_sampled = make_evaluation(answers_evidence(chosen, auto_cells(chosen.n), level, 999, seed), "sampled")
     loss = np.square(read.values[rows] - right[rows]) + ~right[rows]
     totals = np.bincount(found.question[rows], loss, found.n)[keep]
     counts = np.bincount(found.question[rows], minlength=found.n)[keep]

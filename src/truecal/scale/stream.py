@@ -73,8 +73,10 @@ def stream(
     gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
     usual = (CLASSES if thresholds is None else NUMBERS).stream_errors
-    plan = read_plan if errors is not None else _usual_plan
-    entries = plan(usual if errors is None else errors, n_bins, edges, thresholds)
+    if errors is None:
+        entries = _usual_plan(usual, n_bins, edges, thresholds)
+    else:
+        entries = read_plan(errors, n_bins, edges, thresholds)
     refuse_other_edges(edges, [*(entry.name for entry in entries), *(BINARY.stream_errors if errors is None else ())])
     made = empty_stream(entries, blocks, labels, pos_label)
     if errors is None and thresholds is None:
@@ -86,7 +88,7 @@ def _usual_plan(
     names: Sequence[str], n_bins: BinCounts | None, edges: Any, thresholds: Any = None
 ) -> tuple[StreamEntry, ...]:
     """The plan of errors that nobody named: the usual ECE keeps its 15 bins of equal width."""
-    plans = []
+    plans: list[StreamEntry] = []
     for name in names:
         usual = name in ece_names()
         own = edges if not usual else edges.get(name) if isinstance(edges, Mapping) else None
