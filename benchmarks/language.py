@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from truecal.core.sample import Sample
-from truecal.evidence.sampled_answers import evaluate_answers
+from truecal.evidence.sampled_answers import answers_evidence
 from truecal.inference.samples import auto_cells, share_cells, split_answers
 from truecal.inference.spread import spread_of
 from truecal.inference.view_sums import View, ViewSums
 from truecal.kinds.answers import Answers
+from truecal.results.assembly import make_evaluation
 from truecal.sums.errors import signed_root
 
 RESULTS = Path(__file__).with_name("language.json")
@@ -78,7 +79,7 @@ def rates(world: str, k: int, n: int, simulations: int, draws: int) -> dict[str,
     read, true, naive, covered, trusted, rejected, named, wide = [], [], [], 0, 0, 0, 0, []
     for i in range(simulations):
         answers, sampled, chance = draw(np.random.default_rng([i, k, n]), n, k, *WORLDS[world])
-        result: Any = evaluate_answers(answers, auto_cells(n), 0.95, draws, i, world)
+        result: Any = make_evaluation(answers_evidence(answers, auto_cells(n), 0.95, draws, i), world)
         target = noiseless(answers, sampled, chance, i)
         gap = result.gap
         read.append(np.sign(gap.points) * gap.points**2)

@@ -13,6 +13,7 @@ from closeness import assert_close
 from truecal.baselines import ERRORS
 from truecal.core.properties import OfDistributions
 from truecal.core.sample import Sample, unit_weights
+from truecal.kinds.classes import ClassesKind
 from truecal.kinds.named_errors import COMPOSED
 
 
@@ -22,7 +23,6 @@ class Neighbours(OfDistributions):
     """k − 1 views of k classes: the probability of class j or j + 1, against whether one of the two came."""
 
     kind = "neighbours"
-    kinds = ("multiclass",)
 
     def views(self, classes: int) -> int:
         return classes - 1
@@ -46,6 +46,7 @@ def error(monkeypatch):
     error = tc.CalibrationError(Neighbours(), tc.Quantile())
     for names in (COMPOSED, ERRORS):
         monkeypatch.setitem(names, "neighbours", error)
+    monkeypatch.setattr(ClassesKind, "properties", (*ClassesKind.properties, Neighbours))
     return error
 
 

@@ -386,7 +386,7 @@ def test_a_failed_page_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("missing", ["altair", "vl_convert", "jinja2"])
 def test_a_missing_extra_says_what_to_install(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    for name in [name for name in sys.modules if name.startswith("truecal.report.")]:
+    for name in [name for name in sys.modules if name.startswith("truecal.render.report.")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match=r'pip install "truecal\[report\]"'):
         render_report(cases.flipping())

@@ -276,8 +276,8 @@ def test_subgroups_that_are_the_outcomes_are_refused(data, rename):
 
 def test_what_the_plan_leaves_out_is_said(data, monkeypatch):
     y, models = data
-    monkeypatch.setattr("truecal.results.comparison._SECONDS", 0.0)
-    monkeypatch.setattr("truecal.results.comparison._LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("truecal.results.compare._SECONDS", 0.0)
+    monkeypatch.setattr("truecal.results.compare._LEAST_SECONDS", 1e-6)
     result = compare(y, models, n_bins=(5, 20), errors=["classwise", "confidence_l1"])
     test = result.evaluations["true"].test
     assert test is not None and 99 <= test.n_resamples < 999

@@ -293,7 +293,7 @@ def test_a_test_and_a_gap_that_disagree_are_both_said():
 
 
 def _calibration_of(evaluations) -> str:
-    measured: Any = {name: SimpleNamespace(loss_part=lambda *_: None, spreads={}) for name in evaluations}
+    measured: Any = {name: SimpleNamespace(loss_difference=lambda *_: None, spreads={}) for name in evaluations}
     return give_verdict(evaluations, measured).calibration
 
 

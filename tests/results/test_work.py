@@ -13,7 +13,7 @@ import truecal as tc
 from inference_cases import softmax, world
 from truecal.core import data, labels, properties
 from truecal.core.rules import BinningRule
-from truecal.kinds import TopPredictions, inputs
+from truecal.kinds import TopPredictions, binary, classes, inputs
 from truecal.kinds.named_errors import COMPOSED
 from truecal.results.compare import compare
 from truecal.results.evaluate import evaluate
@@ -28,7 +28,7 @@ class Work:
         self.kept: list[Any] = []
         for name in ("check_probabilities", "check_reports", "check_multiclass", "check_binary_outcomes"):
             counted = self._counting(name, getattr(data if hasattr(data, name) else labels, name))
-            for module in (data, labels, properties, inputs):
+            for module in (data, labels, properties, inputs, binary, classes):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, counted)
         for family in (BinningRule, tc.rules.Halfspaces):

@@ -115,7 +115,7 @@ def test_weights_labels_and_one_probability(tmp_path):
     assert_same(found, wanted)
     table = dd.from_pandas(frame(y, p, w=w), npartitions=9)
     assert_same(cluster.evaluate(table, weight="w", n_bins=5, edges="uniform"), wanted)
-    binary = tc.stream(("binary", "confidence_l1"), n_bins=5, edges="uniform")
+    binary = tc.stream(("binary", "binary_l1"), n_bins=5, edges="uniform")
     binary.update(y == 0, p[:, 0])
     found = cluster.evaluate(*arrays(y == 0, p[:, 0]), n_bins=5, edges="uniform")
     assert_same(found, binary.result())

@@ -22,7 +22,7 @@ from truecal.core import dispatch  # noqa: E402  # after importorskip
 from truecal.io import dataset as module  # noqa: E402  # after importorskip
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
 from truecal.scale import files  # noqa: E402  # after importorskip
-from truecal.scale.files import Pass, compare_datasets, count_rows, evaluate_dataset, run_streams
+from truecal.scale.files import Pass, compare_datasets, count_rows, evaluate_dataset, run_streams  # noqa: E402
 from truecal.scale.stream import Stream  # noqa: E402  # after importorskip
 
 

@@ -105,7 +105,7 @@ def test_one_probability_per_row_and_weights():
     y, weight = rng.random(1000) < p, rng.random(1000)
     made = tc.stream()
     made.update(y, p, sample_weight=weight)
-    assert [error.error for error in made.result().errors] == ["binary"]
+    assert [error.error for error in made.result().errors] == ["binary", "binary_l1"]
     assert made.freeze() is made and made.frozen
 
 

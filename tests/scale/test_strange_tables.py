@@ -167,9 +167,9 @@ def test_every_error_is_streamed_or_refused_in_words(name):
     stream = tc.stream(name, **options)
     if numbers:
         p = p.cumsum(axis=1)[:, :-1].clip(0, 1)
-    elif stream.kind == "multilabel":
+    elif stream.kind.name == "multilabel":
         y = np.eye(p.shape[1])[y]
-    elif stream.kind not in ("multiclass", "ordered"):
+    elif stream.kind.name not in ("multiclass", "ordered"):
         y, p = (y == 0).astype(int), p[:, 0]
     if not stream.frozen:
         stream.observe(p)

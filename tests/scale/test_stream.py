@@ -224,7 +224,7 @@ def test_refusals_in_words():
             lambda: tc.stream(tc.CalibrationError(tc.Full(), tc.rules.KdTree(4))),
             "makes its cells from all predictions at once",
         ),
-        (lambda: tc.stream(("binary", "classwise")), "one kind of predictions"),
+        (lambda: tc.stream(("top_label", "classwise")), "one kind of predictions"),
         (lambda: tc.stream("binary", blocks=2), "blocks must be 0"),
         (lambda: tc.stream("binary", edges="equal"), "edges must be 'uniform'"),
         (lambda: tc.stream("binary", n_bins=3, edges=[0, 0.5, 1]), "n_bins=3 cannot be used"),

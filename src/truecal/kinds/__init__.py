@@ -9,7 +9,7 @@ from .numbers import NUMBERS
 from .ordered import ORDERED
 from .top_label import SAMPLED_ANSWERS, TOP_LABEL, TopPredictions
 
-for _kind in (TOP_LABEL, SAMPLED_ANSWERS, CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS):
+for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, TOP_LABEL, SAMPLED_ANSWERS):
     register(_kind)
 
 __all__ = [

@@ -25,6 +25,11 @@ class TopPredictions:
     correct: Any
     confidence: Any
 
+    @property
+    def error(self) -> str:
+        """The name of the error that measures them by default."""
+        return TOP_LABEL.segment_errors[0]
+
 
 def _confidence_losses(p: Array) -> Array:
     """(n, 2): the confidence loss if the top class is wrong, and if it is right."""
@@ -46,6 +51,8 @@ class TopLabelKind(Kind):
     rates_title = "confidence"
 
     def claims(self, given: Given) -> bool:
+        if given.task != "auto":
+            return False
         return isinstance(given.y_proba, TopPredictions) or given.y_true is None
 
     def read(self, given: Given) -> Inputs:

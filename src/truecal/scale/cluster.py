@@ -207,7 +207,7 @@ def _blank(head: Any, i: int, models: int, work: Work, settings: ClusterSettings
         if errors is not None or n_bins != "auto":
             raise ValueError("errors and n_bins cannot be used: edges= gives a state, with its errors and bins")
         entries = edges.entries
-        check_applies([entry.name for entry in entries], head)
+        check_applies([entry.name for entry in entries], head.kind)
     else:
         fixed = edges is not None and not isinstance(edges, str)
         known = getattr(edges, "reliability", edges)

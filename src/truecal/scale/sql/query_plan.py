@@ -134,7 +134,7 @@ class QueryPlan:
         models = [
             [
                 _safe(m.name),
-                m.kind,
+                m.kind.name,
                 m.classes,
                 m.dtype,
                 m.losses,
