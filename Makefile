@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit docs notebooks pictures clean
+.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit reproduce docs notebooks pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -51,7 +51,7 @@ $(VENV)-kernels/.ready: pyproject.toml
 	touch $@
 
 kernels: $(VENV)-kernels/.ready
-	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/backends/test_fused.py tests/backends/test_fused_batches.py
+	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/sums/test_fused.py tests/sums/test_fused_batches.py
 
 # The release: sdist and wheel are checked, the wheel is installed and tested outside the repository.
 wheel:
@@ -81,6 +81,10 @@ bench: $(VENV)/.dev
 # Metrics of other libraries, in separate environments: docs/audit.md and the results behind it.
 audit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.audit
+
+# The paper's experiments, on bundled data: minutes on two cores. Other runs: docs/reproduce.md.
+reproduce: $(VENV)/.dev
+	$(BIN)/python -m reproduction letter --out build/letter
 
 # The site, build/docs/index.html, in a separate environment: warnings are errors, and its pages are checked.
 $(VENV)-docs/.ready: pyproject.toml

@@ -38,7 +38,7 @@ def build(name: str, n_classes: int, *, pretrained: bool, weights: Path | None) 
     timm's names, whose ImageNet head is dropped) and from timm's hub otherwise.
     """
     hub = pretrained and weights is None
-    model = require("timm", "gpu-lab").create_model(name, pretrained=hub, num_classes=n_classes)
+    model = require("timm", "reproduction-gpu").create_model(name, pretrained=hub, num_classes=n_classes)
     config = model.pretrained_cfg
     if pretrained and weights is not None:
         _load_without_head(model, weights / f"{name}.pth", config["classifier"])

@@ -62,7 +62,7 @@ def claim(out: Path, description: Mapping[str, Any]) -> None:
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Only one run at a time writes into a folder; the system lets go of the lock of a run that was killed."""
-    filelock = require("filelock", "lab")
+    filelock = require("filelock", "reproduction")
     path = out / "run.lock"
     try:
         with filelock.FileLock(path, timeout=0):

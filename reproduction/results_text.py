@@ -335,7 +335,7 @@ def results_text(
 
 
 def _template() -> Any:
-    jinja2 = require("jinja2", "lab")
+    jinja2 = require("jinja2", "reproduction")
     made = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     made.filters |= {"f": format, "verdict": _verdict, "slashes": _slashes, "lowest_of": _lowest}
     made.globals |= {"TRUTHFUL": list(TRUTHFUL), "NOT_TRUTHFUL": NOT_TRUTHFUL, "SCORES": list(SCORES)}

@@ -34,7 +34,7 @@ def summarise(folder: str | Path) -> Path:
     from reproduction.figures import draw_all, draw_mechanism
     from reproduction.results_text import results_text
 
-    pd = require("pandas", "lab")
+    pd = require("pandas", "reproduction")
     out = Path(folder)
     run, stored = read_run(out)
     tables = {name: with_scores(table) for name, table in stored.items()}
@@ -66,7 +66,7 @@ def summarise(folder: str | Path) -> Path:
 
 def read_run(out: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """What `run.json` says and the tables of the experiments that are there."""
-    pd = require("pandas", "lab")
+    pd = require("pandas", "reproduction")
     run = read_run_file(out)
     paths = {name: out / name / TABLE for name in run["traces"]}
     tables = {name: _numeric(pd.DataFrame(read_rows(path)), path) for name, path in paths.items() if path.is_file()}

@@ -20,8 +20,8 @@ def test_it_returns_the_module_itself():
 @pytest.mark.parametrize(("module", "name"), [("sklearn", "scikit-learn"), ("pandas", "pandas")])
 def test_a_missing_library_is_named_as_pip_names_it(module, name, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)  # what Python does where it is not installed
-    with pytest.raises(ImportError, match=rf'^this needs {name}: run pip install "truecal\[lab\]"$') as caught:
-        require(module, "lab")
+    with pytest.raises(ImportError, match=rf'^this needs {name}: run pip install "truecal\[plots\]"$') as caught:
+        require(module, "plots")
     assert caught.value.name == module
 
 

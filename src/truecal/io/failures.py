@@ -22,7 +22,6 @@ EXTRAS = {
     "sql": ("ibis", "sqlglot", "pyarrow"),
     "report": ("altair", "vl_convert", "jinja2"),
     "recalibration": ("sklearn",),
-    "lab": ("sklearn", "matplotlib", "pandas", "jinja2"),
 }
 """What an extra of the package brings, as far as a whole command needs it."""
 
