@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -293,8 +293,9 @@ def make_comparison(
     """The comparison of several measured models."""
     names = tuple(evaluations)
     first = evaluations[names[0]]
-    rankings = tuple(_rankings(evaluations))
-    turned = tuple(_flips(evaluations))
+    tables = list(_tables(evaluations))
+    rankings = tuple(_rankings(names, tables))
+    turned = tuple(_flips(names, tables))
     order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
     if first.about.top_only and first.sampling is None:
         notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
@@ -304,7 +305,7 @@ def make_comparison(
     for name, e in evaluations.items():
         own = copies_text(evidence[name].copies, e.n_samples)
         notes += [note for note in e.notes if note != own]
-    values = [(error, counts, table) for error, by, counts, table in _tables(evaluations) if by == "value"]
+    values = [(error, counts, table) for error, by, counts, table in tables if by == "value"]
     return Comparison(
         names=names,
         n_samples=first.n_samples,
@@ -326,7 +327,10 @@ def make_comparison(
     )
 
 
-def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[str, By, tuple[Any, ...], Array]]:
+Table = tuple[str, By, tuple[Any, ...], Array]
+
+
+def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
     """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
     first = next(iter(evaluations.values()))
     for error in first.error_names:
@@ -340,17 +344,15 @@ def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[
     """(bin counts, models) of one error or its score, and the bin counts."""
     columns = [e.rows(error) for e in evaluations.values()]
     table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
-    return table, tuple(row.n_bins for row in columns[0])
+    return table, tuple([row.n_bins for row in columns[0]])
 
 
-def _rankings(evaluations: Mapping[str, Evaluation]) -> Iterator[Ranking]:
-    names = tuple(evaluations)
-    for error, by, counts, table in _tables(evaluations):
-        for m, values in zip(counts, table, strict=True):
-            order = np.argsort(values, kind="stable")
-            places = tuple(ranks(values).tolist())
-            member = ERRORS[error]
-            yield Ranking(error, member.symbol, member.truthful, m, places, tuple(names[i] for i in order), by)
+def _rankings(names: Sequence[str], tables: Sequence[Table]) -> Iterator[Ranking]:
+    for error, by, counts, table in tables:
+        member = ERRORS[error]
+        orders = np.argsort(table, axis=-1, kind="stable").tolist()
+        for m, order, places in zip(counts, orders, ranks(table).tolist(), strict=True):
+            yield Ranking(error, member.symbol, member.truthful, m, tuple(places), tuple([names[i] for i in order]), by)
 
 
 def _pairs(
@@ -395,9 +397,8 @@ def _condition(gap: IntervalEstimate, first: ErrorValue, second: ErrorValue, abo
     return "fails" if largest < claim(better.U_low, worse.U_low) < float("inf") else "undecided"
 
 
-def _flips(evaluations: Mapping[str, Evaluation]) -> Iterator[Flip]:
-    names = tuple(evaluations)
-    for error, by, counts, table in _tables(evaluations):
+def _flips(names: Sequence[str], tables: Sequence[Table]) -> Iterator[Flip]:
+    for error, by, counts, table in tables:
         for i, j in flips(table):
             lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
             higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])

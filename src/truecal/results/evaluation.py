@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..baselines import ERRORS
@@ -61,12 +62,20 @@ class Evaluation(Measurement):
     advice: tuple[str, ...] = ()
     sampling: Sampling | None = None
 
+    @cached_property
+    def _rows(self) -> dict[str, tuple[ErrorValue, ...]]:
+        """The entries of each error, in order."""
+        found: dict[str, tuple[ErrorValue, ...]] = {}
+        for row in self.errors:
+            found[row.error] = (*found.get(row.error, ()), row)
+        return found
+
     @property
     def error_names(self) -> tuple[str, ...]:
         """The errors measured, in order."""
-        return tuple(dict.fromkeys(row.error for row in self.errors))
+        return tuple(self._rows)
 
-    @property
+    @cached_property
     def headline(self) -> str:
         """The truthful error that ranks models: classwise, binary, confidence or top_label."""
         names = self.error_names
@@ -135,15 +144,14 @@ class Evaluation(Measurement):
 
     def rows(self, error: str) -> tuple[ErrorValue, ...]:
         """The entries of one error, one per bin count."""
-        found = tuple(row for row in self.errors if row.error == error)
-        if not found:
+        if error not in self._rows:
             raise ValueError(f"{shown(error)} was not measured here; expected one of {', '.join(self.error_names)}")
-        return found
+        return self._rows[error]
 
     def row(self, error: str) -> ErrorValue:
         """The entry of one error at the bin count that summaries show."""
         rows = self.rows(error)
-        return next((row for row in rows if row.headline), rows[0])
+        return rows[0] if rows[0].headline else next((row for row in rows if row.headline), rows[0])
 
     def loss(self, name: str) -> LossValue:
         """One of the losses by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -156,19 +157,17 @@ def tied(values: Any) -> Array:
     >>> tied([.3, .1, .3 + 1e-9]).tolist()
     [0.3, 0.1, 0.3]
     """
-    return np.apply_along_axis(_tied_row, -1, np.asarray(values, dtype=np.float64))
-
-
-def _tied_row(row: Array) -> Array:
-    order = np.argsort(row, kind="stable")
-    ordered = row[order]
-    low, high = ordered[:-1], ordered[1:]
+    table = np.asarray(values, dtype=np.float64)
+    order = np.argsort(table, axis=-1, kind="stable")
+    ordered = np.take_along_axis(table, order, -1)
+    low, high = ordered[..., :-1], ordered[..., 1:]
     # Infinite values equal each other and nothing else; a difference or a multiple of them would say otherwise.
     larger = np.maximum(abs(low), abs(high))
     apart = (low < high) & (np.isinf(larger) | (low + ROUNDING * larger < high))
-    start = np.maximum.accumulate(np.where(np.r_[True, apart], np.arange(len(row)), 0))
-    found = np.empty_like(row)
-    found[order] = ordered[start]
+    start = np.zeros(table.shape, dtype=np.intp)
+    start[..., 1:] = np.maximum.accumulate(np.where(apart, np.arange(1, table.shape[-1]), 0), axis=-1)
+    found = np.empty_like(table)
+    np.put_along_axis(found, order, np.take_along_axis(ordered, start, -1), -1)
     return found
 
 
@@ -204,11 +203,15 @@ def rank_agreement(a: Any, b: Any) -> tuple[float, float]:
     >>> [round(r, 6) for r in rank_agreement([1, 2, 3, 4], [1, 2, 4, 3])]
     [0.666667, 0.8]
     """
+    # Ranks first: scipy computes with the values, and infinite ones (cross-entropy) would become NaN.
+    return _agreement(ranks(a), ranks(b))
+
+
+def _agreement(first: Array, second: Array) -> tuple[float, float]:
     from scipy import stats
 
-    if len(a) < 2 or np.ptp(first := ranks(a)) == 0 or np.ptp(second := ranks(b)) == 0:
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan"), float("nan")
-    # Ranks first: scipy computes with the values, and infinite ones (cross-entropy) would become NaN.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a p-value of a handful of models is not used
         found = stats.kendalltau(first, second), stats.spearmanr(first, second)
@@ -240,7 +243,10 @@ def stability(values: Any, n_bins: Sequence[int]) -> Stability:
     >>> stability([[.1, .2, .3], [.2, .1, .3]], [5, 20]).lowest[1]
     0.5
     """
-    matrices = np.array([[rank_agreement(a, b) for b in values] for a in values])
+    rows = ranks(values)
+    matrices = np.empty((len(rows), len(rows), 2))
+    for i, j in combinations_with_replacement(range(len(rows)), 2):
+        matrices[i, j] = matrices[j, i] = _agreement(rows[i], rows[j])
     return Stability(tuple(n_bins), matrices[..., 0], matrices[..., 1])
 
 
