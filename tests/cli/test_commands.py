@@ -7,14 +7,17 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
+import typer.rich_utils
 
 import truecal as tc
 from command_line import FAST, Run, child
-from truecal.cli import common
+from truecal.cli import app, common
 
 
 @pytest.mark.slow
@@ -234,10 +237,30 @@ def test_names_from_users_are_text_and_not_markup(folder: Path, truecal: Run) ->
     assert code == 0 and "[bold red]x[" in out
 
 
-def test_help_teaches_with_examples(truecal: Run) -> None:
-    for command in ("evaluate", "compare", "test"):
-        code, out, _ = truecal(command, "--help")
-        assert code == 0 and f"truecal {command}" in out
+def commands() -> dict[str, Any]:
+    return typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_help_teaches_with_an_example_and_documents_each_option(truecal: Run, command: str) -> None:
+    code, out, _ = truecal(command, "--help")
+    assert code == 0 and (f"truecal {command}" in out or command == "demo")
+    for option in commands()[command].params:
+        assert option.name in out if option.param_type_name == "argument" else option.opts[0] in out
+        assert option.help, f"{command} {option.name}"
+
+
+def test_the_help_of_evaluate_has_panels_and_fits(truecal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What most people need comes first, names are whole, and hardly any option takes two lines of 80 characters."""
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 80)
+    _, out, _ = truecal("evaluate", "--help")
+    panels = re.findall(r"^╭─ ([^─]+) ─", out, flags=re.MULTILINE)
+    wanted = ["Arguments", "Input", "Kind of numbers", "Measure", "Slice", "Output", "Large data"]
+    assert panels == [*wanted, "Answers of a language model"]
+    options = [option for option in commands()["evaluate"].params if option.param_type_name == "option"]
+    rows = [line for line in out.partition("─ Input ─")[2].splitlines() if line.startswith("│")]
+    assert all(" --" in row for row in rows) and len(rows) == len(options) + 1  # one more for --help
+    assert "…" not in out and len(out.splitlines()) <= 90
 
 
 WORK_BEGINS = """

@@ -144,7 +144,7 @@ def test_long_work_is_given_a_bar(tmp_path, monkeypatch, capsys):
             return None
 
     for module in (common, app.evaluating, app.deciding):
-        monkeypatch.setattr(module, "waiting", lambda text: Bar())
+        monkeypatch.setattr(module, "waiting", lambda text, rows=0: Bar())
     monkeypatch.chdir(tmp_path)
     for command in (["evaluate", "a.npz"], ["compare", "a.npz", "b.npz"], ["test", "a.npz"]):
         bars.clear()

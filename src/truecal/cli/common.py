@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from typer.core import TyperCommand
 
 from truecal.io import write_atomic
 from truecal.io.failures import path_text
@@ -22,7 +23,7 @@ from truecal.io.writing import check_writable
 from ..render import terminal as render
 from . import watching
 from .loading import Loaded, load
-from .shared_options import Outputs, Printing, Reading
+from .shared_options import Outputs, Printing, Reading, with_options
 
 REJECTED = 3
 NO_VERDICT = 4
@@ -39,21 +40,27 @@ app = typer.Typer(
 
 Files = Annotated[
     list[Path],
-    typer.Argument(
-        help="Prediction files, one per model; folders of them; FOLDER.parquet as one; FILE:logits; FILE.db::TABLE.",
-        show_default=False,
-    ),
+    typer.Argument(help="One per model, or folders of them; FOLDER.parquet is one; FILE:logits.", show_default=False),
 ]
 File = Annotated[
     Path,
-    typer.Argument(
-        help="A prediction file; a folder or glob of parquet; FILE:logits if it holds logits; FILE.db::TABLE.",
-        show_default=False,
-    ),
+    typer.Argument(help="Predictions; or FOLDER.parquet, FILE:logits, FILE.db::TABLE.", show_default=False),
 ]
-Details = Annotated[
-    bool, typer.Option("--details", help="Also print all errors and bin counts, flips, dominance and discrimination.")
-]
+
+
+class _Command(TyperCommand):
+    """A command whose --help stands with the options of its output, not in a panel before all others."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.rich_help_panel = "Output"
+        return option
+
+
+def command(name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to the commands, its groups of options spelled out."""
+    return lambda function: app.command(name, cls=_Command)(with_options(function))
 
 
 @contextmanager
@@ -165,13 +172,21 @@ def finish(
     printing: Printing,
     details: bool,
     plot: Path | None,
-    one: bool,
     classes: Sequence[str] | None = None,
 ) -> None:
     """Write a result to the files asked for, and show it."""
+    from truecal.results.comparison import Comparison
+    from truecal.results.evaluation import Evaluation
+
+    if plot is not None and not isinstance(result, Evaluation):
+        raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
     written = write(result, outputs, classes)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
         written.append(plot)
-    draw: Callable[..., None] = render.evaluation if one else render.comparison
-    show(written, printing, draw, result, details=details, verbose=printing.verbose)
+    draw: Callable[..., None] = render.leaderboard
+    options: dict[str, Any] = {}
+    if isinstance(result, (Evaluation, Comparison)):
+        draw = render.evaluation if isinstance(result, Evaluation) else render.comparison
+        options = {"details": details}
+    show(written, printing, draw, result, verbose=printing.verbose, **options)

@@ -13,14 +13,13 @@ from truecal.io.failures import need_extra, path_text
 
 from ..render import terminal as render
 from . import watching
-from .common import REJECTED, File, app, as_json, check_paths, read, show, waiting
+from .common import REJECTED, File, as_json, check_paths, command, read, show, waiting
 from .loading import estimated, split_kind
-from .shared_options import Measuring, Printing, Reading, fraction, numbers, with_options
+from .shared_options import Measuring, Printing, Reading, fraction, numbers
 from .streaming import refuse_test
 
 
-@app.command("test")
-@with_options
+@command("test")
 def run_calibration_test(
     file: File,
     reading: Reading,
@@ -76,8 +75,7 @@ def run_calibration_test(
         raise typer.Exit(REJECTED)
 
 
-@app.command()
-@with_options
+@command()
 def recalibrate(
     validation: Annotated[Path, typer.Argument(help="Labelled predictions to fit the map on: not the test rows.")],
     test: Annotated[Path, typer.Argument(help="Predictions to recalibrate, of the same model.")],
@@ -116,8 +114,7 @@ def recalibrate(
     show([out], printing, render.recalibration, found.headline, result, found.notes, printing.verbose)
 
 
-@app.command("threshold")
-@with_options
+@command("threshold")
 def find_threshold(
     file: File,
     reading: Reading,
@@ -152,8 +149,7 @@ def find_threshold(
         raise typer.Exit(REJECTED)
 
 
-@app.command("estimate")
-@with_options
+@command("estimate")
 def run_estimate(
     labelled: Annotated[Path, typer.Argument(help="Predictions with labels: a random draw of the others.")],
     unlabelled: Annotated[Path, typer.Argument(help="Predictions without labels, of the same model.")],

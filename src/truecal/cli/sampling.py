@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import typer
 
 from truecal.io import FileError, read_samples
 from truecal.io.answer_files import is_sampled, read_stated
 from truecal.io.failures import path_text
+from truecal.kinds.inputs import Progress
 
-from .shared_options import Measuring, Reading, SamplingOptions, fraction
+from .shared_options import Measuring, SamplingOptions, fraction, option_names
+from .sources import Asked, Measured
 
-_OPTIONS = {"n_resamples": "--resamples", "one_pass": "--one-pass", "label_column": "--label-column"}
-_TAKEN = ("seed", "level", "n_resamples", "bins")
-
-
-def sampled(
-    file: Path,
-    sampling: SamplingOptions,
-    reading: Reading,
-    measuring: Measuring,
-    segments: str | None,
-    advise: bool,
-    sums: bool,
-) -> bool:
-    """Whether a file is measured as sampled answers: by the options, or by what a log holds."""
-    wanted: list[tuple[str, Any, Any]] = [
-        ("segments", segments, None),
-        ("advise", advise, False),
-        ("sums", sums, False),
-    ]
-    for group in (reading, measuring):
-        wanted += [(f.name, getattr(group, f.name), f.default) for f in fields(group) if f.name not in _TAKEN]
-    given = [_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name, value, default in wanted if value != default]
-    if not sampling.given:
-        return not given and is_sampled(str(file))
-    if given:
-        raise typer.BadParameter("cannot apply to sampled answers or stated confidence", param_hint=given[0])
-    return True
+_TAKEN = ("--seed", "--level", "--resamples", "--bins", *option_names(SamplingOptions).values())
 
 
-def measure_samples(file: Path, sampling: SamplingOptions, measuring: Measuring) -> Any:
+@dataclass(frozen=True)
+class Answers:
+    """A file of answers of a language model: by the options, or by what a log holds."""
+
+    asked: Asked
+    rows: int = 0
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self | None:
+        if not asked.sampling.given:
+            plain = asked.one and set(asked.given) <= set(_TAKEN)
+            return cls(asked) if plain and is_sampled(str(asked.files[0])) else None
+        asked.allow(_TAKEN, "cannot apply to sampled answers or stated confidence")
+        return cls(asked)
+
+    def measure(self, progress: Progress | None) -> Measured:
+        return Measured(_measure_samples(self.asked.files[0], self.asked.sampling, self.asked.measuring))
+
+
+def _measure_samples(file: Path, sampling: SamplingOptions, measuring: Measuring) -> Any:
     """The evaluation of a file of sampled answers."""
     from truecal.language import from_samples
 

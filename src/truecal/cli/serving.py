@@ -15,13 +15,12 @@ from truecal.io.writing import taking_turns
 from ..render import terminal as render
 from . import warehouse, watching
 from .callables import find_metric, read_options
-from .common import NO_VERDICT, REJECTED, app, as_json, check_paths, json_text, read, show, waiting, write
+from .common import NO_VERDICT, REJECTED, as_json, check_paths, command, json_text, read, show, waiting, write
 from .loading import expand, split_kind
-from .shared_options import Outputs, Printing, Reading, whole_numbers, with_options
+from .shared_options import Outputs, Printing, Reading, whole_numbers
 
 
-@app.command("monitor")
-@with_options
+@command("monitor")
 def run_monitor(
     files: Annotated[
         list[Path],
@@ -98,8 +97,7 @@ def run_monitor(
         raise typer.Exit(REJECTED)
 
 
-@app.command("sql")
-@with_options
+@command("sql")
 def print_queries(wanted: warehouse.Warehouse) -> None:
     """Print the two queries that measure predictions where they are: in DuckDB, BigQuery, Snowflake, Spark, Postgres.
 
@@ -116,7 +114,7 @@ def print_queries(wanted: warehouse.Warehouse) -> None:
     print(warehouse.write_queries(wanted), end="")
 
 
-@app.command()
+@command()
 def audit(
     metric: Annotated[
         str, typer.Argument(help="A member of tc.ERRORS or tc.LOSSES, or module:callable.", show_default=False)
@@ -193,7 +191,7 @@ def audit(
         raise typer.Exit(NO_VERDICT)
 
 
-@app.command()
+@command()
 def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for the files and the report.")] = Path("demo"),
 ) -> None:

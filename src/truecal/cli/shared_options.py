@@ -16,48 +16,42 @@ from typer import Option
 from truecal.io.streams import split_member
 
 
+def _panel(title: str) -> Callable[..., Any]:
+    """Options that stand in one panel of the help; a flag has no metavar."""
+
+    def option(names: str, words: str, metavar: str = "", **about: Any) -> Any:
+        return Option(*names.split(), help=words, metavar=metavar, rich_help_panel=title, show_default=False, **about)
+
+    return option
+
+
+_input, _kind, _measure, _slice = map(_panel, ("Input", "Kind of numbers", "Measure", "Slice"))
+_output, _large, _answers = map(_panel, ("Output", "Large data", "Answers of a language model"))
+
+
 @dataclass(frozen=True)
 class Reading:
     """What the files hold, and where the labels are."""
 
-    labels: Annotated[Path | None, Option("--labels", help="Labels, when they are in another file.")] = None
-    label_column: Annotated[str | None, Option("--label-column", help="The column or key of the labels.")] = None
-    columns: Annotated[str | None, Option("--columns", help="Columns or keys of predictions, comma-separated.")] = None
-    id: Annotated[
-        str | None, Option("--id", help="The column that rows of several files are matched by.", show_default=False)
+    labels: Annotated[Path | None, _input("--labels", "Labels in another file.", "FILE")] = None
+    label_column: Annotated[str | None, _input("--label-column", "Column or key of the labels.", "NAME")] = None
+    columns: Annotated[str | None, _input("--columns", "Columns of the predictions.", "A,B,...")] = None
+    id: Annotated[str | None, _input("--id", "Column that matches rows.", "NAME")] = None
+    no_id: Annotated[bool, _input("--no-id", "Rows are in the same order.")] = False
+    header: Annotated[bool | None, _input("--header/--no-header", "Does line 1 hold names?")] = None
+    drop_incomplete: Annotated[bool, _input("--drop-incomplete", "Drop rows that lack values.")] = False
+    logits: Annotated[bool, _kind("--logits", "Logits, to which softmax is applied.")] = False
+    temperature: Annotated[
+        list[Path] | None, _kind("--temperature", "Validation logits, one file per model.", "FILE")
     ] = None
-    no_id: Annotated[bool, Option("--no-id", help="Rows of all files are in the same order.")] = False
-    logits: Annotated[bool, Option("--logits", help="The numbers are logits; softmax is applied.")] = False
-    label_base: Annotated[int, Option("--label-base", help="Label indices count from 0 or from 1.")] = 0
-    normalize: Annotated[bool, Option("--normalize", help="Rescale rows to sum to 1 (for rounded probabilities).")] = (
+    normalize: Annotated[bool, _kind("--normalize", "Rescale rounded rows to sum to 1.")] = False
+    percent: Annotated[bool, _kind("--percent", "Probabilities run from 0 to 100.")] = False
+    odds: Annotated[bool, _kind("--odds", "Decimal odds of a bookmaker.")] = False
+    label_base: Annotated[int, _kind("--label-base", "Label indices count from 0 or from 1.", "0|1")] = 0
+    class_axis: Annotated[int | None, _kind("--class-axis", "Axis of classes, in images or sequences.", "N")] = None
+    length_normalized: Annotated[bool, _kind("--length-normalized", "Divide log-likelihoods by answers' length.")] = (
         False
     )
-    percent: Annotated[bool, Option("--percent", help="The probabilities run from 0 to 100.")] = False
-    odds: Annotated[bool, Option("--odds", help="The numbers are a bookmaker's decimal odds.")] = False
-    class_axis: Annotated[
-        int | None, Option("--class-axis", help="The axis of the classes, for arrays of images or sequences.")
-    ] = None
-    drop_incomplete: Annotated[
-        bool, Option("--drop-incomplete", help="Drop rows without a prediction and print how many.")
-    ] = False
-    header: Annotated[
-        bool | None,
-        Option("--header/--no-header", help="Whether the first line of a csv holds names.", show_default=False),
-    ] = None
-    length_normalized: Annotated[
-        bool,
-        Option(
-            "--length-normalized",
-            help="For logs of multiple-choice questions: divide log-likelihoods by the length of the answer.",
-        ),
-    ] = False
-    temperature: Annotated[
-        list[Path] | None,
-        Option(
-            "--temperature",
-            help="Validation logits to fit a temperature on, one file per model, in order. Not the test file.",
-        ),
-    ] = None
 
     @property
     def files(self) -> tuple[Path | None, ...]:
@@ -85,43 +79,18 @@ class Measuring:
 
     task: Annotated[
         Literal["auto", "ordered", "multilabel", "distribution"],
-        Option(
-            "--task",
-            help="ordered: ordinal classes. multilabel: several labels per row. distribution: forecasts of a number.",
-        ),
+        _kind("--task", "ordered, multilabel or distribution.", "KIND"),
     ] = "auto"
-    thresholds: Annotated[
-        str | None,
-        Option("--thresholds", help="For --task distribution: 1,2,5 or LOW:HIGH:COUNT, not taken from these outcomes."),
-    ] = None
-    levels: Annotated[str | None, Option("--levels", help="The columns are quantiles at these levels.")] = None
-    errors: Annotated[str | None, Option("--errors", help="Errors to measure, comma-separated; see tc.ERRORS.")] = None
-    by: Annotated[str | None, Option("--by", help="Subgroups: columns, comma-separated, FILE or FILE:COLUMN.")] = None
-    groups: Annotated[str | None, Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None
-    weights: Annotated[str | None, Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None
-    bins: Annotated[str | None, Option("--bins", help="Bin counts, comma-separated, such as 5,20,2000.")] = None
-    n_resamples: Annotated[int | None, Option("--resamples", help="Draws of the calibration test.", min=1)] = None
-    seed: Annotated[int, Option("--seed", help="Seed of the draws.", min=0)] = 0
-    level: Annotated[float, Option("--level", help="Level of the intervals.")] = 0.95
-    memory: Annotated[
-        str | None,
-        Option(
-            "--memory",
-            help="Memory limit, such as 2GB; larger tables are read in batches. Default: a quarter of the free memory.",
-        ),
-    ] = None
-    one_pass: Annotated[
-        bool, Option("--one-pass", help="Read the table once, in batches, with bins of equal width.")
-    ] = False
-    dask: Annotated[
-        str | None, Option("--dask", help="Process parquet files on the Dask cluster at this address, tcp://HOST:PORT.")
-    ] = None
-    workers: Annotated[
-        int | None,
-        Option(
-            "--workers", help="Process parquet files in this many processes on this machine, if that is faster.", min=1
-        ),
-    ] = None
+    thresholds: Annotated[str | None, _kind("--thresholds", "Of a number; or LOW:HIGH:COUNT.", "1,2")] = None
+    levels: Annotated[str | None, _kind("--levels", "Columns are quantiles at these levels.", ".1,.5")] = None
+    bins: Annotated[str | None, _measure("--bins", "Bin counts.", "5,20")] = None
+    errors: Annotated[str | None, _measure("--errors", "Errors to measure; see tc.ERRORS.", "A,B,...")] = None
+    level: Annotated[float, _measure("--level", "Level of the intervals.", "0.95")] = 0.95
+    n_resamples: Annotated[int | None, _measure("--resamples", "Draws of the test.", "N", min=1)] = None
+    seed: Annotated[int, _measure("--seed", "Seed of the draws.", "N", min=0)] = 0
+    groups: Annotated[str | None, _slice("--groups", "Clusters of dependent rows (or FILE:COLUMN).", "COLUMN")] = None
+    weights: Annotated[str | None, _slice("--weights", "Weights of rows (or FILE:COLUMN).", "COLUMN")] = None
+    by: Annotated[str | None, _slice("--by", "Columns of subgroups (or FILE:COLUMN).", "A,B,...")] = None
 
     @property
     def counts(self) -> tuple[int, ...] | None:
@@ -141,22 +110,34 @@ class Measuring:
 
 
 @dataclass(frozen=True)
+class Batching:
+    """How tables that are larger than memory are read."""
+
+    memory: Annotated[str | None, _large("--memory", "Read larger tables in batches.", "2GB")] = None
+    one_pass: Annotated[bool, _large("--one-pass", "Read the table once, with bins of equal width.")] = False
+    workers: Annotated[int | None, _large("--workers", "Count parquet files in N processes.", "N", min=1)] = None
+    dask: Annotated[str | None, _large("--dask", "Count them on a cluster, tcp://HOST:PORT.", "ADDRESS")] = None
+
+
+@dataclass(frozen=True)
+class OneModel:
+    """What `evaluate` alone can do."""
+
+    segments: Annotated[str | None, _slice("--segments", "Find miscalibrated segments of these.", "A,B,...")] = None
+    advise: Annotated[bool, _output("--advise", "Print what to do next, in three lines.")] = False
+    sums: Annotated[bool, _large("--sums", "FILE is the result of a query of truecal sql.")] = False
+
+
+@dataclass(frozen=True)
 class SamplingOptions:
     """Where the answers of a language model are: sampled several times, or with a stated confidence."""
 
-    samples: Annotated[
-        str | None, Option("--samples", help="Sampled answers: their column, one per row or a list per question.")
-    ] = None
-    question: Annotated[str | None, Option("--question", help="The column of the question of each answer.")] = None
-    correct: Annotated[str | None, Option("--correct", help="The column that says which answers are right.")] = None
-    reference: Annotated[str | None, Option("--reference", help="The column of the right answer, instead.")] = None
-    confidence: Annotated[
-        str | None, Option("--confidence", help="The column of the confidence that the model states, as text.")
-    ] = None
-    pattern: Annotated[
-        str | None,
-        Option("--answer-pattern", help="A regular expression: its group is the answer in a longer text."),
-    ] = None
+    samples: Annotated[str | None, _answers("--samples", "The answers, or a list per question.", "COLUMN")] = None
+    question: Annotated[str | None, _answers("--question", "The question of each answer.", "COLUMN")] = None
+    correct: Annotated[str | None, _answers("--correct", "Whether each answer is right.", "COLUMN")] = None
+    reference: Annotated[str | None, _answers("--reference", "Instead: the right answer.", "COLUMN")] = None
+    confidence: Annotated[str | None, _answers("--confidence", "The stated confidence, as text.", "COLUMN")] = None
+    pattern: Annotated[str | None, _answers("--answer-pattern", "Its group is the answer in a text.", "REGEX")] = None
 
     @property
     def given(self) -> bool:
@@ -167,9 +148,9 @@ class SamplingOptions:
 class Outputs:
     """Files to write."""
 
-    html: Annotated[Path | None, Option("--html", help="Write a self-contained report page.")] = None
-    json: Annotated[Path | None, Option("--json", help="Write all results as JSON.")] = None
-    csv: Annotated[Path | None, Option("--csv", help="Write a row per model, error and bin count.")] = None
+    html: Annotated[Path | None, _output("--html", "Write a self-contained report page.", "FILE")] = None
+    json: Annotated[Path | None, _output("--json", "Write all results as JSON.", "FILE")] = None
+    csv: Annotated[Path | None, _output("--csv", "Write a row per model, error and bin count.", "FILE")] = None
 
     @property
     def wanted(self) -> dict[str, Path | None]:
@@ -181,10 +162,12 @@ class Outputs:
 class Printing:
     """How much is printed."""
 
-    quiet: Annotated[
-        bool, Option("--quiet", "-q", help="Print nothing; the exit code and the files hold the result.")
-    ] = False
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Print every note, not only the first three.")] = False
+    quiet: Annotated[bool, _output("--quiet -q", "Print nothing.")] = False
+    verbose: Annotated[bool, _output("--verbose -v", "Print every note, not the first three alone.")] = False
+
+
+Details = Annotated[bool, _output("--details", "Print all errors, bin counts, flips and orders.")]
+Plot = Annotated[Path | None, _output("--plot", "Write the reliability diagram as a picture.", "FILE")]
 
 
 def whole_numbers(text: str, option: str, example: str = "2,3") -> tuple[int, ...]:
@@ -250,3 +233,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def option_names(group: type) -> dict[str, str]:
+    """The fields of a group and the options of the command line that they are, such as --resamples."""
+    made = {name: hint.__metadata__[0] for name, hint in get_type_hints(group, include_extras=True).items()}
+    return {name: (info.param_decls or (info.default,))[0].partition("/")[0] for name, info in made.items()}

@@ -6,8 +6,9 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import typer
 
@@ -18,9 +19,11 @@ from truecal.io.failures import failure, readable
 from truecal.io.read_file import FORMATS, file_format
 from truecal.io.streams import split_suffix
 from truecal.io.token_logs import is_token_log, token_batches
+from truecal.kinds.inputs import Progress
 
 from .loading import open_table, split_kind
-from .shared_options import Measuring, Reading, file_of, split
+from .shared_options import Batching, Reading, file_of, split
+from .sources import Asked, Measured
 
 WORK = 4
 """Measuring in memory takes about so many times what the predictions take."""
@@ -41,25 +44,81 @@ def budget(memory: str | None) -> int:
     return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
 
 
-def streamed(files: Sequence[Path], reading: Reading, measuring: Measuring) -> list[Dataset] | None:
+@dataclass(frozen=True)
+class Batches:
+    """Tables that are read in batches: large ones, and those for which that was asked for."""
+
+    asked: Asked
+    datasets: list[Dataset]
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self | None:
+        datasets = _datasets(asked)
+        if datasets is None:
+            return None
+        for option in ("--segments", "--advise"):
+            if option in asked.given:
+                raise failure(asked.files[0], f"{option} needs all rows in memory, and this table is larger")
+        return cls(asked, datasets)
+
+    @property
+    def rows(self) -> int:
+        return len(self.datasets) * self.datasets[0].n_rows
+
+    def measure(self, progress: Progress | None) -> Measured:
+        return Measured(_measure_tables(self.asked, self.datasets, progress))
+
+
+@dataclass(frozen=True)
+class TokenLog:
+    """A log of observed tokens, counted in one pass where that was asked for."""
+
+    asked: Asked
+    request: Request
+    rows: int = 0
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self | None:
+        path, kind = split_kind(asked.files[0])
+        lines = FORMATS.get(split_suffix(str(path))[1]) in ("json", "jsonl")
+        if not asked.batching.one_pass or not asked.one or not lines:
+            return None
+        file_format(str(path))
+        request = Request(str(path), kind=kind)
+        if not is_token_log(request):
+            return None
+        asked.allow(("--one-pass", "--bins", "--level", "--memory"), "cannot be used with --one-pass and tokens")
+        return cls(asked, request)
+
+    def measure(self, progress: Progress | None) -> Measured:
+        import truecal as tc
+
+        measuring = self.asked.measuring
+        stream = tc.stream("top_label", n_bins=measuring.counts or 15, edges="uniform")
+        for batch in token_batches(self.request):
+            stream.update(batch.correct, batch.confidence, groups=batch.document)
+        name = readable(split_suffix(str(split_kind(self.asked.files[0])[0]))[0])
+        return Measured(stream.result(level=measuring.settings()["level"], name=name))
+
+
+def _datasets(asked: Asked) -> list[Dataset] | None:
     """The files as tables to be read in batches, or None where they are to be read into memory."""
-    limit = budget(measuring.memory)
-    places = [split_kind(file)[0] for file in files]
-    given = {"--one-pass": measuring.one_pass, "--dask": measuring.dask, "--workers": measuring.workers}
-    asked = [option for option, value in given.items() if value]
+    measuring, places, files = asked.measuring, asked.places, asked.files
+    limit = budget(asked.batching.memory)
+    batched = [option for option in ("--one-pass", "--dask", "--workers") if option in asked.given]
     if not all(map(can_stream, places)):
-        if asked:
-            raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=asked[0])
-        _refuse_large(places, limit, measuring)
+        if batched:
+            raise typer.BadParameter("takes parquet and arrow tables, which can be streamed", param_hint=batched[0])
+        _refuse_large(places, limit, asked.batching)
         return None
     several = any(map(is_dataset, places))
-    if not asked and not several and WORK * sum(path.stat().st_size for path in places if path.is_file()) < limit:
+    if not batched and not several and WORK * sum(path.stat().st_size for path in places if path.is_file()) < limit:
         return None  # typed tables are packed, but hardly to less than a quarter
     weights = measuring.weights if measuring.weights and file_of(measuring.weights) is None else None
-    datasets = [open_table(file, reading, weights) for file in files]
-    if not asked and _needed(datasets) <= limit:
+    datasets = [open_table(file, asked.reading, weights) for file in files]
+    if not batched and _needed(datasets) <= limit:
         return None
-    _refuse_options(reading, measuring, datasets[0].path, asked)
+    _refuse_options(asked, datasets[0].path, batched)
     return datasets
 
 
@@ -68,53 +127,30 @@ def _needed(datasets: Sequence[Dataset]) -> int:
     return WORK * sum(dataset.n_rows * dataset.row_bytes for dataset in datasets)
 
 
-def _refuse_large(places: Sequence[Path], limit: int, measuring: Measuring) -> None:
+def _refuse_large(places: Sequence[Path], limit: int, batching: Batching) -> None:
     """A budget that was asked for and cannot be kept is refused: other formats are read as a whole."""
     large = [path for path in places if not can_stream(path) and path.is_file() and path.stat().st_size > limit]
-    if measuring.memory is not None and large:
+    if batching.memory is not None and large:
         raise typer.BadParameter(
             f"{large[0]} alone is larger, and only parquet and arrow tables can be read in batches",
             param_hint="--memory",
         )
 
 
-def _refuse_options(reading: Reading, measuring: Measuring, path: str, asked: Sequence[str]) -> None:
+def _refuse_options(asked: Asked, path: str, batched: Sequence[str]) -> None:
     """What needs all rows at once is refused before any work."""
-    given = {
-        "--labels": reading.labels,
-        "--id": reading.id,
-        "--temperature": reading.temperature or None,
-        "--task": None if measuring.task == "auto" else measuring.task,
-        "--by": measuring.by,
-        "--groups": measuring.groups,
-        "--weights FILE": measuring.weights if measuring.weights and file_of(measuring.weights) else None,
-    }
-    used = [option for option, value in given.items() if value is not None]
-    whole = f"without {' and '.join(asked)}" if asked else "with enough --memory"
+    options = ("--labels", "--id", "--temperature", "--task", "--by", "--groups", "--weights")
+    used = [option for option in options if option in asked.given]
+    if "--weights" in used:
+        used.remove("--weights")
+        used += ["--weights FILE"] * (file_of(asked.given["--weights"]) is not None)
+    whole = f"without {' and '.join(batched)}" if batched else "with enough --memory"
     if used:
         raise failure(
             path,
             f"{' and '.join(used)} cannot be used, because the table is read in batches and labels and weights must be "
             f"its columns; {whole} it is read as a whole",
         )
-
-
-def streamed_tokens(files: Sequence[Path], reading: Reading, measuring: Measuring) -> Any:
-    """The evaluation of a log of observed tokens in one pass, where that was asked for; None for anything else."""
-    path, kind = split_kind(files[0])
-    if not measuring.one_pass or len(files) > 1 or FORMATS.get(split_suffix(str(path))[1]) not in ("json", "jsonl"):
-        return None
-    file_format(str(path))
-    request = Request(str(path), kind=kind)
-    if not is_token_log(request):
-        return None
-    import truecal as tc
-
-    counts = measuring.counts
-    stream = tc.stream("top_label", n_bins=counts or 15, edges="uniform")
-    for batch in token_batches(request):
-        stream.update(batch.correct, batch.confidence, groups=batch.document)
-    return stream.result(level=measuring.settings()["level"], name=readable(split_suffix(str(path))[0]))
 
 
 def refuse_test(file: Path, reading: Reading) -> None:
@@ -127,26 +163,27 @@ def refuse_test(file: Path, reading: Reading) -> None:
             raise failure(path, words)
 
 
-def measure_tables(datasets: Sequence[Dataset], measuring: Measuring, progress: Any) -> Any:
+def _measure_tables(asked: Asked, datasets: Sequence[Dataset], progress: Any) -> Any:
     """The evaluation of one table or the comparison of several, in this process or on a cluster."""
     from truecal.scale import files
 
-    settings = measuring.settings()
-    options = {"errors": split(measuring.errors), "n_bins": settings["n_bins"], "level": settings["level"]}
-    one = len(datasets) == 1
-    here = measuring.workers is not None and not _worth_workers(datasets, measuring.workers)
-    with nullcontext() if here and measuring.dask is None else _client(measuring) as client:
+    settings, batching = asked.measuring.settings(), asked.batching
+    options = {"errors": split(asked.measuring.errors), "n_bins": settings["n_bins"], "level": settings["level"]}
+    here = batching.workers is not None and not _worth_workers(datasets, batching.workers)
+    with nullcontext() if here and batching.dask is None else _client(batching) as client:
         if client is not None:
             from truecal.scale import cluster
 
-            options["edges"] = "uniform" if measuring.one_pass else None
-            if one:
+            options["edges"] = "uniform" if batching.one_pass else None
+            if asked.one:
                 return cluster.evaluate(datasets[0], client=client, **options)
             return cluster.compare(datasets, client=client, **options)
-        options |= {"one_pass": measuring.one_pass, "progress": progress}
-        found = files.evaluate_dataset(datasets[0], **options) if one else files.compare_datasets(datasets, **options)
+        options |= {"one_pass": batching.one_pass, "progress": progress}
+        found = (
+            files.evaluate_dataset(datasets[0], **options) if asked.one else files.compare_datasets(datasets, **options)
+        )
         found = found.with_notes([NO_WORKERS]) if here else found
-        return found if measuring.one_pass else found.with_notes(_how_to_test(datasets))
+        return found if batching.one_pass else found.with_notes(_how_to_test(datasets))
 
 
 def _worth_workers(datasets: Sequence[Dataset], workers: int) -> bool:
@@ -168,23 +205,23 @@ def _how_to_test(datasets: Sequence[Dataset]) -> list[str]:
 
 
 @contextmanager
-def _client(measuring: Measuring) -> Iterator[Any]:
+def _client(batching: Batching) -> Iterator[Any]:
     """A client of the cluster that was asked for, None where none was."""
-    if measuring.dask is None and measuring.workers is None:
+    if batching.dask is None and batching.workers is None:
         yield None
         return
-    if measuring.dask is not None and measuring.workers is not None:
+    if batching.dask is not None and batching.workers is not None:
         raise typer.BadParameter(
             "cannot be combined with --dask, which sets the number of workers", param_hint="--workers"
         )
-    if measuring.workers is not None:
+    if batching.workers is not None:
         from truecal.scale.local import local_client
 
-        with local_client(measuring.workers) as client:
+        with local_client(batching.workers) as client:
             yield client
         return
     distributed = require("distributed", "scale")
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # failures come back as errors
-    with distributed.Client(measuring.dask) as client:
+    with distributed.Client(batching.dask) as client:
         yield client

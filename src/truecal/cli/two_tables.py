@@ -3,14 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import typer
 
 from truecal.io.forecast_files import read_forecasts, read_label_sets, read_label_tables, read_outcomes
+from truecal.kinds.inputs import Progress
 
 from .shared_options import Reading, numbers, split
+from .sources import Asked, Measured, measure_models
 
 Tables = tuple[Any, dict[str, Any], tuple[str, ...] | None, tuple[str, ...]]
+_TAKEN = ("--task", "--labels", "--label-column", "--columns", "--header", "--errors", "--bins", "--memory")
+_DRAWS = ("--resamples", "--seed", "--level")
+
+
+@dataclass(frozen=True)
+class TwoTables:
+    """Files of several labels per row, or of forecasts of a number."""
+
+    asked: Asked
+    tables: Tables
+    about: dict[str, Any]
+    rows: int = 0
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self | None:
+        task, measuring = asked.measuring.task, asked.measuring
+        why = f"cannot be used with --task {task}; use Python"
+        if task == "multilabel":
+            asked.allow((*_TAKEN, *_DRAWS, "--logits", "--percent"), why)
+            tables = load_tables(asked.places, asked.reading)
+            return cls(asked, tables, {"labels": tables[2]})
+        if task == "distribution":
+            asked.allow((*_TAKEN, *_DRAWS, "--thresholds", "--levels"), why)
+            if measuring.thresholds is None:
+                raise typer.BadParameter("is needed: thresholds fixed before the outcomes", param_hint="--thresholds")
+            tables = load_forecasts(asked.places, asked.reading, measuring.levels)
+            return cls(asked, tables, {"task": "auto", "thresholds": numbers(measuring.thresholds, "--thresholds")})
+        return None
+
+    def measure(self, progress: Progress | None) -> Measured:
+        y_true, models, classes, notes = self.tables
+        about = self.about | {"errors": split(self.asked.measuring.errors)}
+        return Measured(measure_models(self.asked, y_true, models, about, progress).with_notes(notes), classes)
 
 
 def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) -> Tables:

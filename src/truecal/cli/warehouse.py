@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
 from typer import Option
 
 from truecal.core.extras import require
 from truecal.io.failures import FileError, failure
+from truecal.kinds.inputs import Progress
 
-from .shared_options import Measuring, Reading, split, whole_numbers
+from .shared_options import split, whole_numbers
+from .sources import Asked, Measured
 
 UNIFORM = "uniform"
 FIRST = """-- 1. How predictions are distributed, for bins of equal numbers of rows. It reads no label. Save its
@@ -143,22 +144,26 @@ def _unbound(wanted: Warehouse, models: dict[str, Any]) -> Any:
     return ibis.table(schema, name=name, **places)
 
 
-def read_result(file: Path, reading: Reading, measuring: Measuring) -> Any:
-    """What the second query gave; options that would change what was counted raise."""
-    same = replace(Measuring(), level=measuring.level, seed=measuring.seed)
-    if reading != Reading() or measuring != same:
-        others = [*_changed(reading, Reading()), *_changed(measuring, same)]
-        message = "cannot be used with --sums: the query decided what was counted"
-        raise typer.BadParameter(message, param_hint=f"--{others[0].replace('_', '-')}")
-    settings = measuring.settings()
-    if not file.is_file():
-        raise failure(file, "file not found")
-    try:
-        found = require("truecal.sql", "sql").read_sums(file, level=settings["level"], seed=settings["seed"])
-    except (ValueError, TypeError) as error:
-        raise failure(file, str(error)) from error
-    return found
+@dataclass(frozen=True)
+class Sums:
+    """The result of the second query, of one model or of several."""
 
+    asked: Asked
+    rows: int = 0
 
-def _changed(given: Any, default: Any) -> Sequence[str]:
-    return [name for name in vars(default) if getattr(given, name) != getattr(default, name)]
+    @classmethod
+    def of(cls, asked: Asked) -> Self | None:
+        if not asked.one_model.sums:
+            return None
+        asked.allow(("--sums", "--seed", "--level"), "cannot be used with --sums: the query decided what was counted")
+        if not asked.files[0].is_file():
+            raise failure(asked.files[0], "file not found")
+        return cls(asked)
+
+    def measure(self, progress: Progress | None) -> Measured:
+        file, settings = self.asked.files[0], self.asked.measuring.settings()
+        read_sums = require("truecal.sql", "sql").read_sums
+        try:
+            return Measured(read_sums(file, level=settings["level"], seed=settings["seed"]))
+        except (ValueError, TypeError) as error:
+            raise failure(file, str(error)) from error

@@ -1,0 +1,36 @@
+"""Tables that are read as a whole: the source of most calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from truecal.kinds.inputs import Progress
+
+from .common import read
+from .loading import Loaded
+from .sources import Asked, Measured, measure_models
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Files of one label per row, of all models."""
+
+    asked: Asked
+    loaded: Loaded
+    rows: int = 0
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self:
+        asked.refuse(["--thresholds", "--levels"], "needs --task distribution")
+        return cls(asked, read(asked.files, asked.reading))
+
+    def measure(self, progress: Progress | None) -> Measured:
+        asked, loaded = self.asked, self.loaded
+        arguments: dict[str, Any] = loaded.arguments(asked.measuring)
+        if asked.one:
+            if asked.one_model.segments is not None:
+                arguments["features"] = loaded.features(asked.one_model.segments)
+            arguments["advise"] = asked.advise
+        result = measure_models(asked, loaded.y_true, loaded.models, arguments, progress)
+        return Measured(result.with_notes(loaded.notes), loaded.classes)
