@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import truecal as tc
+from truecal.kinds import functions
 from truecal.kinds.named_errors import COMPOSED
 
 pytestmark = pytest.mark.slow
@@ -68,17 +69,19 @@ def test_examples_of_a_module(name, tmp_path, monkeypatch):
     assert doctest.testmod(importlib.import_module(name), optionflags=FLAGS).failed == 0
 
 
-def test_losses_carry_their_examples():
-    """Losses are objects, which doctest does not look into by itself."""
+def test_losses_and_error_functions_carry_their_examples():
+    """They are objects, which doctest does not look into by itself."""
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=FLAGS)
-    for loss in tc.LOSSES.values():
-        test = parser.get_doctest(loss.__doc__ or "", {}, loss.name, None, 0)
-        assert test.examples, loss.name
+    made = [value for value in vars(functions).values() if isinstance(value, functions.ErrorFunction)]
+    assert len(made) == 9
+    for thing in (*tc.LOSSES.values(), *made):
+        test = parser.get_doctest(thing.__doc__ or "", {}, thing.__name__, None, 0)
+        assert test.examples, thing
         assert runner.run(test).failed == 0
 
 
 def test_losses_and_errors_travel_to_other_processes():
-    for thing in (*tc.LOSSES.values(), *tc.ERRORS.values()):
+    for thing in (*tc.LOSSES.values(), *tc.ERRORS.values(), tc.classwise_error, tc.linear_error):
         there = pickle.loads(pickle.dumps(thing))
         assert there is thing or there == thing
 

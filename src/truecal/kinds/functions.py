@@ -1,116 +1,130 @@
-"""The errors as functions of labels and probabilities."""
+"""The errors as functions of labels and probabilities: a property, with its rule and norm by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.arrays import on_device
 from ..core.data import as_array
-from ..core.parameters import described
-from ..core.properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
-from ..core.rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, Ties, VectorRule
+from ..core.parameters import described, described_text
+from ..core.properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
+from ..core.rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, VectorRule
 from ..core.sample import Bounds
-from ..core.strategies import VECTOR_STRATEGIES, read_rule
+from ..core.strategies import SCALAR_STRATEGIES, VECTOR_STRATEGIES, read_rule
+from ..core.torch_compile import outside_torch_compile
 from ..core.types import Array
 from ..core.vectors import KdTree
-from ..sums.errors import CalibrationError, Corrected, Norm, Scale
+from ..sums.errors import CalibrationError
 from .multilabel import Labelwise
 from .named_errors import default_error, get_error
 from .numbers import Distribution
 from .ordered import Cumulative
 
-Strategy = Literal["auto", "quantile", "uniform", "two_bin", "poisson", "exact"] | BinningRule
-VectorStrategy = Literal["argmax", "kd", "halfspace", "exact"] | BinningRule
 OneCount = int | Literal["auto"] | None
 """An n_bins that gives one number; a sequence of counts gives an array."""
 Counts = Sequence[int] | NDArray[np.integer[Any]]
+Strategies = dict[str, type[BinningRule]]
+_COUNTED = ("quantile", "argmax", "kd")
+_SHARED = {"n_bins": None, "strategy": "auto", "norm": "l2", "scale": "raw", "ties": "auto", "sample_weight": None}
 
 
-class _Options(TypedDict, total=False):
-    """What every function takes."""
+@final
+class ErrorFunction:
+    """A named error as a function: error(y_true, y_proba, *, n_bins=None, strategy="auto", norm="l2", ...).
 
-    norm: Norm
-    scale: Scale
-    ties: Ties
-    sample_weight: Any
+    `make` gives the property; its parameters are further options. `data` names the two arrays, `more` are options with
+    their defaults, `vectors` the strategies for vector reports, and `words` what parameters mean where that is not
+    usual.
+    """
 
+    def __init__(
+        self,
+        make: Callable[..., Property],
+        *,
+        data: tuple[str, str] = ("y_true", "y_proba"),
+        more: Sequence[str] = (),
+        vectors: Strategies | None = None,
+        words: Mapping[str, str] | None = None,
+    ) -> None:
+        self._make, self._data, self._vectors = make, data, vectors
+        self._own = inspect.signature(make).parameters
+        extra = {"corrected": "auto", "labels": None}
+        options = {name: each.default for name, each in self._own.items()} | _SHARED | {x: extra[x] for x in more}
+        parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in data]
+        parameters += [inspect.Parameter(x, inspect.Parameter.KEYWORD_ONLY, default=y) for x, y in options.items()]
+        self.__signature__ = inspect.Signature(parameters)
+        self.__name__, self.__qualname__, self.__module__ = make.__name__, make.__name__, make.__module__
+        returns = "The error: a float, or an array for several bin counts."
+        self.__doc__ = described_text(make.__doc__ or "", self.__signature__.parameters, returns, words)
 
-class _ClassOptions(_Options, total=False):
-    strategy: Strategy
-    labels: Any
+    def __repr__(self) -> str:
+        return f"<error function {self.__name__}>"
 
+    def __reduce__(self) -> str:
+        return self.__name__  # by its name in this module, so that other processes find the same function
 
-class _TopOptions(_Options, total=False):
-    strategy: Strategy
-    corrected: Corrected
+    @overload
+    def __call__(self, *data: Any, n_bins: OneCount = None, **options: Any) -> float: ...
+    @overload
+    def __call__(self, *data: Any, n_bins: Counts, **options: Any) -> Array: ...
+    @outside_torch_compile
+    def __call__(self, *data: Any, **options: Any) -> Any:
+        try:
+            bound = self.__signature__.bind(*data, **options)
+        except TypeError as problem:
+            raise TypeError(f"{self.__name__}() {problem}") from None
+        bound.apply_defaults()
+        given = bound.arguments
+        first, second = (given.pop(name) for name in self._data)
+        about = {name: given.pop(name) for name in ("sample_weight", "scale", "labels") if name in given}
+        wide = self._vectors is not None and _is_wide(second)
+        plain = all(option is None or type(option) in (str, int, bool) for option in given.values())
+        error = _remembered(self, wide, **given) if plain else self.error(wide, **given)
+        return error(first, second, **about)
 
-
-class _ConfidenceOptions(_TopOptions, total=False):
-    labels: Any
-
-
-class _FullOptions(_Options, total=False):
-    strategy: VectorStrategy
-    labels: Any
-
-
-class _BinaryOptions(_Options, total=False):
-    strategy: Strategy
-    pos_label: Any
-
-
-class _ForecastOptions(_Options, total=False):
-    strategy: Strategy
-
-
-class _LinearOptions(_Options, total=False):
-    strategy: Strategy | Literal["kd"]
-    range: Bounds | None
-
-
-def _made(make: Callable[..., CalibrationError], *options: Any) -> CalibrationError:
-    """The error of these options, remembered where they are plain: most calls ask for the same one again."""
-    plain = all(option is None or type(option) in (str, int, bool) for option in options)
-    return _remembered(make, *options) if plain else make(*options)
+    def error(
+        self, wide: bool, *, strategy: Any, n_bins: Any, ties: Any, norm: Any, corrected: Any = "auto", **own: Any
+    ) -> CalibrationError:
+        """The error of these options: l1 errors of one probability have 15 bins of equal width, the usual ECE."""
+        property = self._make(**own)
+        vector = self._vectors is not None and (wide or property.vector)
+        names = self._vectors if vector and self._vectors is not None else SCALAR_STRATEGIES
+        if isinstance(strategy, str) and strategy == "auto":
+            usual = norm == "l1" and ties == "auto" and not vector and not isinstance(property, Outcomes)
+            strategy = "uniform" if usual else next(iter(names))
+        if n_bins is None and norm == "l1" and isinstance(strategy, str) and strategy in _COUNTED:
+            n_bins = DEFAULT_BINS
+        rule = read_rule(strategy, n_bins, ties, names=names)
+        if isinstance(property, Outcomes):
+            property = replace(property, vector_valued=isinstance(rule, VectorRule))
+        return CalibrationError(property, rule, norm, corrected)
 
 
 @lru_cache(maxsize=128, typed=True)
-def _remembered(make: Callable[..., CalibrationError], *options: Any) -> CalibrationError:
-    return make(*options)
+def _remembered(function: ErrorFunction, wide: bool, **given: Any) -> CalibrationError:
+    """The error of plain options: most calls ask for the same one again."""
+    return function.error(wide, **given)
 
 
-def _classwise(strategy: Any, n_bins: Any, ties: Ties, norm: Norm, corrected: Corrected) -> CalibrationError:
-    return CalibrationError(Classwise(), _usual_rule(strategy, n_bins, ties, norm), norm, corrected)
+def _is_wide(reports: Any) -> bool:
+    shape = reports.shape if on_device(reports) else as_array(reports, "reports").shape
+    return len(shape) == 2 and shape[1] > 1
 
 
-def _confidence(strategy: Any, n_bins: Any, ties: Ties, norm: Norm, corrected: Corrected) -> CalibrationError:
-    return CalibrationError(Confidence(), _usual_rule(strategy, n_bins, ties, norm), norm, corrected)
+def error_function(**about: Any) -> Callable[[Callable[..., Property]], ErrorFunction]:
+    """Make an `ErrorFunction` of a function that gives its property."""
+    return lambda make: ErrorFunction(make, **about)
 
 
-@overload
-def classwise_error(
-    y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]
-) -> float: ...
-@overload
-def classwise_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def classwise_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
+@error_function(more=["labels"])
+def classwise_error() -> Property:
     """Classwise error, LinCE^cw: the mean over classes r of n⁻² Σ_B (Σ_{i∈B} (p_i^(r) − 1[y_i = r]))².
 
     Truthful for norm="l2"; arXiv 2510.06388, section 3.
@@ -119,30 +133,11 @@ def classwise_error(
     >>> round(tc.classwise_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=2), 8)
     0.05222222
     """
-    metric = _made(_classwise, strategy, n_bins, ties, norm, "auto")
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+    return Classwise()
 
 
-@overload
-def confidence_error(
-    y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ConfidenceOptions]
-) -> float: ...
-@overload
-def confidence_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ConfidenceOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def confidence_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
+@error_function(more=["corrected", "labels"])
+def confidence_error() -> Property:
     """Confidence error, ConfCE^corr: n⁻² Σ_B (Σ_{i∈B} (c_i − z_i))² + n⁻² Σ (1 − z_i).
 
     c is the largest probability, z whether its class is right. norm="l1" is the usual ECE (not truthful; no
@@ -155,68 +150,22 @@ def confidence_error(
     >>> round(tc.confidence_error([0, 1, 1, 0], proba, n_bins=10, norm="l1"), 6)
     0.4
     """
-    metric = _made(_confidence, strategy, n_bins, ties, norm, corrected)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+    return Confidence()
 
 
-def _usual_rule(strategy: Any, n_bins: BinCounts | None, ties: Ties, norm: Norm) -> BinningRule:
-    """Squared errors: quantile bins, as many as the rows allow. l1: 15 bins of equal width, the usual ECE."""
-    if isinstance(strategy, str) and strategy == "auto":
-        strategy = "uniform" if norm == "l1" and ties == "auto" else "quantile"
-    return read_rule(strategy, _usual_bins(strategy, n_bins, norm), ties)
-
-
-def _usual_bins(strategy: Any, n_bins: BinCounts | None, norm: Norm) -> BinCounts | None:
-    counted = isinstance(strategy, str) and strategy in ("quantile", "argmax", "kd")
-    return DEFAULT_BINS if n_bins is None and norm == "l1" and counted else n_bins
-
-
-@overload
-def top_label_error(
-    correct: Any, confidence: Any, *, n_bins: OneCount = None, **options: Unpack[_TopOptions]
-) -> float: ...
-@overload
-def top_label_error(correct: Any, confidence: Any, *, n_bins: Counts, **options: Unpack[_TopOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def top_label_error(
-    correct: Any,
-    confidence: Any,
-    *,
-    corrected: Corrected = "auto",
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
+@error_function(data=("correct", "confidence"), more=["corrected"])
+def top_label_error() -> Property:
     """The confidence error from the correctness and the confidence of the top class.
 
     >>> import truecal as tc
     >>> round(tc.top_label_error([1, 1, 0, 1], [.6, .7, .8, .9], n_bins=2), 6)
     0.12375
     """
-    metric = CalibrationError(TopLabel(), _usual_rule(strategy, n_bins, ties, norm), norm, corrected)
-    return metric(correct, confidence, sample_weight=sample_weight, scale=scale)
+    return TopLabel()
 
 
-@overload
-def full_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_FullOptions]) -> float: ...
-@overload
-def full_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_FullOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def full_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    strategy: VectorStrategy = "argmax",
-    n_bins: BinCounts | None = None,
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
+@error_function(more=["labels"], vectors=VECTOR_STRATEGIES)
+def full_error() -> Property:
     """Full multiclass error: n⁻² Σ_B ||Σ_{i∈B} (p_i − e_{y_i})||² over cells of whole probability vectors.
 
     strategy: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "halfspace"
@@ -226,55 +175,22 @@ def full_error(
     >>> round(tc.full_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=1), 8)
     0.06444444
     """
-    rule = read_rule(strategy, _usual_bins(strategy, n_bins, norm), ties, names=VECTOR_STRATEGIES)
-    metric = CalibrationError(Full(), rule, norm)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+    return Full()
 
 
-@overload
-def binary_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_BinaryOptions]) -> float: ...
-@overload
-def binary_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_BinaryOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def binary_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    pos_label: Any = 1,
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
+@error_function()
+def binary_error(*, pos_label: Any = 1) -> Property:
     """Binary error: n⁻² Σ_B (Σ_{i∈B} (u_i − y_i))² with u_i the probability of the positive class.
 
     >>> import truecal as tc
     >>> round(tc.binary_error([0, 1, 1], [.1, .4, .8], n_bins=2), 8)
     0.07222222
     """
-    metric = CalibrationError(Binary(pos_label), _usual_rule(strategy, n_bins, ties, norm), norm)
-    return metric(y_true, y_proba, sample_weight=sample_weight, scale=scale)
+    return Binary(pos_label)
 
 
-@overload
-def ordinal_error(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]) -> float: ...
-@overload
-def ordinal_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def ordinal_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
+@error_function(more=["labels"])
+def ordinal_error() -> Property:
     """The error of classes in their order: the mean over j of n⁻² Σ_B (Σ_{i∈B} (P_i(class j or below) − 1[y_i ≤ j]))².
 
     scale="score" is the ranked probability score (Epstein 1969) + gap².
@@ -283,34 +199,18 @@ def ordinal_error(
     >>> round(tc.ordinal_error([0, 1, 2], [[.7, .2, .1], [.2, .5, .3], [.1, .2, .7]], n_bins=1), 8)
     0.00055556
     """
-    metric = CalibrationError(Cumulative(), _usual_rule(strategy, n_bins, ties, norm), norm)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+    return Cumulative()
 
 
-@overload
-def labelwise_error(
-    y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[_ClassOptions]
-) -> float: ...
-@overload
-def labelwise_error(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[_ClassOptions]) -> Array: ...
-@described(
-    "The error: a float, or an array for several bin counts.",
-    y_true="Which labels apply: a 0/1 table (n, k), a sparse one, or one list of labels per row.",
-    y_proba="The probability of each label, (n, k), or a list of (n, 2) arrays, one per label.",
-    labels="The name of each column, for lists of names.",
+@error_function(
+    more=["labels"],
+    words={
+        "y_true": "Which labels apply: a 0/1 table (n, k), a sparse one, or one list of labels per row.",
+        "y_proba": "The probability of each label, (n, k), or a list of (n, 2) arrays, one per label.",
+        "labels": "The name of each column, for lists of names.",
+    },
 )
-def labelwise_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-    labels: Any = None,
-) -> Any:
+def labelwise_error() -> Property:
     """The error of several labels per row: the mean over labels r of n⁻² Σ_B (Σ_{i∈B} (p_i^(r) − y_i^(r)))².
 
     Probabilities of a row need not sum to 1. scale="score" is the mean squared error over labels + gap².
@@ -321,34 +221,11 @@ def labelwise_error(
     >>> round(tc.labelwise_error([{0}, {0, 1}, set()], [[.9, .2], [.6, .7], [.2, .1]], n_bins=1), 8)
     0.005
     """
-    metric = CalibrationError(Labelwise(), _usual_rule(strategy, n_bins, ties, norm), norm)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale=scale)
+    return Labelwise()
 
 
-@overload
-def distribution_error(
-    y_true: Any, forecast: Any, *, thresholds: Any, n_bins: OneCount = None, **options: Unpack[_ForecastOptions]
-) -> float: ...
-@overload
-def distribution_error(
-    y_true: Any, forecast: Any, *, thresholds: Any, n_bins: Counts, **options: Unpack[_ForecastOptions]
-) -> Array: ...
-@described(
-    "The error: a float, or an array for several bin counts.",
-    y_true="Outcomes, one number per row.",
-)
-def distribution_error(
-    y_true: Any,
-    forecast: Any,
-    *,
-    thresholds: Any,
-    n_bins: BinCounts | None = None,
-    strategy: Strategy = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
+@error_function(data=("y_true", "forecast"), words={"y_true": "Outcomes, one number per row."})
+def distribution_error(*, thresholds: Any) -> Property:
     """The error of distributions of a number: the mean over thresholds t of n⁻² Σ_B (Σ_{i∈B} (F_i(t) − 1[y_i ≤ t]))².
 
     scale="score" is CRPS + gap² for thresholds in equal steps (Matheson and Winkler 1976); the CRPS is that over the
@@ -359,29 +236,11 @@ def distribution_error(
     >>> round(tc.distribution_error([.3, .8, 2.5], forecast, thresholds=[0., 1., 2.], n_bins=1), 6)
     0.030215
     """
-    metric = CalibrationError(Distribution(thresholds), _usual_rule(strategy, n_bins, ties, norm), norm)
-    return metric(y_true, forecast, sample_weight=sample_weight, scale=scale)
+    return Distribution(thresholds)
 
 
-@overload
-def linear_error(
-    outcomes: Any, reports: Any, *, n_bins: OneCount = None, **options: Unpack[_LinearOptions]
-) -> float: ...
-@overload
-def linear_error(outcomes: Any, reports: Any, *, n_bins: Counts, **options: Unpack[_LinearOptions]) -> Array: ...
-@described("The error: a float, or an array for several bin counts.")
-def linear_error(
-    outcomes: Any,
-    reports: Any,
-    *,
-    range: Bounds | None = None,
-    n_bins: BinCounts | None = None,
-    strategy: Strategy | Literal["kd"] = "auto",
-    norm: Norm = "l2",
-    scale: Scale = "raw",
-    ties: Ties = "auto",
-    sample_weight: Any = None,
-) -> Any:
+@error_function(data=("outcomes", "reports"), vectors={"kd": KdTree, "exact": Exact})
+def linear_error(*, range: Bounds | None = None) -> Property:
     """The error of any linear property: outcome values φ(y_i) and reports about their expectation, (n,) or (n, d).
 
     strategy "auto": quantile bins for scalars, "kd" for vectors. "uniform" and "two_bin" need range=(low, high).
@@ -390,19 +249,7 @@ def linear_error(
     >>> round(tc.linear_error([2.0, 5.0, 3.0], [2.5, 4.0, 3.5], n_bins=1), 6)
     0.0
     """
-    rule = _linear_rule(reports, strategy, n_bins, ties, norm)
-    metric = CalibrationError(Outcomes(range, isinstance(rule, VectorRule)), rule, norm)
-    return metric(outcomes, reports, sample_weight=sample_weight, scale=scale)
-
-
-def _linear_rule(reports: Any, strategy: Any, n_bins: BinCounts | None, ties: Ties, norm: Norm) -> BinningRule:
-    shape = tuple(reports.shape) if on_device(reports) else as_array(reports, "reports").shape
-    vector = len(shape) == 2 and shape[1] > 1
-    if strategy == "auto":
-        strategy = "kd" if vector else "quantile"
-    n_bins = _usual_bins(strategy, n_bins, norm)
-    names: dict[str, type[BinningRule]] = {"kd": KdTree, "exact": Exact}
-    return read_rule(strategy, n_bins, ties, names=names) if vector else read_rule(strategy, n_bins, ties)
+    return Outcomes(range)
 
 
 class ScoreOptions(TypedDict, total=False):
