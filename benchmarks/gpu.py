@@ -260,7 +260,6 @@ def rules(vector: bool) -> list[Any]:
             *(tc.rules.ArgmaxQuantile(3, ties=ties) for ties in ("auto", "together", "row")),
             tc.rules.ArgmaxQuantile((1, 4)),
             tc.rules.KdTree(8),
-            tc.rules.KMeans(6),
             tc.rules.Exact(),
             tc.rules.Halfspaces(4),
         ]

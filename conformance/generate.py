@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.audit.measures_table import rows as table_rows
 
 from truecal.baselines import ERRORS, Baseline
-from truecal.baselines.measures_table import rows as table_rows
 from truecal.core.properties import Binary, Outcomes
 from truecal.core.types import Array
 from truecal.io.writing import write_atomic

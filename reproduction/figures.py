@@ -28,9 +28,9 @@ from reproduction.checkpoints import (
 )
 from reproduction.correlations import REFERENCE
 from reproduction.mechanism import ALL, TEMPERATURE, VARIANTS, gap_of
+from reproduction.smoothing import kernel_regression
 from reproduction.traces import WITHIN, heading, kind
 from truecal.io import atomic_path
-from truecal.render.plots.smoothing import kernel_regression
 from truecal.results.ranking import chain_correlation
 
 if TYPE_CHECKING:

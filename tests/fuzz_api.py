@@ -54,14 +54,23 @@ RESULTS = {
         "Noise",
         "NullBand",
         "PairedDifference",
-        "Refinement",
         "Selection",
     ),
     *("ERRORS", "LOSSES", "SCORERS", "BinTable", "Baseline", "Stream", "TopPredictions", "Outcomes"),
 }
 """Public names that are not called: results, and tables that other calls use."""
 PUBLIC: dict[str, Any] = {name: getattr(tc, name) for name in tc.__all__}
-PUBLIC |= {name: getattr(getattr(tc, module), name) for module, names in vars(tc)["_MOVED"].items() for name in names}
+OTHERS = {
+    "analysis": "Dominance MeanGap Noise consistency_bands dominance mean_gap noise_of_U null_band tabulate",
+    "losses": "confidence_loss linear_loss spherical",
+    "properties": "Outcomes",
+    "recalibration": "CalibratedClassifier CanonicalRecalibration DirichletScaling HistogramBinning Identity "
+    "MatrixScaling ScalingBinning Selection",
+    "results": "AuditReport Baseline CalibrationTest ConsistencyBands Decomposition Gap Interval MonitorUpdate "
+    "NullBand PairedDifference",
+    "rules": "ArgmaxEdges ArgmaxQuantile Exact Halfspaces KdTree",
+}
+PUBLIC |= {name: getattr(getattr(tc, module), name) for module, names in OTHERS.items() for name in names.split()}
 MAPS = tuple(
     name for name, value in PUBLIC.items() if hasattr(value, "predict_proba") and name != "CalibratedClassifier"
 )
@@ -122,7 +131,6 @@ def _rule(w: World) -> Any:
             tc.rules.ArgmaxQuantile(m),
             tc.rules.KdTree(m),
             tc.rules.Halfspaces(3),
-            tc.rules.KMeans(2),
         ),
         *(tc.Quantile(3, ties="row"), tc.Quantile(3, ties="together")),
     )

@@ -9,6 +9,7 @@ import pkgutil
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,8 @@ def test_losses_and_error_functions_carry_their_examples():
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=FLAGS)
     made = [value for value in vars(functions).values() if isinstance(value, functions.ErrorFunction)]
     assert len(made) == 9
-    for thing in (*tc.LOSSES.values(), *made):
+    things: list[Any] = [*tc.LOSSES.values(), *made]
+    for thing in things:
         test = parser.get_doctest(thing.__doc__ or "", {}, thing.__name__, None, 0)
         assert test.examples, thing
         assert runner.run(test).failed == 0

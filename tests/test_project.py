@@ -111,13 +111,14 @@ def test_nothing_lies_loose_at_the_top():
     assert folders == set(ROOMS)
 
 
-def test_the_top_level_is_small_and_old_names_warn():
+def test_the_top_level_is_small_and_shows_public_names_only():
     assert len(tc.__all__) <= 60
-    for module, names in vars(tc)["_MOVED"].items():
-        for name in names:
-            with pytest.warns(DeprecationWarning, match=f"truecal.{name} is now truecal.{module}.{name}"):
-                found = getattr(tc, name)
-            assert found is getattr(getattr(tc, module), name) and name not in tc.__all__
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text()).body
+    imports = [node for node in stub if isinstance(node, ast.ImportFrom)]
+    told = {node.module: {name.name for name in node.names} for node in imports if node.module}
+    assert told == {module: set(names.split()) for module, names in vars(tc)["_NAMES"].items()}
+    modules = {name.name for node in imports if not node.module for name in node.names}
+    assert set(dir(tc)) == {*tc.__all__, *modules, "__version__"} and modules == set(vars(tc)["_MODULES"])
 
 
 def test_every_public_parameter_is_described():

@@ -66,7 +66,6 @@ def peak_megabytes(call: Callable[[], Any]) -> float:
         lambda m: tc.binary_error(Z, U, n_bins=m, strategy="uniform", sample_weight=np.ones(60)),
         lambda m: tc.full_error(Y, P, n_bins=m),
         lambda m: tc.full_error(Y, P, strategy="kd", n_bins=m),
-        lambda m: tc.full_error(Y, P, strategy=tc.rules.KMeans(m)),
         lambda m: tc.evaluate(Z, U, n_bins=m, diagram_bins=m, n_resamples=39),
         lambda m: tc.calibration_test(Y, P, error="classwise", n_bins=m, n_resamples=39),
     ],

@@ -34,7 +34,6 @@ VECTOR_RULES = {
     "argmax-together": tc.rules.ArgmaxQuantile(2, ties="together"),
     "argmax-row": tc.rules.ArgmaxQuantile(2, ties="row"),
     "kd": tc.rules.KdTree(2),
-    "kmeans": tc.rules.KMeans(2),
     "halfspaces": tc.rules.Halfspaces(3),
     "exact": tc.rules.Exact(),
 }

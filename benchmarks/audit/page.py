@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.audit.measures_table import markdown
 from truecal.auditing.explanations import WORDS
 from truecal.auditing.lasting import SURE
-from truecal.baselines.measures_table import markdown
 from truecal.io import write_atomic
 
 from .words import FULL, INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO

@@ -16,108 +16,60 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 
-_HOMES: dict[str, str] = {}
 _MODULES = (
-    "analysis",
-    "forecasts",
-    "io",
-    "language",
-    "losses",
-    "plots",
-    "properties",
-    "recalibration",
-    "results",
-    "rules",
-    "sql",
-    "tokens",
+    *("analysis", "forecasts", "io", "language", "losses", "plots"),
+    *("properties", "recalibration", "results", "rules", "sql", "tokens"),
 )
 """Public modules that are loaded when they are asked for: tc.plots.reliability(y, p)."""
-_MOVED = {
-    "analysis": (
-        "Dominance",
-        "MeanGap",
-        "Noise",
-        "Refinement",
-        "consistency_bands",
-        "dominance",
-        "mean_gap",
-        "noise_of_U",
-        "null_band",
-        "refinement",
-        "tabulate",
-    ),
-    "losses": (
-        "confidence_loss",
-        "linear_loss",
-        "spherical",
-    ),
-    "properties": ("Outcomes",),
-    "recalibration": (
-        "CalibratedClassifier",
-        "CanonicalRecalibration",
-        "DirichletScaling",
-        "HistogramBinning",
-        "Identity",
-        "MatrixScaling",
-        "ScalingBinning",
-        "Selection",
-    ),
-    "results": (
-        "AuditReport",
-        "Baseline",
-        "CalibrationTest",
-        "ConsistencyBands",
-        "Decomposition",
-        "Gap",
-        "Interval",
-        "MonitorUpdate",
-        "NullBand",
-        "PairedDifference",
-    ),
-    "rules": (
-        "ArgmaxEdges",
-        "ArgmaxQuantile",
-        "Exact",
-        "Halfspaces",
-        "KMeans",
-        "KdTree",
-        "OnGrid",
-    ),
+_NAMES = {
+    "adapters.sklearn.scorers": "scorer SCORERS",
+    "auditing": "audit",
+    "baselines": "ece ERRORS",
+    "core.averages": "Poisson TwoBin",
+    "core.losses": "brier classification_error cross_entropy LOSSES",
+    "core.properties": "Binary Classwise Confidence Full Linear TopLabel",
+    "core.rules": "Edges EqualWidth Quantile",
+    "core.table": "BinTable",
+    "inference.calibration": "calibration_test",
+    "inference.estimation": "estimate",
+    "inference.gaps": "gap",
+    "inference.intervals": "confidence_interval",
+    "inference.monitoring": "Monitor monitor",
+    "inference.paired": "paired_difference",
+    "inference.planning": "rows_needed",
+    "inference.repair": "load_map",
+    "inference.segments": "segments",
+    "inference.thresholds": "threshold",
+    "kinds": "TopPredictions",
+    "kinds.functions": "binary_error classwise_error confidence_error distribution_error full_error "
+    "labelwise_error linear_error ordinal_error score top_label_error",
+    "kinds.named_errors": "decompose",
+    "recalibration": "BetaScaling calibrate IsotonicOneVsRest PlattScaling select_recalibration "
+    "TemperatureScaling VectorScaling VennAbers",
+    "results.compare": "compare",
+    "results.comparison": "Comparison",
+    "results.evaluate": "evaluate",
+    "results.evaluation": "Evaluation",
+    "results.sampled_answers": "from_samples",
+    "scale.stream": "Stream stream",
+    "sums.errors": "CalibrationError",
 }
-"""Names that left the top level in 0.3: they warn for one release."""
-
-
-def _homes() -> dict[str, str]:
-    """The module of each public name, as `__init__.pyi` lists them."""
-    if not _HOMES:
-        import ast
-        import pkgutil
-
-        stub = pkgutil.get_data(__name__, "__init__.pyi") or b""
-        imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom) and node.module]
-        _HOMES.update({name.name: f".{node.module}" for node in imports for name in node.names})
-    return _HOMES
+"""The public names of each module, which is loaded when one is asked for; `__init__.pyi` tells type checkers."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOMES)  # of the table above
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":  # the stub spells them
-        return sorted(_homes())
     import importlib
 
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    for module, names in _MOVED.items():
-        if name in names:
-            import warnings
-
-            warnings.warn(f"truecal.{name} is now truecal.{module}.{name}", DeprecationWarning, stacklevel=2)
-            return getattr(importlib.import_module(f".{module}", __name__), name)
-    if name.startswith("__") or name not in _homes():
+    if name not in _HOMES:
         raise AttributeError(f"module 'truecal' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_homes()[name], __name__), name)
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes(), *_MODULES})
+    return sorted([*_HOMES, *_MODULES, "__version__"])

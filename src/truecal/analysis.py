@@ -1,4 +1,4 @@
-"""Tables of bins, signed mean gaps, the CORP split, dominance and leaderboards of models, bands, and the noise of U."""
+"""Tables of bins, signed mean gaps, dominance and leaderboards of models, bands, and the noise of U."""
 
 from .inference.bands import consistency_bands as consistency_bands
 from .inference.direction import MeanGap as MeanGap
@@ -6,8 +6,6 @@ from .inference.direction import mean_gap as mean_gap
 from .inference.null_band import Noise as Noise
 from .inference.null_band import noise_of_U as noise_of_U
 from .inference.null_band import null_band as null_band
-from .inference.refinement import Refinement as Refinement
-from .inference.refinement import refinement as refinement
 from .results.leaderboard import Leaderboard as Leaderboard
 from .results.leaderboard import leaderboard as leaderboard
 from .results.ranking import Dominance as Dominance

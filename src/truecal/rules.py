@@ -12,4 +12,3 @@ from .core.vectors import ArgmaxEdges as ArgmaxEdges
 from .core.vectors import ArgmaxQuantile as ArgmaxQuantile
 from .core.vectors import Halfspaces as Halfspaces
 from .core.vectors import KdTree as KdTree
-from .core.vectors import KMeans as KMeans

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.adapters import huggingface
 from truecal.adapters.logged_numbers import PAIR_NUMBERS, numbers, numbers_of_pairs
 from truecal.io import read_predictions
 
@@ -205,14 +204,6 @@ def test_scores_that_cannot_be_measured(calibration, sample, words):
 def test_samples_without_a_cluster(calibration):
     with pytest.raises(ValueError, match="expected a cluster under 'passage' in the metadata of sample 's1'"):
         calibration(cluster="passage")([scored("C", 0.5)])
-
-
-# -- Hugging Face evaluate ---------------------------------------------------------------------------------------------
-
-
-def test_the_module_of_evaluate_is_where_evaluate_looks_for_it():
-    folder = Path(huggingface.path())
-    assert (folder / f"{folder.name}.py").is_file()
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.adapters import huggingface
-from truecal.adapters.logged_numbers import numbers, numbers_of_pairs
+from truecal.adapters.logged_numbers import numbers_of_pairs
 
 pytestmark = [
     pytest.mark.frameworks,
@@ -184,22 +183,6 @@ def test_a_metric_of_inspect(tmp_path, rng):
     ]
     assert calibration(cluster="passage")(scores) == pytest.approx(clustered, abs=1e-9)
     assert "pvalue" not in clustered and clustered["gap"] != wanted["gap"]
-
-
-def test_a_module_of_evaluate(tmp_path, rng):
-    evaluate = pytest.importorskip("evaluate", reason="evaluate is not installed: make frameworks")
-    names: dict[str, Any] = {}
-    exec(example("Hugging Face evaluate"), names)
-    assert names["result"]["accuracy"] == 0.75
-    module = evaluate.load(huggingface.path(), cache_dir=str(tmp_path))
-    proba = rng.dirichlet([1, 1, 1], 80)
-    labels = [int(rng.choice(3, p=row)) for row in proba]
-    half = module.compute(predictions=proba.tolist(), references=labels)
-    assert half == pytest.approx(numbers(tc.evaluate(labels, proba)), abs=1e-9)
-    for rows in (slice(0, 40), slice(40, 80)):
-        module.add_batch(predictions=proba[rows].tolist(), references=labels[rows])
-    groups = [i // 2 for i in range(80)]
-    assert module.compute(groups=groups) == pytest.approx(numbers(tc.evaluate(labels, proba, groups=groups)), abs=1e-9)
 
 
 @pytest.fixture

@@ -211,7 +211,17 @@ def test_what_is_composed_is_not_written_twice(rng):
     assert_close(BASELINES["ace"](y, p), tc.ERRORS["classwise_l1"](y, p), 1)
     assert_close(BASELINES["sce"](y, p), tc.CalibrationError(tc.Classwise(), tc.EqualWidth(15), "l1")(y, p), 1)
     assert_close(BASELINES["mmce_corrected"](y, p), poisson(y, p), 1)
-    assert_close(BASELINES["corp"](y == 0, p[:, 0]), tc.analysis.refinement(y == 0, p[:, 0]).miscalibration, 1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_corp_is_isotonic_regression(rng, weighted):
+    isotonic = pytest.importorskip("sklearn.isotonic")
+    y, p = classes(rng, 150, tied=True)
+    w = rng.uniform(0.1, 3.0, 150) if weighted else np.ones(150)
+    outcome = (y == 0).astype(float)
+    fitted = isotonic.IsotonicRegression().fit_transform(p[:, 0], outcome, sample_weight=w)
+    expected = np.average((p[:, 0] - outcome) ** 2, weights=w) - np.average((fitted - outcome) ** 2, weights=w)
+    assert_close(BASELINES["corp"](y == 0, p[:, 0], sample_weight=w), expected, 1)
 
 
 def test_the_smooth_curve_between_its_points(rng):

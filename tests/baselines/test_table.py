@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.audit.measures_table import markdown
+
 from truecal.baselines import ERRORS
-from truecal.baselines.measures_table import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 

@@ -167,7 +167,6 @@ BAD = [
     (lambda: tc.classwise_error(Y, P, n_bins=10**13), ValueError, r"n_bins must be at most 100,000,000"),
     (lambda: tc.Edges(["a", "b"]), TypeError, r"edges must be numbers"),
     (lambda: tc.rules.Halfspaces(seed=None), ValueError, r"seed must be a whole number"),
-    (lambda: tc.rules.KMeans(3, seed=-1), ValueError, r"seed must be a whole number"),
     (lambda: tc.Poisson(theta=True), TypeError, r"theta must be a positive number"),
     (lambda: tc.binary_error([0, 0], [0.2, 0.8], pos_label=7), ValueError, r"one of them pos_label=7, got 0 at row 0"),
     (lambda: tc.binary_error([0, 1], [0.2, 0.8], pos_label=[1]), TypeError, r"pos_label must be one class"),

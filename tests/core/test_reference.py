@@ -223,25 +223,6 @@ def test_half_precision_reports_are_their_own_values(sample, m):
 
 @pytest.mark.slow
 @EXAMPLES
-@given(multiclass(), st.integers(1, 5), st.integers(0, 3))
-def test_clusters_of_reports_are_a_partition_like_any_other(sample, m, seed):
-    """Whatever cells k-means finds, the error is that of those cells, and equal reports share one."""
-    y, proba, w = sample
-    rule = tc.rules.KMeans(m, seed=seed)
-    partition = rule.partition(proba)
-    bins = [0] * len(y)
-    for cell, rows in enumerate(np.split(partition.order, partition.cuts[0])):
-        for i in rows:
-            bins[i] = cell
-    keys = ref.exact_bins(proba)
-    assert len({(a, b) for a, b in zip(keys, bins, strict=True)}) == len(set(keys))
-    residuals = ref.full_residuals(y, proba)
-    value = tc.full_error(y, proba, strategy=rule, sample_weight=w)
-    assert_close(value, ref.l2(ref.same_bin(bins), residuals, w), loss_over_n(residuals, w))
-
-
-@pytest.mark.slow
-@EXAMPLES
 @given(multiclass(max_n=8), st.integers(0, 3))
 def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, seed):
     y, proba, w = sample

@@ -1,4 +1,4 @@
-"""gap and refinement: miscalibration in points with its interval, and the CORP split beside it."""
+"""gap: miscalibration in points with its interval."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import truecal as tc
-from closeness import assert_close
-from inference_cases import draw_labels, rows_of, softmax, world
+from inference_cases import rows_of, softmax, world
 from truecal import gap
-from truecal.analysis import refinement
 from truecal.core.rules import auto_bins
 from truecal.kinds.named_errors import COMPOSED
 from truecal.sums.errors import signed_root
@@ -129,57 +127,3 @@ def test_text_json_and_refusals():
         gap(y, p, groups=np.arange(200) % 2)
     with pytest.raises(ValueError, match="different counts, got 5 twice"):
         gap(y, p, n_bins=(5, 5))
-
-
-# -- the CORP split ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("tied", [False, True])
-def test_refinement_is_isotonic_regression_class_by_class(tied, weighted):
-    isotonic = pytest.importorskip("sklearn.isotonic")
-    y, p = rows_of(3, 150, 2, tied)
-    w = np.random.default_rng(0).uniform(0.1, 3.0, 150) if weighted else np.ones(150)
-    parts = []
-    for r in range(3):
-        outcome = (y == r).astype(float)
-        fitted = isotonic.IsotonicRegression().fit_transform(p[:, r], outcome, sample_weight=w)
-        base = np.full(150, np.average(outcome, weights=w))
-        parts.append([np.average((x - outcome) ** 2, weights=w) for x in (p[:, r], fitted, base)])
-    loss, calibrated, base = np.mean(parts, axis=0)
-    found = refinement(y, p, sample_weight=w if weighted else None)
-    assert found.loss == pytest.approx(loss)
-    assert found.miscalibration == pytest.approx(loss - calibrated)
-    assert found.discrimination == pytest.approx(base - calibrated)
-    assert found.uncertainty == pytest.approx(base)
-    assert found.loss == pytest.approx(found.miscalibration - found.discrimination + found.uncertainty)
-    assert_close(found.gap, gap(y, p, error="classwise", sample_weight=w if weighted else None), 1)
-
-
-def test_refinement_of_one_probability_and_of_named_outcomes():
-    rng = np.random.default_rng(1)
-    u = rng.random(500)
-    y = rng.random(500) < u
-    found = refinement(y.astype(int), u)
-    assert 0 < found.miscalibration < found.discrimination < found.uncertainty  # fitted to the outcomes: never negative
-    assert found.loss == pytest.approx(tc.losses.linear_loss(y.astype(float), u))
-    assert_close(refinement(np.where(y, "yes", "no"), u, pos_label="yes").loss, found.loss)
-    assert "miscalibration" in repr(found) and "gap of" in repr(found)
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gap"]["n_bins"] == auto_bins(500)
-
-
-def test_rows_without_weight_do_not_count_in_refinement():
-    y, p = rows_of(3, 60, 2, tied=False)
-    w = np.r_[np.ones(40), np.zeros(20)]
-    whole, alone = refinement(y, p, sample_weight=w), refinement(y[:40], p[:40])
-    assert (whole.loss, whole.miscalibration) == pytest.approx((alone.loss, alone.miscalibration))
-
-
-def test_a_temperature_moves_miscalibration_and_not_discrimination():
-    rng = np.random.default_rng(2)
-    z = 1.5 * rng.normal(size=(3000, 2))
-    y = draw_labels(rng, softmax(z))
-    true, sharp = (refinement(y, softmax(t * z)[:, 1]) for t in (1.0, 2.0))
-    assert sharp.discrimination == pytest.approx(true.discrimination)
-    assert_close(sharp.uncertainty, true.uncertainty)
-    assert sharp.miscalibration > 3 * true.miscalibration and sharp.gap.low > true.gap.high

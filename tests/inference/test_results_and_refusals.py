@@ -11,7 +11,7 @@ import pytest
 import truecal as tc
 from inference_cases import rows_of
 from truecal import calibration_test, gap
-from truecal.analysis import consistency_bands, mean_gap, noise_of_U, null_band, refinement
+from truecal.analysis import consistency_bands, mean_gap, noise_of_U, null_band
 
 confidence_interval: Any = tc.confidence_interval  # wrong options are the point
 paired_difference: Any = tc.paired_difference
@@ -34,7 +34,6 @@ def test_results_are_plain_numbers_and_escaped_text():
         mean_gap(y, p),
         mean_gap([1], [[0.2, 0.8]]),
         gap(y, p),
-        refinement(y, p),
     ]
     for result in results:
         assert json.loads(json.dumps(result.to_dict(), allow_nan=False))

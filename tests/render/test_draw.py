@@ -13,7 +13,6 @@ import pytest
 from closeness import assert_close
 from truecal.inference.monitoring import monitor
 from truecal.render.plots import draw as plots
-from truecal.render.plots.smoothing import kernel_regression
 from truecal.results.compare import compare
 from truecal.results.evaluate import evaluate
 from truecal.results.ranking import ranks
@@ -119,25 +118,6 @@ def test_bump_chart_draws_ranks(comparison, ax, error, by):
     for i, line in enumerate(ax.get_lines()):
         assert line.get_ydata().tolist() == place[:, i].tolist()
     assert ax.yaxis_inverted() and ax.get_title().startswith("score of") == (by == "score")
-
-
-def test_trend_draws_the_kernel_regression(ax):
-    rng = np.random.default_rng(1)
-    x, y = rng.random(40), rng.random(40)
-    plots.trend(x, {"5 bins": y}, ax=ax)
-    curve = kernel_regression(x, y)
-    assert_close(ax.get_lines()[0].get_ydata(), curve.y)
-    np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.column_stack([x, y]))
-
-
-def test_dominance_chain_draws_errors_along_the_chain(comparison, ax):
-    plots.dominance_chain(comparison, "classwise", ax=ax)
-    table, counts = comparison.values("classwise")
-    chain = list(comparison.dominance.chain)
-    assert len(ax.get_lines()) == len(counts)
-    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), table[0][chain] / table[0][chain].max())
-    agreement = next(c for c in comparison.chain if (c.error, c.n_bins) == ("classwise", 5))
-    assert ax.get_legend().get_texts()[0].get_text() == f"5 bins: ρ = {agreement.spearman:.2f}"
 
 
 def test_many_series_stay_distinct():

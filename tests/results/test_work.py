@@ -110,7 +110,6 @@ def test_public_functions_validate_once_too(work):
     calls = (
         lambda: tc.gap(y, p),
         lambda: tc.gap(y, p, error="classwise"),
-        lambda: tc.analysis.refinement(y, p),
         lambda: tc.analysis.mean_gap(y, p),
         lambda: tc.calibration_test(y, p, n_resamples=9),
         lambda: tc.confidence_interval(y, p, what="score", sample_weight=np.arange(1.0, 401.0)),

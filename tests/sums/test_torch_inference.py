@@ -115,16 +115,6 @@ def test_the_usual_ece(k):
     assert_close(tc.ece(OnDevice(y), OnDevice(p)), tc.ece(y, p))
 
 
-def test_clusters_are_those_of_scipy():
-    """The mean distance of k-means, by which it stops, may grow on the way."""
-    generator = torch.Generator().manual_seed(0)
-    p = torch.softmax(2 * torch.randn(1500, 7, generator=generator), 1)
-    y = torch.multinomial(p, 1, generator=generator)[:, 0]
-    for seed in range(12):
-        error = tc.CalibrationError(tc.Full(), tc.rules.KMeans(6, seed=seed))
-        assert_close(error(OnDevice(y), OnDevice(p)), error(y, p), where=f"seed {seed}")
-
-
 def test_few_predictions_are_measured_on_the_cpu():
     y, p = sample()
     assert_close(tc.evaluate(OnDevice(y), OnDevice(p)).test, tc.evaluate(y, p).test, 1.0)

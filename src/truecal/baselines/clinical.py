@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.data import shown
+from ..core.losses import weighted_mean
 from ..core.properties import Binary
 from ..core.sample import Sample
 from ..core.types import Array
@@ -154,13 +155,14 @@ def _local_value(x: Array, mass: Array, rate: Array, point: float, reach: float)
     return float(np.linalg.lstsq(np.column_stack(powers) * root[:, None], value * root, rcond=None)[0][0])
 
 
-def corp(sample: Sample) -> float:
+@of_each_view
+def corp(u: Array, y: Array, w: Array) -> float:
     """The squared error less that of the isotonic regression of outcomes on predictions, averaged over classes."""
-    from ..core.isotonic import squared_errors
+    from scipy.optimize import isotonic_regression
 
-    sample = sample.on_host()
-    errors = [squared_errors(sample, j) for j in range(sample.views)]
-    return float(np.mean([own - isotonic for own, isotonic, _ in errors]))
+    values, mass, outcome = sums_by_value(u, w, w * y)
+    fitted = isotonic_regression(outcome / mass, weights=mass).x[np.searchsorted(values, u)]
+    return weighted_mean(np.square(u - y), w) - weighted_mean(np.square(fitted - y), w)
 
 
 _CONSTANT = "predicting the base rate leaves the curve a single point, with less noise to follow"
@@ -265,10 +267,7 @@ CLASSICAL = (
         "corp",
         "CORP miscalibration",
         Binary(),
-        definition=(
-            "the mean squared error less that of the isotonic regression of outcomes on predictions; see "
-            "tc.analysis.refinement"
-        ),
+        definition=("the mean squared error less that of the isotonic regression of outcomes on predictions"),
         reference="Dimitriadis, Gneiting, Jordan 2021, arXiv 2008.03033",
         truthful=False,
         reason="the isotonic map is fitted to the same labels: pooled predictions leave it less noise to fit",

@@ -152,9 +152,7 @@ class BinningRule:
     def refuse_misfit(self, seen: Reports) -> None:
         """Vector reports need cells for vectors, scalar reports need cells on the line."""
         if seen.joint and not self.of_vectors:
-            raise ValueError(
-                f"{self!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, KMeans, Halfspaces or Exact"
-            )
+            raise ValueError(f"{self!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, Halfspaces or Exact")
         if not seen.joint and not self.of_scalars:
             raise ValueError(
                 f"{self!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"

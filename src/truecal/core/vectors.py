@@ -1,4 +1,4 @@
-"""Rules that cut vector reports: `ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, `KMeans`, and `Halfspaces`."""
+"""Rules that cut vector reports: `ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, and `Halfspaces`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .arrays import (
 )
 from .averages import TwoBin
 from .cells import KernelCells, Partition, Piece
-from .data import check_positive_int, check_seed, shown, working_dtype
+from .data import check_positive_int, check_seed, working_dtype
 from .edges import nested, read_edges
 from .lookup import interval_index
 from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, quantile_cuts
@@ -161,32 +161,6 @@ def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
     column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
     left = column <= median(column)
     return rows[left], rows[~left]
-
-
-@final
-@dataclass(frozen=True)
-class KMeans(CountedRule, VectorRule):
-    """Clusters of the reports by k-means (scipy's, seeded): cells follow where the reports are, never the outcomes."""
-
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.several:
-            raise ValueError(f"n_bins of KMeans must be one number of clusters, got {shown(self.n_bins)}")
-        check_seed(self.seed)
-
-    def partition(self, reports: Array) -> Partition:
-        if is_tensor(reports):  # scipy's iteration, which takes no tensors, is done again there
-            return Partition.from_cells(device_backend().k_means(self, reports))
-        from scipy.cluster.vq import kmeans, vq
-
-        points = np.asarray(reports, dtype=np.float64)
-        distinct = np.unique(points, axis=0)
-        clusters = min(int(self.n_bins), len(distinct))  # type: ignore[arg-type]  # one count, see __post_init__
-        rng = np.random.default_rng(self.seed)
-        start = distinct[rng.choice(len(distinct), clusters, replace=False)]
-        return Partition.from_cells(vq(points, kmeans(points, start)[0])[0])
 
 
 @final

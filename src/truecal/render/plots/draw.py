@@ -16,7 +16,6 @@ from ...kinds.named_errors import COMPOSED
 from ...results.diagram import main_diagram
 from ...results.evaluate import evaluate
 from ...results.ranking import ranks
-from .smoothing import kernel_regression
 
 if TYPE_CHECKING:
     from ...evidence.values import ErrorValue
@@ -245,55 +244,6 @@ def ranking_bump(
     what = f"{'score of ' if by == 'score' else ''}{_formula(comparison.symbol(error))}"
     ax.set_title(f"{what}: rank at each bin count", fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def trend(
-    x: Any,
-    series: Mapping[str, Any],
-    *,
-    xlabel: str = "classification error",
-    ylabel: str = "calibration error",
-    bandwidth: float | None = None,
-    ax: Any = None,
-) -> Any:
-    """Errors against a loss, one colour per series, each with its kernel regression (leave-one-out bandwidth).
-
-    >>> import matplotlib; matplotlib.use("Agg")
-    >>> from truecal import plots
-    >>> ax = plots.trend([.1, .2, .3, .4], {"5 bins": [1, 2, 3, 4], "20 bins": [2, 2, 3, 3]})
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['5 bins', '20 bins']
-    >>> matplotlib.pyplot.close(ax.figure)
-    """
-    ax = _axes(ax, figsize=(5.0, 3.8))
-    for i, (name, y) in enumerate(series.items()):
-        curve = kernel_regression(x, y, bandwidth=bandwidth)
-        color = _style(i)["color"]
-        ax.scatter(x, y, s=7, alpha=0.25, color=color, linewidths=0, rasterized=len(y) > 500)
-        ax.plot(curve.x, curve.y, color=color, linestyle=DASHES[i % len(DASHES)], label=_plain(name))
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    _legend(ax, len(series))
-    return ax
-
-
-def dominance_chain(comparison: Comparison, error: str = "classwise", *, ax: Any = None) -> Any:
-    """The error along the longest chain of the dominance order, best model first, one line per bin count.
-
-    Values are divided by the largest of their line, so that bin counts can be compared; the legend gives the rank
-    correlation with the chain. A line that never falls agrees with the order.
-    """
-    table, counts = comparison.values(error)
-    chain = list(comparison.dominance.chain)
-    ax = _axes(ax, figsize=(max(4.6, 1.6 + 0.45 * len(chain)), 3.8))
-    agreement = {c.n_bins: c.spearman for c in comparison.chain if c.error == error}
-    for i, (m, values) in enumerate(zip(counts, table, strict=True)):
-        label = f"{bins_text(m)}: ρ = {agreement[m]:.2f}" if m in agreement else bins_text(m)
-        top = values[chain].max()
-        ax.plot(values[chain] / (top if top > 0 else 1.0), label=label, markersize=4, **_style(i))
-    ax.set_xticks(range(len(chain)), [_plain(comparison.names[i]) for i in chain], rotation=45, ha="right")
-    ax.set(ylabel=f"{_formula(comparison.symbol(error))} / largest", xlabel="dominance chain, best first")
-    _legend(ax, len(counts))
     return ax
 
 

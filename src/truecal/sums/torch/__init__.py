@@ -12,14 +12,12 @@ from .reading import read, read_arrays
 from .rows import outcome, residuals, times
 from .tables import as_numbers, has, on_host, tables
 from .tensors import like, on_cpu, tensor
-from .vectors import k_means
 
 __all__ = [
     "as_numbers",
     "cell_totals",
     "counted",
     "has",
-    "k_means",
     "like",
     "on_cpu",
     "on_host",

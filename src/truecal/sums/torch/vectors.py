@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ...core.table import BinTable
-from ...core.vectors import KMeans
 from .bins import Cut, summed, table_between
 from .rows import row_sums, tiles
-from .tensors import like
 
 Tables = tuple[BinTable, ...]
 
@@ -42,23 +39,3 @@ def _cut(partition: Any, cuts: Tensor, ties: str) -> Cut:
     begins = torch.cat([torch.where(partition.tied, n, place), end[-1:]])
     last = begins.flip(0).cummin(0).values.flip(0)[end]
     return Cut.plain(last[None]) if ties == "together" else Cut(end[None], first[None], last[None])
-
-
-def k_means(rule: KMeans, reports: Tensor) -> Tensor:
-    """The cluster of each row: scipy's iteration from the same rows, until the mean distance settles."""
-    points = reports.double()
-    distinct = torch.unique(points, dim=0)
-    clusters = min(int(rule.n_bins), len(distinct))  # type: ignore[arg-type]  # one count
-    chosen = np.random.default_rng(rule.seed).choice(len(distinct), clusters, replace=False)
-    centres = distinct[like(chosen, points)]
-    last = float("inf")
-    while True:
-        distance, cell = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").min(1)
-        mean = float(distance.mean())
-        size = torch.bincount(cell, minlength=len(centres))
-        sums = torch.zeros_like(centres).index_add_(0, cell, points)
-        centres = (sums / size[:, None])[size > 0]
-        if abs(last - mean) <= 1e-5:  # the mean distance may grow: the squares are what shrinks
-            break
-        last = mean
-    return torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.data import as_array, row_blocks
-
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 1 << 20  # a block of the kernel stays in cache
@@ -34,7 +32,7 @@ def kernel_regression(x: Any, y: Any, *, at: Any = 200, bandwidth: float | None 
     the candidate with the least leave-one-out squared error, out of 41 from the range of x down to 1/1024 of it, four
     to an octave (the largest on ties).
 
-    >>> from truecal.render.plots.smoothing import kernel_regression
+    >>> from reproduction.smoothing import kernel_regression
     >>> kernel_regression([0, 1, 2], [1, 1, 1], at=[.5, 1.5]).y.tolist()
     [1.0, 1.0]
     """
@@ -45,7 +43,7 @@ def kernel_regression(x: Any, y: Any, *, at: Any = 200, bandwidth: float | None 
         raise ValueError(f"bandwidth must be a positive number, got {bandwidth!r}")
     where = np.linspace(points.min(), points.max(), int(at)) if np.ndim(at) == 0 else np.asarray(at, dtype=np.float64)
     fitted = np.empty(len(where))
-    for rows in row_blocks(len(where), 8 * len(points), _BLOCK_BYTES):
+    for rows in _blocks(len(where), len(points)):
         squares = np.square(where[rows, None] - points)
         fitted[rows] = _mean(np.exp((squares.min(axis=1, keepdims=True) - squares) / (2 * bandwidth**2)), values)
     return Curve(where, fitted, float(bandwidth))
@@ -63,7 +61,7 @@ def leave_one_out_bandwidth(x: Any, y: Any) -> float:
         return spread if spread > 0 else 1.0
     candidates = spread * 2.0 ** (-np.arange(_OCTAVES * _STEPS + 1) / _STEPS)
     errors = np.zeros(len(candidates))
-    for rows in row_blocks(len(points), 8 * len(points), _BLOCK_BYTES):
+    for rows in _blocks(len(points), len(points)):
         squares = np.square(points[rows, None] - points)
         squares[np.arange(len(squares)), np.arange(len(points))[rows]] = np.inf
         excess = squares.min(axis=1, keepdims=True) - squares
@@ -76,8 +74,13 @@ def leave_one_out_bandwidth(x: Any, y: Any) -> float:
     return float(candidates[np.argmin(errors)])
 
 
+def _blocks(n: int, width: int) -> list[slice]:
+    step = max(1, _BLOCK_BYTES // (8 * width))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
 def _read(x: Any, y: Any) -> tuple[Array, Array]:
-    points, values = (np.asarray(as_array(v, name), dtype=np.float64) for v, name in ((x, "x"), (y, "y")))
+    points, values = (np.asarray(v, dtype=np.float64) for v in (x, y))
     if points.ndim != 1 or points.shape != values.shape or points.size == 0:
         raise ValueError(f"x and y must be one-dimensional and of one length, got {points.shape} and {values.shape}")
     if not (np.isfinite(points).all() and np.isfinite(values).all()):

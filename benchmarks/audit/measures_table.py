@@ -1,11 +1,11 @@
-"""The table of every measure in docs/measures.md, made from ERRORS: `python -m truecal.baselines.measures_table`."""
+"""The table of every measure in docs/measures.md, made from ERRORS: `python -m benchmarks.audit.measures_table`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..sums.errors import CalibrationError
-from . import ERRORS, Baseline
+from truecal import ERRORS, CalibrationError
+from truecal.baselines import Baseline
 
 _NOT_SHOWN = ("cox_slope",)
 """Measures that have no finite expected value in small worlds: whether they can be gamed is not shown."""

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-
-from truecal.render.plots.smoothing import kernel_regression, leave_one_out_bandwidth
+from reproduction.smoothing import kernel_regression, leave_one_out_bandwidth
 
 
 def plain_regression(x, y, t, h):
