@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,18 @@ ALONE = _named(
     Family("brier", "Brier score", r"\mathrm{Brier}", "l2", True),
 )
 TABLE_BINNING = PAPER_BINNING | dict.fromkeys([*SCORES, *GAPS], "qua")
-EVERY_FAMILY = FAMILIES | SCORES | GAPS | ALONE
+# Estimators that have no number of bins, each a column: two truthful averages over random bins, and measures by name.
+RANDOM_BINS = {"two_bin": tc.TwoBin(), "poisson": tc.Poisson(0.1)}
+WITHOUT_BINS = _named(
+    Family("ConfCE_corr_two_bin", "ConfCE$^{corr}$, two bins", r"\mathrm{ConfCE}^{\mathrm{corr}}_{2}", "l2", True),
+    Family("LinCE_cw_two_bin", "LinCE$^{cw}$, two bins", r"\mathrm{LinCE}^{\mathrm{cw}}_{2}", "l2", True),
+    Family("ConfCE_corr_poisson", "ConfCE$^{corr}$, Poisson", r"\mathrm{ConfCE}^{\mathrm{corr}}_{P}", "l2", True),
+    Family("LinCE_cw_poisson", "LinCE$^{cw}$, Poisson", r"\mathrm{LinCE}^{\mathrm{cw}}_{P}", "l2", True),
+    Family("mmce", "kernel (MMCE)", r"\mathrm{MMCE}", "l2", False),
+    Family("smooth_ece", "smooth ECE", r"\mathrm{smECE}", "l1", False),
+    Family("smooth_calibration", "smooth calibration error", r"\mathrm{smCE}", "l1", False),
+)
+EVERY_FAMILY = FAMILIES | SCORES | GAPS | ALONE | WITHOUT_BINS
 
 
 def error_column(family: str, binning: str, bins: int | str) -> str:
@@ -123,7 +134,7 @@ def score(checkpoint: Checkpoint, y_validation: Labels, y_test: Labels, recalibr
     }
     row |= _losses(y_test, reports, LOSSES)
     row |= errors(y_test, reports, [(family, binning) for binning in BINNINGS for family in FAMILIES])
-    row |= _u_parts(row) | _gaps(y_test, reports) | _twin(reports)
+    row |= _u_parts(row) | _gaps(y_test, reports) | without_bins(y_test, reports) | _twin(reports)
     for name in recalibrations:
         if name == "top":
             other = _repaired_confidence(y_validation, scaling.predict_proba(validation), y_test, reports)
@@ -149,7 +160,7 @@ def _twin(reports: NDArray[Any]) -> Row:
     chances = np.random.default_rng(0).random((len(reports), 1))
     totals = np.cumsum(reports, axis=1)
     y = np.minimum(np.sum(totals < chances * totals[:, -1:], axis=1), reports.shape[1] - 1)
-    return {f"twin_{name}": value for name, value in _in_short(y, reports).items()}
+    return {f"twin_{name}": value for name, value in (_in_short(y, reports) | without_bins(y, reports)).items()}
 
 
 def _in_short(y: Labels, reports: NDArray[Any]) -> Row:
@@ -187,6 +198,18 @@ def errors(y: Any, reports: NDArray[Any], families: Iterable[tuple[str, str]], c
         for bins, value in zip(BINS, error(y, reports), strict=True):
             row[error_column(family, binning, bins)] = float(value)
     return row
+
+
+def without_bins(y: Labels, reports: NDArray[Any]) -> Row:
+    """The estimators of `WITHOUT_BINS`: those of one probability per row look at the confidence."""
+    row: Row = {}
+    for name, rule in RANDOM_BINS.items():
+        row[f"ConfCE_corr_{name}"] = tc.CalibrationError(tc.Confidence(), rule)(y, reports)
+        row[f"LinCE_cw_{name}"] = tc.CalibrationError(tc.Classwise(), rule)(y, reports)
+    for name in WITHOUT_BINS.keys() - row.keys():
+        measure = tc.ERRORS[name]
+        row[name] = (replace(measure, property=tc.Confidence()) if name.startswith("smooth") else measure)(y, reports)
+    return {name: float(row[name]) for name in WITHOUT_BINS}
 
 
 def _u_parts(row: Row) -> Row:

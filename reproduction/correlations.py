@@ -22,6 +22,7 @@ from reproduction.checkpoints import (
     PAPER_BINNING,
     SCORES,
     TABLE_BINNING,
+    WITHOUT_BINS,
     error_column,
 )
 from reproduction.traces import kind
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 REFERENCE = "classification_error"
 KEYS = ["error", "item1", "item2"]  # what names a line of the table
+COLUMNS = {*LOSSES, *WITHOUT_BINS}  # items that are columns as they are, without a number of bins
 SPLITS = 40  # of the test rows in two halves, for limits by test rows
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 Matrix = NDArray[np.float64]
@@ -40,7 +42,7 @@ Matrix = NDArray[np.float64]
 class ColumnPair:
     """One line of the table: an error at one bin count, or a loss, against the reference loss or another bin count.
 
-    Its items are named as in the paper's table, ``classification_error`` or such as ``qua-20``; or they are losses.
+    Its items are named as in the paper's table, ``classification_error`` or such as ``qua-20``; or they are columns.
     """
 
     family: str
@@ -48,7 +50,9 @@ class ColumnPair:
 
     @property
     def columns(self) -> tuple[str, str]:
-        first, second = (item if item in LOSSES else error_column(self.family, *item.split("-")) for item in self.items)
+        first, second = (
+            item if item in COLUMNS else error_column(self.family, *item.split("-")) for item in self.items
+        )
         return first, second
 
 
@@ -62,7 +66,9 @@ def pairs_of(families: Iterable[tuple[str, str]]) -> tuple[ColumnPair, ...]:
 
 
 PAPER_PAIRS = pairs_of(PAPER_BINNING.items())
-TABLE_PAIRS = pairs_of(TABLE_BINNING.items()) + tuple(ColumnPair(loss, (REFERENCE, loss)) for loss in ALONE)
+TABLE_PAIRS = pairs_of(TABLE_BINNING.items()) + tuple(
+    ColumnPair(name, (REFERENCE, name)) for name in (*ALONE, *WITHOUT_BINS)
+)
 RANKING_PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family in PAPER_BINNING or pair.family in SCORES)
 ALL_PAIRS = pairs_of(product(FAMILIES, BINNINGS))
 
@@ -135,14 +141,16 @@ def spearman_table(
     row_errors: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """One line per pair: for each experiment r, the paper's ±, limits by traces, limits by test rows where their
-    standard errors are known (`reproduction.rows`), and r of the calibrated twins where all checkpoints have one."""
+    standard errors are known (`reproduction.rows`), and r of the calibrated twins where all checkpoints have one.
+    Pairs that no experiment measured have no line."""
     import pandas as pd
 
+    pairs = [pair for pair in pairs if any(set(pair.columns) <= set(table) for table in tables.values())]
     result = pd.DataFrame([(pair.family, *pair.items) for pair in pairs], columns=KEYS)
     columns = sorted({column for pair in pairs for column in pair.columns})
     at = [[columns.index(pair.columns[side]) for pair in pairs] for side in (0, 1)]
     for experiment, table in tables.items():
-        values = table[columns].to_numpy(dtype=np.float64)
+        values = table.reindex(columns=columns).to_numpy(dtype=np.float64)
         r = rank_correlations(values)[*at]
         low, high = by_clusters(values, table["trace"].tolist())
         twins = [_twin_r(table, pair) for pair in pairs]
@@ -238,7 +246,7 @@ def to_latex(table: pd.DataFrame, experiments: Sequence[str]) -> str:
 
 
 def _latex_item(latex: str, item: str) -> str:
-    if item in LOSSES:
+    if item in COLUMNS:
         return item.replace("_", " ").title()
     binning, bins = item.split("-")
     return f"${latex}_{{(\\mathrm{{{binning}}}, {'2k' if bins == '2000' else bins})}}$"

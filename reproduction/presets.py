@@ -48,6 +48,9 @@ LONG_RATES = (0.001, 0.02)
 LONG_PIECES = ((1, 3, 5, 7, 9, 11), (12,), (6,), (2,), (4,), (8,), (10,))
 # The same for images of the paper's size: piece i is these twelfths' i-th.
 FULL_SIZE_PIECES = tuple((twelfth,) for twelfth in (1, 2, 3, 4, 6, 8, 10, 12, 5, 7, 9, 11))
+# Across models: twelfths, and networks of which the first is the within-model one, whose traces are not trained twice.
+FULL_SIZE_CROSS = (1, 3, 6, 12)
+FULL_SIZE_MODELS = ("mobilenetv2_100", LITE0, "tf_efficientnet_lite1", "tf_efficientnet_lite2")
 LONG_RECALIBRATIONS = ("none", "vector", "isotonic", "top")
 LONG_MODELS = tuple(
     f"{name}@{size}"
@@ -237,19 +240,33 @@ def cifar100_long(*, quick: bool = False, epochs: int | None = None, **options: 
 
 
 def cifar100_224(*, quick: bool = False, epochs: int | None = None, **options: Any) -> Preset:
-    """CIFAR-100 within one model in the paper's setting: its size of images, rate, epochs and protocol.
+    """CIFAR-100 in the paper's setting: its size of images, rate, epochs and protocol; fractions are twelfths.
 
-    The network is mobilenetv2_100 and the fractions are twelfths; nothing is trained across models.
+    The network within one model is mobilenetv2_100; across models there are four networks and four fractions.
     """
     fractions = (1 / 12, 1.0) if quick else TWELFTHS
+    cross_fractions = (1.0,) if quick else tuple(twelfths / 12 for twelfths in FULL_SIZE_CROSS)
     base = cifar100(
-        within_model="mobilenetv2_100", models=(), fractions=fractions, epochs=epochs, quick=quick, **options
+        within_model=FULL_SIZE_MODELS[0],
+        models=FULL_SIZE_MODELS,
+        fractions=fractions,
+        cross_fractions=cross_fractions,
+        epochs=epochs,
+        quick=quick,
+        **options,
     )
+    cross = (replace(trace, piece=len(FULL_SIZE_PIECES) + i)
+             for trace in base.experiments[CROSS]
+             for i, twelfths in enumerate(FULL_SIZE_CROSS)
+             if twelfths == round(12 * trace.fraction))  # fmt: skip
     return replace(
         base,
         name="cifar100-224",
-        title="The paper's setting, another network and fewer traces: CIFAR-100, mobilenetv2_100 at 224 pixels",
-        experiments={WITHIN: _in_pieces(base.experiments[WITHIN], FULL_SIZE_PIECES)},
+        title="The paper's setting, other networks and fewer traces: CIFAR-100 at 224 pixels",
+        experiments={
+            WITHIN: _in_pieces(base.experiments[WITHIN], FULL_SIZE_PIECES),
+            CROSS: tuple(cross),
+        },
         notes=base.notes + _notes("cifar100-224"),
         warm_up=0.7,
         recalibrations=LONG_RECALIBRATIONS,

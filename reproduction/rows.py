@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import truecal as tc
-from reproduction.checkpoints import BINS, LOSSES, error_column, errors, gap_column, with_scores
+from reproduction.checkpoints import BINS, LOSSES, WITHOUT_BINS, error_column, errors, gap_column, with_scores
 from reproduction.correlations import KEYS, SPLITS, TABLE_PAIRS, after_warm_up, fisher, rank_correlations
 from reproduction.presets import load_logits
 from reproduction.summary import ROWS, read_run
@@ -19,11 +19,12 @@ from truecal.io import write_atomic
 if TYPE_CHECKING:
     import pandas as pd
 
+PAIRS = tuple(pair for pair in TABLE_PAIRS if pair.family not in WITHOUT_BINS)  # which would take most of the time
 EPOCHS = 20  # of a trace that are measured, evenly spaced: neighbours move together
 
 
 def row_errors(folder: str | Path, *, splits: int = SPLITS, seed: int = 0) -> Path:
-    """Write ``tables/rows.csv``: the standard error of every rank correlation on Fisher's scale, over test rows.
+    """Write ``tables/rows.csv``: the standard error of each rank correlation on Fisher's scale, over test rows.
 
     The test rows are split into random halves, ``splits`` times, and the correlations are measured on either half. Two
     halves are independent samples, so the difference of their correlations has four times the variance that the
@@ -45,7 +46,7 @@ def row_errors(folder: str | Path, *, splits: int = SPLITS, seed: int = 0) -> Pa
         kept = kept[kept["epoch"] % max(1, table["epoch"].max() // EPOCHS) == 0]
         z = np.array([_correlations(half) for half in _measured(out / experiment / "logits", kept, y, halves)])
         found = np.sqrt(np.mean((z[::2] - z[1::2]) ** 2, axis=0)) / 2
-        lines += [(experiment, p.family, *p.items, error) for p, error in zip(TABLE_PAIRS, found, strict=True)]
+        lines += [(experiment, p.family, *p.items, error) for p, error in zip(PAIRS, found, strict=True)]
     (out / "tables").mkdir(exist_ok=True)
     result = pd.DataFrame(lines, columns=["experiment", *KEYS, "standard_error"])
     write_atomic(out / ROWS, result.to_csv(index=False, lineterminator="\n"))
@@ -81,6 +82,6 @@ def _correlations(rows: list[Row]) -> NDArray[np.float64]:
     import pandas as pd
 
     table = with_scores(pd.DataFrame(rows))
-    columns = sorted({column for pair in TABLE_PAIRS for column in pair.columns})
+    columns = sorted({column for pair in PAIRS for column in pair.columns})
     r = rank_correlations(table[columns].to_numpy(dtype=np.float64))
-    return fisher(np.array([r[*(columns.index(column) for column in pair.columns)] for pair in TABLE_PAIRS]))
+    return fisher(np.array([r[*(columns.index(column) for column in pair.columns)] for pair in PAIRS]))

@@ -7,7 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -61,6 +61,12 @@ class Trace:
     def key(self) -> str:
         """Unique among all traces of a run."""
         return f"{self.experiment}/{self.name}" if self.experiment else self.name
+
+    def elsewhere(self) -> tuple[Trace, ...]:
+        """The trace of the within-model experiment that is this one: same name, hence same seeds, and same epochs."""
+        if self.experiment != CROSS or self.source or self.learning_rate is not None:
+            return ()
+        return (replace(self, experiment=WITHIN),)
 
     @property
     def name(self) -> str:
@@ -154,8 +160,10 @@ class Store:
 
         found: dict[str, list[Row]] = {}
         for trace in traces:
-            own = self._file(trace, "traces", ".csv")
-            rows = read_rows(own) if own.is_file() else merged(self.folder(trace)).get(trace.name, [])
+            rows: list[Row] = []
+            for same in (trace, *trace.elsewhere()):
+                own = self._file(same, "traces", ".csv")
+                rows = rows or (read_rows(own) if own.is_file() else merged(self.folder(same)).get(same.name, []))
             if [row["epoch"] for row in rows] == list(range(1, trace.epochs + 1)):
                 found[trace.key] = rows
         return found

@@ -22,6 +22,7 @@ from reproduction.checkpoints import (
     LOSSES,
     PAPER_BINNING,
     RECALIBRATIONS,
+    WITHOUT_BINS,
     _pairs_per_row,
     error_column,
     gap_column,
@@ -193,7 +194,16 @@ class TestScores:
             "ConfCE_qua_5": tc.confidence_error(y, p, n_bins=5, corrected=False),
             "LinECE_cw_qua_20": tc.classwise_error(y, p, n_bins=20, norm="l1", strategy="quantile"),
         }
+        right, confidence = p.argmax(axis=1) == y, p.max(axis=1)
+        expected |= {
+            "ConfCE_corr_two_bin": tc.confidence_error(y, p, strategy="two_bin"),
+            "LinCE_cw_poisson": tc.classwise_error(y, p, strategy="poisson"),
+            "smooth_ece": tc.ERRORS["smooth_ece"](right, confidence),
+            "smooth_calibration": tc.ERRORS["smooth_calibration"](right, confidence),
+            "mmce": tc.ERRORS["mmce"](y, p),
+        }
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+        assert {*WITHOUT_BINS, *(f"twin_{name}" for name in WITHOUT_BINS)} <= set(row)
 
     @pytest.mark.parametrize(("family", "error"), [("LinCE_cw", "classwise"), ("ConfCE_corr", "confidence")])
     def test_u_is_that_of_decompose(self, case: Any, family: str, error: str) -> None:
@@ -386,12 +396,15 @@ class TestPresets:
     def test_full_size_is_the_papers_setting_in_its_order_of_work(self) -> None:
         pytest.importorskip("torch")
         preset = make_preset("cifar100-224", data="somewhere")
-        assert list(preset.experiments) == ["within"] and preset.warm_up == 0.7
+        assert list(preset.experiments) == ["within", "cross"] and preset.warm_up == 0.7
         traces = sorted(preset.experiments["within"], key=lambda trace: trace.piece)
         assert [round(12 * trace.fraction) for trace in traces] == [1, 2, 3, 4, 6, 8, 10, 12, 5, 7, 9, 11]
         assert {(trace.model, trace.epochs, trace.learning_rate) for trace in traces} == {
             ("mobilenetv2_100", 100, None)
         }
+        cross = sorted(preset.experiments["cross"], key=lambda trace: trace.piece)
+        assert [round(12 * trace.fraction) for trace in cross] == [1] * 4 + [3] * 4 + [6] * 4 + [12] * 4
+        assert min(trace.piece for trace in cross) == len(traces) and len({trace.model for trace in cross}) == 4
         paper = make_preset("cifar100", data="somewhere")
         assert preset.settings == paper.settings and paper.title.startswith("The paper's experiment: ")
         assert preset.notes[0].startswith("The paper's protocol, except for: within-model network mobilenetv2_100 (")

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reproduction.__main__ import main
-from reproduction.correlations import TABLE_PAIRS
-from reproduction.rows import row_errors
+from reproduction.rows import PAIRS, row_errors
 from reproduction.run import reproduce
 from scipy.stats import spearmanr
 
@@ -26,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.heavy
 def test_standard_errors_against_plain_loops(run: Path) -> None:
     found = pd.read_csv(row_errors(run, splits=3, seed=5))
-    assert len(found) == len(TABLE_PAIRS)
+    assert len(found) == len(PAIRS)
     table = pd.read_csv(run / "within" / "checkpoints.csv").query("validation_error <= 0.9")
     y = np.load(run / "labels.npz")["test"]
     rng, squares = np.random.default_rng(5), []

@@ -146,6 +146,19 @@ def test_experiments_have_folders_of_their_own(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_trace_of_the_within_model_experiment_is_not_trained_again(tmp_path: Path) -> None:
+    own = [replace(trace, experiment="within") for trace in TRACES[:2]]
+    run_traces(Job(Counting, score, Store(tmp_path)), own)
+    trainer = Counting()
+    arm = replace(TRACES[0], experiment="cross", learning_rate=0.5)  # other training under the same name
+    cross = [arm, replace(TRACES[1], experiment="cross"), replace(TRACES[2], experiment="cross")]
+    run_traces(Job(lambda: trainer, score, Store(tmp_path)), cross)
+    assert {name for name, _ in trainer.trained} == {"a-050.0", "b-050.0"}
+    assert {row["trace"] for row in read_rows(tmp_path / "cross" / "checkpoints.csv")} == {
+        trace.name for trace in cross
+    }
+
+
 def test_rows_that_lack_a_column_leave_it_empty(tmp_path: Path) -> None:
     first, second = {"trace": "a", "epoch": 1}, {"trace": "a", "epoch": 2, "new": 0.5}
     write_rows(tmp_path / "rows.csv", [first, second])
