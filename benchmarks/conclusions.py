@@ -4,22 +4,38 @@
     python -m benchmarks.conclusions directions power     # some of them
     python -m benchmarks.conclusions --samples 40         # fewer samples
 
-Worlds and shares are those of tests/conclusion_worlds.py; seeds are fixed. Output is Markdown.
+Worlds and shares are those of tests/conclusion_worlds.py; seeds are fixed. Output is Markdown, and the newer tables are
+kept with their numbers of samples in results/conclusions/*.csv. A share p of N samples has a standard error of
+√(p(1 − p)/N).
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import warnings
 from collections.abc import Iterable
+from pathlib import Path
 
 from tests import conclusion_worlds as worlds
 
 from .calibration import table
 
+FOLDER = Path(__file__).parent.parent / "results" / "conclusions"
+
 
 def share(x: float) -> str:
     return f"{x:.3f}".removeprefix("0")
+
+
+def kept(name: str, title: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a table, and keep it as a file."""
+    heads, rows = list(heads), [list(row) for row in rows]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / f"{name}.csv", "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+    print(f"### {title}\n")
+    table(heads, [list(map(str, row)) for row in rows])
 
 
 def directions(samples: int) -> None:
@@ -87,6 +103,19 @@ def flips(samples: int) -> None:
     print(f"Classwise gap of an over-confident model of 100 classes at 5, 20 and 100 bins: {gaps} points.\n")
 
 
+def agreement(samples: int) -> None:
+    rows = []
+    for world in worlds.AGREEMENT:
+        for n in (60, 300):
+            before, after = worlds.agreement(world, n, samples)
+            rows += [
+                [world, n, which, *(f"{x:.3f}" for x in found), samples]
+                for which, found in (("interval alone", before), ("with the test", after))
+            ]
+    heads = ("world", "n", "lower end", "rejected, 0 inside", "not rejected, 0 outside", "coverage", "mean", "samples")
+    kept("agreement", "Test and interval: shares that disagree, coverage and mean of the lower end", heads, rows)
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -97,6 +126,7 @@ TABLES = {
         selection,
         power,
         flips,
+        agreement,
     )
 }
 

@@ -14,6 +14,7 @@ from scipy.special import expit, logit, softmax
 
 import truecal as tc
 from truecal.evidence.losses import loss_values_of
+from truecal.inference.gaps import agreeing
 from truecal.inference.mean_losses import mean_interval
 from truecal.kinds.inputs import read_inputs
 
@@ -39,6 +40,45 @@ def directions(t: float, n: int, samples: int, shift: float = 0.0) -> tuple[floa
         level += "too " in word
         spread += "confident" in word
     return level / samples, spread / samples
+
+
+# -- test and interval ------------------------------------------------------------------------------------------------
+
+AGREEMENT = ("T1", "T2", "T1.4", "T0.7", "shift", "wiggle", "rows off by 25 points", "rare", "rare, shifted")
+
+
+def gaps_world(name: str, n: int, rng: Rng) -> tuple[Array, Array]:
+    """(predictions, chances)."""
+    if name == "wiggle":
+        q = rng.random(n)
+        return np.clip(q + 0.12 * np.sin(6 * np.pi * q), 0, 1), q
+    if name.startswith("rows off"):
+        q = expit(rng.normal(0, 1.5, n))
+        return np.clip(q + rng.choice([-0.25, 0.25], n), 0.001, 0.999), q
+    if name.startswith("rare"):
+        z = rng.normal(-4, 1, n)
+        return expit(z + 0.7 * ("shifted" in name)), expit(z)
+    z = rng.normal(0, 1.5, n)
+    return expit(z + 0.4 if name == "shift" else z * float(name.removeprefix("T"))), expit(z)
+
+
+def agreement(name: str, n: int, samples: int) -> tuple[Array, Array]:
+    """Rejected with 0 inside the interval, not rejected with 0 outside, lower end at most the rms gap of the bins, and
+    mean lower end in points: of the interval alone, and of the interval that agrees with the test."""
+    rng = np.random.default_rng([n, 5])
+    found = np.zeros((2, 4))
+    for seed in range(samples):
+        u, q = gaps_world(name, n, rng)
+        y = (rng.random(n) < q).astype(int)
+        alone, test = tc.gap(y, u), tc.calibration_test(y, u, n_resamples=199, seed=seed)
+        rejected = test.pvalue <= ALPHA
+        cells = np.array_split(np.argsort(u, kind="stable"), alone.n_bins or 1)
+        true = 100 * np.sqrt(sum((u[cell] - q[cell]).sum() ** 2 / len(cell) for cell in cells) / n)
+        for place, gap in enumerate((alone, agreeing(alone, rejected, test.low_gap))):
+            inside = gap.low <= 0
+            holds = bool(gap.note) or gap.low <= true + 1e-9
+            found[place] += rejected and inside, not rejected and not inside, holds, max(gap.low, 0.0)
+    return found[0] / samples, found[1] / samples
 
 
 # -- subgroups --------------------------------------------------------------------------------------------------------

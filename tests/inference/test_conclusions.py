@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 import truecal as tc
 from conclusion_worlds import base_rates, cross_entropy, directions, power, regret, subgroups
 from truecal.inference.calibration import fold_test
 from truecal.inference.direction import Direction, mean_gap_of_table
 from truecal.inference.spread import fold_bins
+from truecal.kinds import TopPredictions
+from truecal.results.evaluation import Evaluation
 
 # -- directions -------------------------------------------------------------------------------------------------------
 
@@ -262,3 +265,42 @@ def test_a_tolerance_is_a_number_of_points(wrong):
         tc.calibration_test([0, 1], [0.2, 0.7], max_gap=wrong)
     with pytest.raises(ValueError, match="max_gap needs one number of bins"):
         tc.calibration_test([0, 1] * 10, [0.2, 0.7] * 10, n_bins=(2, 5), max_gap=3)
+
+
+# -- test and interval ------------------------------------------------------------------------------------------------
+
+
+def _kinds(t: float, rng: np.random.Generator) -> Iterator[Evaluation]:
+    """One evaluation per kind and source of predictions whose logits are multiplied by t."""
+    n = 150
+    z = rng.normal(0, 1.5, n)
+    y, u = (rng.random(n) < expit(z)).astype(int), expit(t * z)
+    few = {"n_resamples": 99}
+    yield tc.evaluate(y, u, errors=["binary"], **few)
+    yield from tc.evaluate(y, u, errors=["binary"], by=np.arange(n) % 2, **few).subgroups.values()
+    yield from tc.compare(y, {"a": u, "b": u**2}, errors=["binary"], **few).evaluations.values()
+    yield tc.evaluate(y, u, errors=["binary"], folds=np.arange(n) % 2, **few)
+    z = rng.normal(0, 1.5, (n, 3))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    p = softmax(t * z, axis=1)
+    yield tc.evaluate(labels, p, errors=["confidence", "classwise"], **few)
+    yield tc.evaluate(labels, np.roll(p, 1, axis=0), errors=["confidence", "classwise"], **few)
+    right = labels == p.argmax(axis=1)
+    yield tc.evaluate(None, TopPredictions(right, p.max(axis=1)), **few)
+
+
+@pytest.mark.parametrize("t", [1.0, 1.5, 2.0])
+def test_the_interval_of_the_gap_excludes_zero_exactly_where_the_test_rejects(t: float) -> None:
+    rng = np.random.default_rng(round(10 * t))
+    for _ in range(4):
+        for found in _kinds(t, rng):
+            standing, gap = found.verdict.standings[found.name], found.gap
+            assert found.test is not None and gap is not None
+            if standing.state == "not rejected":
+                assert gap.low <= 0 <= gap.high
+            elif found.test.low_gap:
+                assert 0 < gap.low <= gap.points <= gap.high
+            else:  # the reason is not about this gap, and the sentence names it
+                assert standing.reason in found.verdict.calibration
+            row = found.row(found.headline)
+            assert row.error not in found.gaps or row.gap_low == found.gaps[row.error].low

@@ -15,7 +15,7 @@ from truecal import paired_difference
 from truecal.inference.direction import Direction
 from truecal.kinds import TopPredictions
 from truecal.results.compare import compare
-from truecal.results.verdict import CalibrationClaim, Standing, _favours, _size, give_verdict, standings
+from truecal.results.verdict import CalibrationClaim, Standing, _favours, _size, standings
 
 pytestmark = pytest.mark.slow
 
@@ -158,7 +158,7 @@ def models_with(n_resamples: int = 999, **pvalues: float) -> Any:
 
     def test(p):
         floor = 1 / (1 + n_resamples)
-        return SimpleNamespace(pvalue=p, floor=floor, at_floor=p <= floor, settled=False, strongest="words")
+        return SimpleNamespace(pvalue=p, floor=floor, at_floor=p <= floor, settled=False, strongest="words", reason="")
 
     return {name: SimpleNamespace(test=None if p != p else test(p), standing=None) for name, p in pvalues.items()}
 
@@ -263,38 +263,18 @@ def test_what_no_gap_shows_is_said_in_the_words_of_the_test():
     models = {"model": softmax(z), "other": softmax(z)}
     result = compare(y, models, errors=["classwise", "confidence"], n_bins=1000, n_resamples=199)
     assert result.verdict.rejected == ("model", "other")
-    words = "(some classes are predicted too often, others too rarely)"
-    assert result.verdict.calibration == f"The test rejects model and other {words}, but their gaps may be 0."
+    said = "Not calibrated, although the gap may be 0: model: class 17 is 1.3 points too low; other: class 17 is 1.3"
+    assert result.verdict.calibration == f"{said} points too low."
 
 
-def with_test_and_gap(pvalue: float, low: float, note: str = "", name: str = "model") -> Any:
-    """A real evaluation with another p-value and another interval of its gap."""
+def test_a_rejection_that_the_gap_does_not_show_is_named_once_with_its_number():
     z, y = world(n=400)
-    found = tc.evaluate(y, softmax(z), errors=["confidence"], n_resamples=99, name=name)
-    assert found.test is not None
-    gap = replace(found.gaps["confidence"], points=3.0, low=low, high=5.0, note=note)
-    return replace(found, test=replace(found.test, pvalue=pvalue, n_resamples=999), gaps={"confidence": gap})
-
-
-def test_a_test_and_a_gap_that_disagree_are_both_said():
-    quiet, off = with_test_and_gap(0.2, 0.5).verdict, with_test_and_gap(0.001, -0.5).verdict
-    exceeds = "but the gap of 3.0 points exceeds 0: [0.5, 5.0]."
-    assert quiet.calibration == f"The test does not reject calibration (p = 0.2), {exceeds}"
-    assert off.calibration.startswith("Not calibrated: ")
-    assert off.calibration.endswith("The test rejects, but the gap of 3.0 points may be 0: [0.0, 5.0].")
-    assert with_test_and_gap(0.2, -0.5).verdict.calibration == "No miscalibration detected."
-    agree = with_test_and_gap(0.001, 0.5).verdict.calibration
-    assert agree.startswith("Not calibrated: ") and "but" not in agree
-    unreliable = with_test_and_gap(0.2, 0.5, "unreliable").verdict
-    assert unreliable.calibration == "No miscalibration detected."
-    several = {name: with_test_and_gap(p, low, name=name) for name, p, low in (("a", 0.4, 0.5), ("b", 0.4, -0.5))}
-    words = "The test does not reject a, but the interval of its gap (3.0 points) excludes 0."
-    assert _calibration_of(several) == f"No miscalibration detected for b. {words}"
-
-
-def _calibration_of(evaluations) -> str:
-    measured: Any = {name: SimpleNamespace(loss_difference=lambda *_: None, spreads={}) for name in evaluations}
-    return give_verdict(evaluations, measured).calibration
+    found = tc.evaluate(y, softmax(z), errors=["confidence"], n_resamples=99)
+    assert found.test is not None and found.standing is not None
+    gap = replace(found.gaps["confidence"], points=3.0, low=-0.5, high=5.0)
+    standing = replace(found.standing, state="rejected", reason='class "cat" is 4.1 points too low')
+    said = replace(found, gaps={"confidence": gap}, standing=standing).verdict.calibration
+    assert said == 'Not calibrated: class "cat" is 4.1 points too low. The gap of 3.0 points may be 0.'
 
 
 # -- ECE, many models, one model --------------------------------------------------------------------------------------

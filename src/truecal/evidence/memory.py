@@ -173,9 +173,10 @@ class _Work:
             return None, f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows"
         if folds is not None:
             draws = max(draws, 2 * settings.plan.fewest)
-            return partial(calibration.fold_test, sample, folds, draws, settings.seed), ""
+            return partial(calibration.fold_test, sample, folds, draws, settings.seed, settings.level), ""
         why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
-        test = partial(calibration.omnibus_test, sample, draws, settings.seed)
+        level, names = settings.level, settings.view_names
+        test = partial(calibration.omnibus_test, sample, draws, settings.seed, level=level, names=names)
         small = is_tensor(sample.reports) or sample.reports.size < BESIDE
         return test if small else pool.submit(test).result, why
 

@@ -98,7 +98,7 @@ def answers_evidence(answers: Answers, n_bins: int, level: float, draws: int, se
     terms = ErrorTerms(error=(mean + u) / n, loss=mean, U=u, gap_sq=spread.theta, score=mean + spread.theta)
     found.errors = [squared_error(ERROR, error, m, terms, spread, level)]
     found.add_gap(ERROR, gap_value(error, m, spread.theta, spread, found.direction.word, level, n, left_out=""))
-    found.test = answers_test(answers, spread, draws, seed)
+    found.test = answers_test(answers, spread, draws, seed, level)
     found.reliability = {ERROR: Reliability(ERROR, m, _table(split, cell, n_bins), None)}
     found.notes += [*_notes(answers), sampling.sentence]
     return found

@@ -17,7 +17,7 @@ from ..inference.direction import MeanGap, between_units, mean_gap_of_table
 from ..inference.gaps import gap_from
 from ..inference.spread import Spread
 from ..kinds import COMPOSED
-from ..sums.errors import ErrorTerms
+from ..sums.errors import ErrorTerms, signed_root
 from .evidence import Evidence
 from .stream_losses import SCARCE, SUMMED, is_scarce, with_interval
 from .stream_plan import STATE_BYTES, StreamEntry
@@ -72,7 +72,7 @@ def stream_evidence(stream: StreamState, level: float, seed: int | None = None) 
         found.note(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
         found.note(infinite_text("cross_entropy", stream.losses.infinite))
-    found.test = None if seed is None else block_test(forms, stream.rows, BLOCK_DRAWS, seed)
+    found.test = None if seed is None else block_test(forms, stream.rows, BLOCK_DRAWS, seed, level)
     if found.test is not None:
         found.note(BLOCK_TEST.format(len(forms[0].H)))
     elif seed is not None and blocks:
@@ -165,10 +165,14 @@ def _forms(stream: StreamState, entry: StreamEntry, spread: Spread | None) -> li
     if spread is None or spread.note or blocks is None:
         return []
     top = "confidence: " if entry.error.property.picks_outcome else ""
-    of_bins = BlockForm(f"{top}{bins_text(entry.n_bins)}", spread.H)
+    printed = bool(top) or stream.kind.one_event
+    size = 100 * signed_root(max(spread.theta, 0.0)) if printed else 0.0
+    of_bins = BlockForm(f"{top}{bins_text(entry.n_bins)}", spread.H, size=size)
     sums = blocks.residual[blocks.of("weight") > 0].sum(axis=2)  # (blocks, views)
     name = f"{top}mean" if sums.shape[1] == 1 else "class frequencies"
-    return [of_bins, BlockForm(name, sums @ sums.T, float(sums.sum()))]
+    total = float(sums.sum())
+    size = 100 * abs(total) / float(blocks.of("weight").sum()) if printed else 0.0
+    return [of_bins, BlockForm(name, sums @ sums.T, total, size)]
 
 
 def _direction(stream: StreamState) -> MeanGap:

@@ -13,7 +13,7 @@ from ..core.sample import Sample
 from ..core.types import Groups
 from ..core.words import points_text
 from ..inference.calibration import CalibrationTest
-from ..inference.gaps import Gap, gap_interval, gap_text, gaps_of
+from ..inference.gaps import Gap, agreeing, gap_interval, gap_text, gaps_of
 from ..inference.label_tests import label_test, one_view
 from ..kinds.named_errors import COMPOSED
 from .budget import Plan, fewest_draws
@@ -85,8 +85,13 @@ def tested_views(
     """The test of all labels, and each with its corrected p-value."""
     plan = replace(plan, fewest=max(plan.fewest, fewest_draws(sample.views, level)))
     names = [view.name for view in views]
-    test, corrected = label_test(sample, lambda view: plan.test(view), seed, names)
+    test, corrected = label_test(sample, lambda view: plan.test(view), seed, names, level)
     return test, [
-        replace(view, pvalue=p, at_floor=test.at_floor and p <= test.pvalue)
-        for view, p in zip(views, corrected, strict=True)
+        replace(
+            view,
+            gap=agreeing(view.gap, p <= 1 - level, detail.low),
+            pvalue=p,
+            at_floor=test.at_floor and p <= test.pvalue,
+        )
+        for view, p, detail in zip(views, corrected, test.details, strict=True)
     ]

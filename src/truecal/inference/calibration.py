@@ -20,11 +20,11 @@ from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..kinds import TopPredictions
-from ..sums.errors import CalibrationError
+from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample
-from .checks import check_draws, p_text, read_error, shown_bins
-from .forms import ClassForms, ScalarForms, combined, farthest, words
-from .gaps import gaps_of
+from .checks import check_draws, check_level, p_text, read_error, shown_bins
+from .forms import ClassForms, Form, ScalarForms, combined, farthest, limits, words
+from .gaps import agreeing, gaps_of
 from .null import (
     BERNOULLI,
     CATEGORICAL,
@@ -49,6 +49,8 @@ FIRST_DRAWS, SETTLED = 99, 0.2
 """The test stops after so many draws where the p-value is larger than this. Its level stays exact at every α: below .2
 only the p-value of all draws counts, and P(p ≤ α) is at most that of the first draws above."""
 _BLOCK = 1 << 21
+_SMALLEST = 0.01
+"""A form that rejects shows this share of its size or more."""
 
 
 @final
@@ -62,6 +64,8 @@ class FormDetail(Result):
     n_bins: int | None = None
     null_sd: float | None = None
     closed_form_sd: float | None = None
+    low: float = 0.0
+    """Where this form rejects, how many points the probabilities are off at least, at the level of all forms."""
 
     @property
     def text(self) -> str:
@@ -107,6 +111,12 @@ class CalibrationTest(Result):
     high: float | None = None
     note: str = ""
     """Why the interval of the gap is unreliable."""
+    level: float = 0.95
+    """The test rejects at p ≤ 1 − level."""
+    low_gap: float = 0.0
+    """Where the forms that reject are about the gap that is printed, that gap is at least so many points; else 0."""
+    reason: str = ""
+    """Where the test rejects, the strongest violation with its own number of points."""
 
     @property
     def floor(self) -> float:
@@ -205,7 +215,7 @@ def calibration_test(
     >>> print(test.pvalue_text, test.sentence)
     p ≤ 0.01 The gap of 2.0 points [1.1, 2.9] is at most 3 points.
     """
-    tolerated = check_max_gap(max_gap)
+    tolerated, level = check_max_gap(max_gap), check_level(level)
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
     usual = None
     if isinstance(y_proba, TopPredictions):
@@ -219,16 +229,17 @@ def calibration_test(
             raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
         names = [metric.property.view_name(j) for j in range(sample.views)]
-        found, _ = label_test(sample, lambda _: draws, seed, names)
+        found, _ = label_test(sample, lambda _: draws, seed, names, level)
     elif error is None and n_bins is None and sampler is None:
         if n_resamples is None:
             draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
-        found = omnibus_test(sample, draws, seed, progress)
+        classes = None if labels is None else [str(name) for name in labels]
+        found = omnibus_test(sample, draws, seed, progress, level, classes)
         if tolerated is not None:
             metric = read_error(usual, None, y_proba, of_gap=True)
             sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
-        found = u_test(BinnedSample.of(metric, sample), draws, seed, sampler)
+        found = u_test(BinnedSample.of(metric, sample), draws, seed, sampler, level)
     return found if tolerated is None else tolerating(found, tolerated, metric, sample, level)
 
 
@@ -254,10 +265,13 @@ def tolerating(
     if metric.binning.several:
         raise ValueError(f"max_gap needs one number of bins, got {shown(metric.binning.counts)}")
     (gap,) = gaps_of(metric, sample, level, None)
+    gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
     return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
 
 
-def u_test(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None = None) -> CalibrationTest:
+def u_test(
+    frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None = None, level: float = 0.95
+) -> CalibrationTest:
     """The test on U of one error, at one bin count or at several together."""
     if frozen.error.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
@@ -267,9 +281,14 @@ def u_test(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None 
     standard = _standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
-    strongest = details[int(np.argmax(standard.observed))].name
-    bins, rows = shown_bins(frozen.error), frozen.sample.rows
-    return CalibrationTest(pvalue, strongest, null, bins, draws, details, rows, rows, frozen.error.symbol)
+    best = int(np.argmax(standard.observed))
+    low = 0.0
+    if pvalue <= 1 - level:
+        ratio = critical(standard.drawn.max(axis=1), level) / standard.observed[best]
+        low = 100 * signed_root(frozen.parts[best].gap_sq) * (1 - float(np.sqrt(np.clip(ratio, 0.0, 1.0))))
+    bins, rows, name = shown_bins(frozen.error), frozen.sample.rows, details[best].name
+    about = (pvalue, name, null, bins, draws, details, rows, rows, frozen.error.symbol)
+    return CalibrationTest(*about, level=level, low_gap=max(low, 0.0), reason=name)
 
 
 def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str, Array | None]:
@@ -334,9 +353,13 @@ class BlockForm:
     H: Array
     sign: float = 0.0
     """That of the sum behind a form of one number."""
+    size: float = 0.0
+    """How many points off the printed gap is by it; 0 where it is about something else."""
 
 
-def block_test(forms: Sequence[BlockForm], rows: int, draws: int, seed: int) -> CalibrationTest | None:
+def block_test(
+    forms: Sequence[BlockForm], rows: int, draws: int, seed: int, level: float = 0.95
+) -> CalibrationTest | None:
     """The test of calibration where the rows are gone: T = Σ_{a≠b} H_ab against Σ_{a≠b} ε_a ε_b H_ab, ε = ±1.
 
     Given the predictions, the residual sums of a block of a calibrated predictor have mean 0 and, for many rows, are
@@ -356,19 +379,30 @@ def block_test(forms: Sequence[BlockForm], rows: int, draws: int, seed: int) -> 
     details = tuple(FormDetail(form.name, draws_pvalue(observed[i], drawn[:, i])) for i, form in enumerate(forms))
     pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
     best = forms[int(np.argmax(standard.observed))]
-    null = BY_BLOCKS.format(blocks)
-    return CalibrationTest(
-        pvalue, words(best.name, best.sign), null, None, draws, details, rows, rows, f"{blocks} blocks of rows"
-    )
+    limit = critical(standard.drawn.max(axis=1), level)
+    beyond = [(form.size, float(x)) for form, x in zip(forms, standard.observed, strict=True) if x > limit]
+    low = max((size * (1 - np.sqrt(max(limit, 0.0) / x)) for size, x in beyond), default=0.0)
+    why = words(best.name, best.sign)
+    about = (pvalue, why, BY_BLOCKS.format(blocks), None, draws, details, rows, rows, f"{blocks} blocks of rows")
+    return CalibrationTest(*about, level=level, low_gap=float(low) if pvalue <= 1 - level else 0.0, reason=why)
 
 
 # -- several forms at once ---------------------------------------------------------------------------------------------
 
 
 def omnibus_test(
-    sample: Sample, draws: int, seed: int, progress: Callable[[float], None] | None = None
+    sample: Sample,
+    draws: int,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
+    level: float = 0.95,
+    names: Sequence[str] | None = None,
 ) -> CalibrationTest:
-    """The test of all forms together, of class labels or of one probability per row; progress gets the share done."""
+    """The test of all forms together, of class labels or of one probability per row; progress gets the share done.
+
+    Where it rejects, every form says how far off the probabilities are at least: its observed size, less what it
+    would have to be to reject. `names`: of the classes.
+    """
     if sample.marks is None and (sample.labels is None or sample.labels.ndim == 2):
         raise ValueError("calibration_test needs one label per row; these are distributions over labels")
     rng = np.random.default_rng(seed)
@@ -390,16 +424,41 @@ def omnibus_test(
     loud = combined(values, forms.forms)
     best = forms.forms[farthest(loud[0], forms.forms)]
     sign = float(signs[[form for form in forms.forms if form.signed].index(best)]) if best.signed else 0.0
+    pvalue, strongest = _pvalue(loud), words(best.name, sign)
+    low, reason = np.zeros(len(forms.forms)), ""
+    if pvalue <= 1 - level:
+        made = _Made.of(sample.on_host(), seed, rng)
+        low = made.least(values, critical(loud.max(axis=1)[1:], level))
+        reason = made.reason(best, strongest, float(low[forms.forms.index(best)]), names)
     details = tuple(
-        FormDetail(form.name, draws_pvalue(column[0], column[1:]))
-        for form, column in zip(forms.forms, values.T, strict=True)
+        FormDetail(form.name, draws_pvalue(column[0], column[1:]), low=float(least))
+        for form, column, least in zip(forms.forms, values.T, low, strict=True)
     )
-    pvalue = _pvalue(loud)
-    strongest = words(best.name, sign)
-    return CalibrationTest(pvalue, strongest, null, None, draws, details, rows, sample.rows, "several forms", settled)
+    shown = forms.scalar.forms if isinstance(forms, ClassForms) else forms.forms
+    return CalibrationTest(
+        pvalue=pvalue,
+        strongest=strongest,
+        null=null,
+        n_bins=None,
+        n_resamples=draws,
+        details=details,
+        n_samples=rows,
+        tested=sample.rows,
+        name="several forms",
+        settled=settled,
+        level=level,
+        low_gap=float(low[: len(shown)].max()),
+        reason=reason,
+    )
 
 
-def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> CalibrationTest:
+def critical(drawn: Array, level: float) -> float:
+    """The test rejects at p ≤ 1 − level where the observed value is larger than this one of the drawn values."""
+    rank = int((1 - level) * (1 + len(drawn)) + 1e-9)
+    return float(np.sort(drawn)[-rank]) if rank else np.inf
+
+
+def fold_test(sample: Sample, folds: Groups, draws: int, seed: int, level: float = 0.95) -> CalibrationTest:
     """The test of cross-validated predictions: one for each fold, joined by twice the mean of their p-values.
 
     Given the model of a fold its rows are fresh, but predictions of one fold depend on the labels of the others, so
@@ -407,7 +466,9 @@ def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> Calibrati
     (Rüschendorf 1982).
     """
     number, count = folds
-    each = [omnibus_test(sample.take(np.flatnonzero(number == f)), draws, seed) for f in range(count)]
+    parts = [sample.take(np.flatnonzero(number == f)) for f in range(count)]
+    each = [omnibus_test(part, draws, seed, level=level) for part in parts]
+    low = [test.low_gap * float(np.sqrt(part.rows / sample.rows)) for test, part in zip(each, parts, strict=True)]
     loudest = min(each, key=lambda test: test.pvalue)
     return replace(
         loudest,
@@ -418,6 +479,7 @@ def fold_test(sample: Sample, folds: Groups, draws: int, seed: int) -> Calibrati
         tested=sum(test.tested for test in each),
         name=f"several forms in each of {count} folds",
         folds=count,
+        low_gap=max(low),
     )
 
 
@@ -459,6 +521,28 @@ class _Made:
         chances, first = doubled(u[scalar.order]), doubled(outcome[scalar.order])
         came = _device().drawer(chances, rng) if there else lambda b: rng.random((b, n)) < chances
         return _Made(scalar, first, n, lambda b: doubled(came(b)), partial(scalar.drawn, chances, seed))
+
+    def least(self, values: Array, loudest: float) -> Array:
+        """How many points the probabilities are off at least by each form that rejects.
+
+        By the triangle inequality: its size in points, times one less the ratio of the norm from which it rejects and
+        that observed; where outcomes vary more than if calibrated the former is larger by as much.
+        """
+        size, noise = self.forms.sizes(self.first)
+        limit, seen = np.maximum(limits(values, self.forms.forms, loudest) + noise, 0.0), values[0] + noise
+        share = 1 - np.sqrt(limit * self.forms.dispersion(self.first) / np.maximum(seen, 1e-300))
+        return np.asarray(np.where(seen > limit, 100 * size * np.clip(share, _SMALLEST, 1.0), 0.0))
+
+    def reason(self, best: Form, strongest: str, low: float, names: Sequence[str] | None) -> str:
+        """The strongest violation with the points that it shows."""
+        if best.name != "class frequencies":
+            return f"{strongest}, by at least {low:.1f} points"
+        assert isinstance(self.forms, ClassForms)
+        sums = self.forms.class_sums(self.first)
+        j = int(abs(sums).argmax())
+        total = self.rows if self.forms.weights is None else self.forms.weights.sum()
+        name = str(j) if names is None else f'"{names[j]}"'
+        return f"class {name} is {100 * abs(sums[j]) / total:.1f} points too {'high' if sums[j] > 0 else 'low'}"
 
     def observed(self) -> tuple[Array, Array]:
         """The statistics of the observed outcomes, (1, forms), and the signs of the signed ones."""

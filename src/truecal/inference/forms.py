@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincc
+from scipy.special import gammaincc, gammainccinv
 
 from ..core.arrays import (
     cell_totals,
@@ -160,7 +160,7 @@ class ScalarForms:
             (first, 1 / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))),
             tuple(xp.exp(-(abs(where[:, None] - where) if is_tensor(u) else np.diff(where)) / t) for t in widths),
             xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
-            xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
+            xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2, one**2 @ (ordered * (1 - ordered))]),
         )
 
     def values(self, outcomes: Array) -> tuple[Array, Array]:
@@ -178,6 +178,29 @@ class ScalarForms:
     def atom(self) -> Array:
         """The atom of each sorted row."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.order))))
+
+    def dispersion(self, outcomes: Array) -> float:
+        """Σ r² of outcomes in sorted order over its mean if calibrated, 1 or more."""
+        own, expected = self.constant[2] + outcomes @ self.linear[:, 2], self.constant[3]
+        return max(1.0, float(own / expected)) if expected > 0 else 1.0
+
+    def sizes(self, outcomes: Array) -> tuple[Array, Array]:
+        """Of outcomes in sorted order, the rms miscalibration that each form shows, and its noise in its own units."""
+        one = np.ones(len(outcomes)) if self.weights is None else self.weights
+        mass, total, used = run_sums(one, self.starts), one.sum(), one > 0
+        slope = np.square(self.linear[used, 1]) @ (1 / one[used])
+        values, signed = (x[0] for x in self.values(outcomes[None]))
+        own = float(self.constant[2] + outcomes @ self.linear[:, 2])
+        sums = self.base - run_sums(one * outcomes, self.starts)
+        weight = run_sums(mass, self.bins[0])
+        in_bins = np.square(run_sums(sums, self.bins[0])) / np.where(weight > 0, weight, 1.0)
+        found = [abs(signed[0]) / total, abs(signed[1]) / np.sqrt(max(slope, _CLIP) * total)]
+        found.append(np.sqrt(in_bins.sum() / total))
+        for kernel, value in zip(self.kernels, values[3:], strict=True):
+            place = np.concatenate([[0.0], np.cumsum(-np.log(kernel))])
+            widest = float((np.exp(-abs(place[:, None] - place)) @ mass).max())
+            found.append(np.sqrt(max(value + own, 0.0) / (widest * total)))
+        return np.array(found), np.array([0.0] * 3 + [own] * len(self.kernels))
 
     def read(self, atoms: Array, linear: Array) -> tuple[Array, Array]:
         """Statistics of sums over outcomes of 1: of their weights by atom, and of their linear forms."""
@@ -271,6 +294,32 @@ class ClassForms:
             columns.append(self._squares(xp.take(self.code, flat), self.base) - own)
         return xp.column_stack([scalar, *columns]), xp.column_stack([signed, score])
 
+    def sizes(self, labels: Array) -> tuple[Array, Array]:
+        """As of `ScalarForms`: of one class, the root mean square over all of them."""
+        n, k = self.proba.shape
+        one = np.ones(n) if self.weights is None else self.weights
+        found, noise = self.scalar.sizes(doubled(labels == self.top)[self.scalar.order])
+        values, signed = (x[0] for x in self.values(labels[None]))
+        spread = 0.0
+        for rows in wide_blocks(self.proba, n, k):
+            spread += float(one[rows] @ np.log(np.clip(doubled(self.proba[rows]), _CLIP, None)).var(axis=1))
+        at = len(self.scalar.forms)
+        own = self.own - 2 * float((one**2) @ self.proba[np.arange(n), labels])
+        total = one.sum()
+        more = [abs(signed[-1]) / np.sqrt(max(spread, _CLIP) * k * k * total)]
+        more.append(abs(self.class_sums(labels)).max() / total)
+        if self.code is not None:
+            more.append(np.sqrt(max(values[at + 2] + own, 0.0) * (len(self.base) / k) / k) / total)
+        return np.append(found, more), np.append(noise, [0.0, own, own][: len(more)])
+
+    def dispersion(self, labels: Array) -> float:
+        """That of the confidence."""
+        return self.scalar.dispersion(doubled(labels == self.top)[self.scalar.order])
+
+    def class_sums(self, labels: Array) -> Array:
+        """Per class, Σ w·(predicted − observed)."""
+        return np.asarray(self.rates - np.bincount(labels, weights=self.weights, minlength=len(self.rates)))
+
     def _squares(self, cells: Array, base: Array) -> Array:
         """Σ over cells of (predicted − observed)², draw by draw."""
         if is_tensor(cells):
@@ -302,6 +351,14 @@ def combined(values: Array, forms: tuple[Form, ...]) -> Array:
     tail = gammaincc(shape, np.maximum(shape + (scaled - mean) / np.sqrt(variance) * np.sqrt(shape), 0.0))
     small = np.where(moves, np.maximum(tail, 1e-300), 1.0)
     return np.asarray(-np.log(small) + np.log([form.share for form in forms]))
+
+
+def limits(values: Array, forms: tuple[Form, ...], loudest: float) -> Array:
+    """The value of each form from which the first row would be louder than this in `combined`."""
+    mean, sd = values[1:].mean(axis=0), np.maximum(values[1:].std(axis=0), 1e-300)
+    shape = 4 / np.square(np.clip((((values[1:] - mean) / sd) ** 3).mean(axis=0), 0.05, None))
+    tail = np.minimum(np.array([form.share for form in forms]) * np.exp(-loudest), 1.0)
+    return np.asarray(mean + (gammainccinv(shape, tail) - shape) / np.sqrt(shape) * sd)
 
 
 def farthest(loud: Array, forms: tuple[Form, ...]) -> int:

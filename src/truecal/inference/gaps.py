@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack, final, overload
 
 from ..core.parameters import described
@@ -104,6 +104,18 @@ def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samp
     low, high, _ = spread.interval(level)
     points, low, high = [100 * signed_root(x) for x in (spread.theta, low, high)]
     return Gap(points, low, high, word, level, n_bins, n_samples, name, spread.note)
+
+
+def agreeing(gap: Gap, rejected: bool, low: float) -> Gap:
+    """The gap whose interval excludes 0 exactly where a test rejects, whose forms show `low` points or more.
+
+    The lower end is that of the interval where this is above 0 as well; else that of the forms."""
+    if gap.low != gap.low:
+        return gap
+    if not rejected:
+        return replace(gap, low=min(gap.low, 0.0), high=max(gap.high, 0.0))
+    low = gap.low if gap.low > 0 else max(gap.low, low)
+    return replace(gap, points=max(gap.points, low), low=low, high=max(gap.high, low))
 
 
 def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None) -> MeanGap | None:

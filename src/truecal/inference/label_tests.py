@@ -24,7 +24,7 @@ def one_view(sample: Sample, j: int) -> Sample:
 
 
 def label_test(
-    sample: Sample, draws: Callable[[Sample], int], seed: int, names: Sequence[str]
+    sample: Sample, draws: Callable[[Sample], int], seed: int, names: Sequence[str], level: float = 0.95
 ) -> tuple[CalibrationTest, list[float]]:
     """A test of each label, joined by Holm's method, and the corrected p-value of each.
 
@@ -34,15 +34,17 @@ def label_test(
     tests = []
     for j in range(sample.views):
         view = one_view(sample, j)
-        tests.append(omnibus_test(view, draws(view), seed))
+        tests.append(omnibus_test(view, draws(view), seed, level=level))
     raw = [test.pvalue for test in tests]
     corrected, worst = holm(raw), int(np.argmin(raw))
     joined = replace(
         tests[worst],
         pvalue=corrected[worst],
         strongest=f"{names[worst]}: {tests[worst].strongest}",
+        reason=f"{names[worst]}: {tests[worst].reason}",
+        low_gap=tests[worst].low_gap / float(np.sqrt(sample.views)),
         null=LABEL_BY_LABEL,
-        details=tuple(FormDetail(name, p) for name, p in zip(names, raw, strict=True)),
+        details=tuple(FormDetail(name, test.pvalue, low=test.low_gap) for name, test in zip(names, tests, strict=True)),
         name=f"each of {sample.views} labels",
         looks=sample.views,
     )

@@ -31,6 +31,7 @@ from ..core.rules import auto_bins
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..kinds.answers import Answers
+from ..sums.errors import signed_root
 from .calibration import BlockForm, CalibrationTest, block_test, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
 from .spread import Spread, fold_bins, spread_of
@@ -147,12 +148,15 @@ def one_more(answers: Answers, seed: int) -> Sample:
     return Sample(TopLabel.kind, counts[top] / (answers.sizes + 1), marks=marks, wrong=~marks)
 
 
-def answers_test(answers: Answers, spread: Spread, draws: int, seed: int) -> CalibrationTest | None:
+def answers_test(
+    answers: Answers, spread: Spread, draws: int, seed: int, level: float = 0.95
+) -> CalibrationTest | None:
     """The exact test where each question has one right answer; else signs of blocks of questions are flipped."""
     if int(answers.rights.max()) <= 1:
-        return replace(omnibus_test(one_more(answers, seed), draws, seed), null=ONE_MORE)
-    found = block_test([BlockForm("confidence and accuracy", spread.H)], answers.n, draws, seed)
-    return None if found is None else replace(found, null=MANY_RIGHT, strongest="confidence and accuracy differ")
+        return replace(omnibus_test(one_more(answers, seed), draws, seed, level=level), null=ONE_MORE)
+    form = BlockForm("confidence and accuracy", spread.H, size=100 * signed_root(max(spread.theta, 0.0)))
+    found, why = block_test([form], answers.n, draws, seed, level), "confidence and accuracy differ"
+    return None if found is None else replace(found, null=MANY_RIGHT, strongest=why, reason=why)
 
 
 def mean_gap_of(answers: Answers, split: Halves, seed: int) -> MeanGap:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from ..evidence.evidence import Evidence
+from ..inference.gaps import agreeing
 from .evaluation import Evaluation
 from .verdict import standings
+
+Name = TypeVar("Name")
 
 
 def make_evaluation(evidence: Evidence, name: str, subgroups: Mapping[str, Evaluation] | None = None) -> Evaluation:
     """One model's evidence as an Evaluation."""
-    return Evaluation(
+    found = Evaluation(
         name=str(name),
         kind=evidence.kind.name,
         n_samples=evidence.n_samples,
@@ -30,10 +34,33 @@ def make_evaluation(evidence: Evidence, name: str, subgroups: Mapping[str, Evalu
         discrimination=evidence.discrimination,
         sampling=evidence.sampling,
     )
+    return judged({"": found}, evidence.level)[""]
+
+
+def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, Evaluation]:
+    """Every model with the result of its test, corrected over all of them, and gaps that agree with it.
+
+    The interval of a gap excludes 0 where the test rejects for a reason that the gap shows, and only where it rejects.
+    """
+    out = {}
+    for name, standing in standings(evaluations, level).items():
+        found = evaluations[name]
+        gaps, errors, rejected = found.gaps, found.errors, standing.state == "rejected"
+        if found.test is not None and standing.state in ("rejected", "not rejected"):
+            low, printed = found.test.low_gap, found.gap
+            gaps = {key: agreeing(gap, rejected, low if gap is printed else 0.0) for key, gap in gaps.items()}
+            errors = tuple(
+                replace(row, gap=gaps[row.error].points, gap_low=gaps[row.error].low, gap_high=gaps[row.error].high)
+                if row.headline and row.error in gaps and row.gap_low is not None
+                else row
+                for row in errors
+            )
+        out[name] = replace(found, standing=standing, gaps=gaps, errors=errors)
+    return out
 
 
 def judge_subgroups(evaluations: Mapping[str, Evaluation]) -> None:
     """Correct the tests of subgroups over all of them, and over all models."""
     parts = {(model, key): part for model, found in evaluations.items() for key, part in found.subgroups.items()}
-    for (model, key), standing in standings(parts, next(iter(evaluations.values())).level).items():
-        evaluations[model].subgroups[key] = replace(parts[model, key], standing=standing)
+    for (model, key), part in judged(parts, next(iter(evaluations.values())).level).items():
+        evaluations[model].subgroups[key] = part

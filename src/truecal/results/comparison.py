@@ -22,6 +22,7 @@ from ..inference.gaps import gap_text
 from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
 from ..kinds import COMPOSED
+from .assembly import judged
 from .diagram import MOST_SHOWN, reliability_svg
 from .evaluation import Evaluation
 from .measurement import Measurement
@@ -291,6 +292,7 @@ def make_comparison(
     notes: list[str],
 ) -> Comparison:
     """The comparison of several measured models."""
+    evaluations = judged(evaluations, level)
     names = tuple(evaluations)
     first = evaluations[names[0]]
     tables = list(_tables(evaluations))

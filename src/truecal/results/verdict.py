@@ -12,7 +12,6 @@ from ..core.rules import bins_text
 from ..core.types import Groups
 from ..core.words import LOSS_TITLES, SHOWN, points_text, some_of
 from ..evidence.evidence import Evidence
-from ..inference.gaps import gap_interval
 from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
 from ..kinds.named_errors import COMPOSED
@@ -50,6 +49,8 @@ class Standing:
     pvalue: float | None = None
     at_floor: bool = False
     strongest: str = ""
+    reason: str = ""
+    """Where the test rejects, the strongest violation with its own number of points."""
 
     @property
     def answer(self) -> str:
@@ -112,9 +113,9 @@ class Verdict:
 
 
 def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, Standing]:
-    """Judge every model by its test, with Holm's correction over the models; a subgroup keeps its standing."""
-    found = {name: e.standing or Standing("untested") for name, e in evaluations.items()}
-    tests = {name: e.test for name, e in evaluations.items() if e.test is not None and e.standing is None}
+    """Judge every model by its test, with Holm's correction over the models."""
+    found = {name: Standing("untested") for name in evaluations}
+    tests = {name: e.test for name, e in evaluations.items() if e.test is not None}
     alpha, largest = 1 - level + 1e-12, 0.0
     for i, (name, test) in enumerate(sorted(tests.items(), key=lambda item: item[1].pvalue)):
         left = len(tests) - i
@@ -123,7 +124,7 @@ def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name
             found[name] = Standing("too few draws", largest, test.at_floor)
             continue
         state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
-        found[name] = Standing(state, largest, test.at_floor, test.strongest)
+        found[name] = Standing(state, largest, test.at_floor, test.strongest, test.reason)
     return found
 
 
@@ -137,7 +138,7 @@ def give_verdict(
     """Put a comparison in words, by the headline error of its models."""
     first = next(iter(evaluations.values()))
     error, level = first.headline, first.level
-    found = standings(evaluations, level)
+    found = {name: e.standing or Standing("untested") for name, e in evaluations.items()}
     ece = _ece_sentence(evaluations, rankings, flips)
     if not first.row(error).ranks:
         return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
@@ -298,20 +299,16 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
     no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
     open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
-    sized = off if single else [name for name in off if name not in open_gaps]
+    sized = [name for name in off if name not in open_gaps]
     if sized:
         head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
         parts.append(f"{head}{_sizes(facts, found, sized)}.")
         if single:
             parts.append(f"Strongest violation: {found[off[0]].strongest}.")
     if open_gaps:
-        parts.append(_may_be_zero(open_gaps, found))
-    seen = {name: gaps[name] for name in fine if name in gaps and gaps[name].low > 0}
-    quiet = [name for name in fine if name not in seen]
-    if quiet:
-        parts.append("No miscalibration detected." if single else f"No miscalibration detected for {some_of(quiet)}.")
-    if seen:
-        parts.append(_not_rejected_but(seen, found))
+        parts.append(_elsewhere(open_gaps, found))
+    if fine:
+        parts.append("No miscalibration detected." if single else f"No miscalibration detected for {some_of(fine)}.")
     if unknown and not off and not fine:
         parts.append("Calibration was not tested.")
     elif unknown:
@@ -373,28 +370,14 @@ def _trusted_gap(found: Evaluation) -> Gap | None:
     return None if gap is None or gap.note or gap.low != gap.low else gap
 
 
-def _may_be_zero(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
-    """What to say where the test rejects and the interval of the gap holds 0."""
-    if len(found) == 1:
-        (gap,) = gaps.values()
-        return f"The test rejects, but the gap of {points_text(gap.points)} points may be 0: {gap_interval(gap)}."
-    violations = list(dict.fromkeys(found[name].strongest for name in gaps))
-    why = f" ({violations[0]})" if len(violations) == 1 else ""
-    return f"The test rejects {some_of(list(gaps))}{why}, but {'its gap' if len(gaps) == 1 else 'their gaps'} may be 0."
-
-
-def _not_rejected_but(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
-    """What to say where the interval of the gap excludes 0 and the test does not reject."""
+def _elsewhere(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
+    """What to say where the test rejects for a reason that the gap does not show."""
     if len(found) == 1:
         ((name, gap),) = gaps.items()
-        size = f"the gap of {points_text(gap.points)} points exceeds 0: {gap_interval(gap)}"
-        return f"The test does not reject calibration (p {found[name].p}), but {size}."
-    if len(gaps) == 1:
-        ((name, gap),) = gaps.items()
-        size = f"{points_text(gap.points)} points"
-        return f"The test does not reject {name}, but the interval of its gap ({size}) excludes 0."
-    sizes = [f"{name} ({points_text(gap.points)} points)" for name, gap in gaps.items()]
-    return f"The test does not reject {some_of(sizes)}, but the intervals of their gaps exclude 0."
+        return f"Not calibrated: {found[name].reason}. The gap of {points_text(gap.points)} points may be 0."
+    reasons = [f"{name}: {found[name].reason}" for name in list(gaps)[:SHOWN]]
+    more = f"; and {len(gaps) - SHOWN} more" if len(gaps) > SHOWN else ""
+    return f"Not calibrated, although the gap may be 0: {'; '.join(reasons)}{more}."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
