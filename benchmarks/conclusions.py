@@ -116,6 +116,16 @@ def agreement(samples: int) -> None:
     kept("agreement", "Test and interval: shares that disagree, coverage and mean of the lower end", heads, rows)
 
 
+def tolerance(samples: int) -> None:
+    rows = [
+        [f"T {t:g}", n, *(f"{x:.3f}" for x in worlds.tolerance(t, n, samples)), samples]
+        for t in (1.0, 1.8)
+        for n in (20, 50, 100, 500, 5000)
+    ]
+    heads = ("world", "n", "passes", "fails", "undecided", "samples")
+    kept("tolerance", "A tolerance of 3 points: the three answers", heads, rows)
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -127,6 +137,7 @@ TABLES = {
         power,
         flips,
         agreement,
+        tolerance,
     )
 }
 

@@ -81,6 +81,17 @@ def agreement(name: str, n: int, samples: int) -> tuple[Array, Array]:
     return found[0] / samples, found[1] / samples
 
 
+def tolerance(t: float, n: int, samples: int, most: float = 3.0) -> tuple[float, float, float]:
+    """Shares in which logits multiplied by t pass, fail and are undecided at a tolerance in points."""
+    rng = np.random.default_rng([n, 9])
+    answers = []
+    for seed in range(samples):
+        z = rng.normal(0, 1.5, n)
+        y = (rng.random(n) < expit(z)).astype(int)
+        answers.append(tc.calibration_test(y, expit(t * z), n_resamples=99, seed=seed, max_gap=most).verdict)
+    return tuple(answers.count(answer) / samples for answer in ("yes", "no", "undecided"))  # type: ignore[return-value]
+
+
 # -- subgroups --------------------------------------------------------------------------------------------------------
 
 

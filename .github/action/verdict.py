@@ -17,8 +17,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-REJECTED = 3
-VERDICTS = {0: "not rejected", REJECTED: "rejected"}
+REJECTED, UNDECIDED = 3, 4
+VERDICTS = {0: "not rejected", REJECTED: "rejected", UNDECIDED: "undecided"}
 LONGEST = 20_000
 
 
@@ -72,7 +72,7 @@ def comment(text: str, file: str) -> str:
 
 
 def main() -> int:
-    """Exit codes: 0 done, 3 rejected where that is to fail, otherwise that of `truecal test`."""
+    """Exit codes: 0 done, 3 rejected or 4 undecided where that is to fail, otherwise that of `truecal test`."""
     file, alpha = os.environ["TRUECAL_FILE"], os.environ.get("TRUECAL_ALPHA", "0.05")
     code, said = tested(file, alpha, os.environ.get("TRUECAL_ARGUMENTS", ""))
     print(said, flush=True)
@@ -89,7 +89,7 @@ def main() -> int:
             print(comment(text, file))
         except (OSError, KeyError, ValueError) as error:  # a fork's token may not comment: the verdict stands anyway
             print(f"::warning::truecal could not comment: {error}")
-    return 0 if code == REJECTED and os.environ.get("TRUECAL_FAIL", "true") != "true" else code
+    return 0 if code in (REJECTED, UNDECIDED) and os.environ.get("TRUECAL_FAIL", "true") != "true" else code
 
 
 if __name__ == "__main__":

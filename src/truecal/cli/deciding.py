@@ -13,7 +13,7 @@ from truecal.io.failures import need_extra, path_text
 
 from ..render import terminal as render
 from . import watching
-from .common import REJECTED, File, as_json, check_paths, command, read, show, waiting
+from .common import NO_VERDICT, REJECTED, File, as_json, check_paths, command, read, show, waiting
 from .loading import estimated, split_kind
 from .shared_options import Measuring, Printing, Reading, fraction, numbers
 from .streaming import refuse_test
@@ -32,13 +32,17 @@ def run_calibration_test(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
     max_gap: Annotated[
-        float | None, typer.Option("--max-gap", help="Points that are tolerated: reject only if the gap exceeds them.")
+        float | None,
+        typer.Option("--max-gap", help="Points that are tolerated: what the interval of the gap must show."),
     ] = None,
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="With --max-gap: exit code 0 also where the data cannot tell.")
+    ] = False,
 ) -> None:
     """Test whether one model is calibrated; exit code 3 when it is rejected, for use in pipelines.
 
-    With many rows every model is rejected: --max-gap 3 rejects only where the gap is significantly above 3 points.
-    Examples:
+    With many rows every model is rejected. --max-gap 3 passes where the interval of the gap ends below 3 points, fails
+    with exit code 3 where it begins above, and has exit code 4, undecided, otherwise. Examples:
 
     - `truecal test preds.npz --alpha 0.01 && deploy`
 
@@ -55,6 +59,8 @@ def run_calibration_test(
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:
         raise typer.BadParameter(f"expected points from 0 to 100, got {max_gap:g}", param_hint="--max-gap")
+    if allow_undecided and max_gap is None:
+        raise typer.BadParameter("needs --max-gap", param_hint="--allow-undecided")
     if n_resamples is not None and max_gap is None and 1 / (1 + n_resamples) > alpha:
         needed = math.ceil(1 / alpha) - 1
         raise typer.BadParameter(
@@ -71,8 +77,10 @@ def run_calibration_test(
     with waiting("drawing labels from the predictions") as progress:
         result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
     show([], printing, render.calibration_test, result, alpha, loaded.notes, printing.verbose)
-    if result.pvalue <= alpha if result.passed is None else not result.passed:
+    if result.pvalue <= alpha if max_gap is None else result.verdict == "no":
         raise typer.Exit(REJECTED)
+    if max_gap is not None and result.verdict == "undecided" and not allow_undecided:
+        raise typer.Exit(NO_VERDICT)
 
 
 @command()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
+from ..core.words import points_text
 from ..kinds import TopPredictions
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample
@@ -85,8 +86,8 @@ class CalibrationTest(Result):
     """The outcome of a calibration test; `pvalue` has exact level at every n under `null`.
 
     `strongest` is the strongest violation in words; `details` holds every form that was tested. With `max_gap`, in
-    points, `gap`, `low` and `high` are the gap and its interval, and the test is `passed` unless `low` exceeds
-    `max_gap`; `sentence` is the result in words.
+    points, `gap`, `low` and `high` are the gap and its interval, and `verdict` is "yes" where `high` is at most
+    `max_gap`, "no" where `low` exceeds it, and "undecided" otherwise; `sentence` is the result in words.
     """
 
     pvalue: float
@@ -135,24 +136,30 @@ class CalibrationTest(Result):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the gap may be at most `max_gap`; None where there is no `max_gap`."""
-        if self.max_gap is None:
+        """Whether the gap is at most `max_gap`: None where the data cannot tell, or where there is no `max_gap`."""
+        if self.max_gap is None or self.low is None or self.high is None or self.note:
             return None
-        return bool(self.note) or self.low is None or not self.low > self.max_gap
+        return True if self.high <= self.max_gap else False if self.low > self.max_gap else None
+
+    @property
+    def verdict(self) -> Literal["yes", "no", "undecided"]:
+        """Whether the model is calibrated: with `max_gap`, whether its gap is at most that; else what the test says."""
+        if self.max_gap is not None:
+            return "undecided" if self.passed is None else "yes" if self.passed else "no"
+        return "no" if self.pvalue <= 1 - self.level else "undecided" if self.floor > 1 - self.level else "yes"
 
     @property
     def sentence(self) -> str:
         """The result in words."""
         if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
             return self._found
-        gap = f"The gap of {self.gap:.1f} points [{self.low:.1f}, {self.high:.1f}]"
+        limit = f"{self.max_gap:g} points"
         if self.note:
-            return f"{gap} cannot be compared with {self.max_gap:g} points: its interval is {self.note}."
-        if not self.passed:
-            return f"{gap} exceeds {self.max_gap:g} points."
-        if self.high <= self.max_gap:
-            return f"{gap} is at most {self.max_gap:g} points."
-        return f"{gap} is not shown to exceed {self.max_gap:g} points."
+            return f"The gap cannot be compared with {limit}: its interval is {self.note}."
+        gap = f"The gap of {points_text(self.gap)} points [{points_text(self.low)}, {points_text(self.high)}]"
+        if self.passed is None:
+            return f"{gap} may be below or above {limit}: take more rows."
+        return f"{gap} {'is at most' if self.passed else 'exceeds'} {limit}."
 
     @property
     def _found(self) -> str:
@@ -200,9 +207,10 @@ def calibration_test(
     numpy Generator that returns outcomes. With error="labelwise" each label is tested by itself, and the p-value is the
     smallest, corrected by Holm's method: labels of a row may depend on each other in any way.
 
-    With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: the result is
-    `passed` unless the lower end of the interval of the gap (of the confidence, or of the one probability there is; of
-    `error` where it is named) exceeds it; `level` is that of the interval.
+    With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: `verdict` is "yes"
+    where the upper end of the interval of the gap (of the confidence, or of the one probability there is; of `error`
+    where it is named) is at most that, "no" where the lower end exceeds it, "undecided" otherwise. `level` is that of
+    the test and of the interval.
 
     >>> import truecal as tc
     >>> test = tc.calibration_test([1, 1, 0, 1, 1, 1] * 2, [.1, .2, .2, .1, .3, .2] * 2)
@@ -265,7 +273,8 @@ def tolerating(
     if metric.binning.several:
         raise ValueError(f"max_gap needs one number of bins, got {shown(metric.binning.counts)}")
     (gap,) = gaps_of(metric, sample, level, None)
-    gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
+    if test.floor <= 1 - level:
+        gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
     return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
 
 

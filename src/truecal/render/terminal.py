@@ -291,7 +291,7 @@ def calibration_test(result: CalibrationTest, alpha: float, notes: Sequence[str]
     """What the test decides at this level, then the test itself."""
     console = _console()
     if result.max_gap is not None:
-        word = "Passed" if result.passed else "Failed"
+        word = {"yes": "Passed", "no": "Failed", "undecided": "Undecided"}[result.verdict]
         verdict = f"{word} at --max-gap {result.max_gap:g}: {result.sentence}"
     else:
         word = "rejected" if result.pvalue <= alpha else "not rejected"

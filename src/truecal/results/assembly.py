@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ..evidence.evidence import Evidence
 from ..inference.gaps import agreeing
+from ..kinds import COMPOSED
 from .evaluation import Evaluation
 from .verdict import standings
 
@@ -47,16 +48,25 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
         found = evaluations[name]
         gaps, errors, rejected = found.gaps, found.errors, standing.state == "rejected"
         if found.test is not None and standing.state in ("rejected", "not rejected"):
-            low, printed = found.test.low_gap, found.gap
-            gaps = {key: agreeing(gap, rejected, low if gap is printed else 0.0) for key, gap in gaps.items()}
+            low = {key: found.test.low_gap if gap is found.gap and tested(key) else 0.0 for key, gap in gaps.items()}
+            gaps = {key: agreeing(gap, rejected, low[key]) for key, gap in gaps.items()}
             errors = tuple(
                 replace(row, gap=gaps[row.error].points, gap_low=gaps[row.error].low, gap_high=gaps[row.error].high)
                 if row.headline and row.error in gaps and row.gap_low is not None
                 else row
                 for row in errors
             )
-        out[name] = replace(found, standing=standing, gaps=gaps, errors=errors)
+        found = replace(found, gaps=gaps, errors=errors)
+        trusted = found.gap is not None and not found.gap.note and found.gap.high == found.gap.high
+        allows = found.gap.high if found.gap is not None and trusted else None
+        out[name] = replace(found, standing=replace(standing, allows=allows))
     return out
+
+
+def tested(error: str) -> bool:
+    """Whether the test has forms about the gap of this error: that of the confidence, of one event or of labels."""
+    property = COMPOSED[error].property
+    return property.picks_outcome or property.event or property.label_by_label
 
 
 def judge_subgroups(evaluations: Mapping[str, Evaluation]) -> None:

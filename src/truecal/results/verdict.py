@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .evaluation import Evaluation
 
 Name = TypeVar("Name")
+TOLERABLE = 10.0
+"""A model that is not rejected is called calibrated only where its gap is at most so many points."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ class Standing:
     strongest: str = ""
     reason: str = ""
     """Where the test rejects, the strongest violation with its own number of points."""
+    allows: float | None = None
+    """The upper end of the interval of the gap in points, where it can be trusted."""
+
+    @property
+    def verdict(self) -> Literal["yes", "no", "undecided"]:
+        """Whether the model is calibrated: undecided where the data allow a gap of more than `TOLERABLE` points."""
+        if self.state == "rejected":
+            return "no"
+        bounded = self.allows is not None and self.allows <= TOLERABLE
+        return "yes" if self.state == "not rejected" and bounded else "undecided"
 
     @property
     def answer(self) -> str:
