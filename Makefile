@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test heavy quick another-cpu wheel bare frameworks lint bench audit reproduce docs notebooks pictures clean
+.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit reproduce docs notebooks pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,15 @@ bare:
 	$(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/bin/python -m pip install --quiet --disable-pip-version-check -e . pytest hypothesis
 	$(VENV)-bare/bin/python -m pytest -m "not slow" --ignore=tests/cli --ignore=tests/test_docs.py
+
+# The GPU kernels, run by Triton's interpreter on the CPU. Triton 3.6 needs numpy < 2.4 for it, hence a separate environment.
+$(VENV)-kernels/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-kernels
+	$(VENV)-kernels/bin/python -m pip install --quiet --disable-pip-version-check -e ".[kernels]"
+	touch $@
+
+kernels: $(VENV)-kernels/.ready
+	$(VENV)-kernels/bin/python -m pytest -n $(JOBS) tests/sums/test_fused.py tests/sums/test_fused_batches.py
 
 # The release: sdist and wheel are checked, the wheel is installed and tested outside the repository.
 wheel:
@@ -96,4 +105,4 @@ pictures: $(VENV)/.dev
 	$(BIN)/python docs/site/pictures.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit* $(VENV)-docs $(VENV)-frameworks $(VENV)-wheel build dist docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bare $(VENV)-audit* $(VENV)-docs $(VENV)-frameworks $(VENV)-kernels $(VENV)-wheel build dist docs/api demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,6 +27,7 @@ MODULES = [
     for info in pkgutil.walk_packages(tc.__path__, "truecal.")
     if info.name
     not in ("reproduction.cifar_models", "reproduction.__main__")  # need a network's library; run on import
+    and not info.name.startswith("truecal.sums.torch.fused")  # need Triton
 ]
 NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics"}
 """Pages that train, and what they need for it."""

@@ -221,4 +221,4 @@ def test_torch_comes_only_where_it_is_asked_for():
 
     assert {"typer", "altair", "dask", "numba", "scikit-learn", "datasketches"} <= brought("all")
     with_torch = {extra for extra in extras if "torch" in brought(extra)}
-    assert with_torch == {"torch", "torchmetrics", "reproduction-gpu", "dev"}
+    assert with_torch == {"torch", "torchmetrics", "reproduction-gpu", "dev", "kernels"}

@@ -42,6 +42,8 @@ class Property(ABC):
     """Whether it takes a distribution over classes per row."""
     event = False
     """Whether it takes the probability of one event per row."""
+    device_shortcut = False
+    """Whether a GPU has a short way from class indices and distributions to its errors."""
     picks_outcome = False
     """Whether the report chooses its outcome, as the top class does: then the squared error needs its correction."""
     label_by_label = False
@@ -231,6 +233,7 @@ class Classwise(_OfEveryClass):
     asks = "each class"
     residual_text = "p^(r) − 1[y = r]"
     mean_text = "the mean over classes r of "
+    device_shortcut = True
     loss_text = "Brier/k"
 
     def symbol(self, name: str) -> str:
@@ -277,6 +280,7 @@ class Confidence(_OfTopClass, OfDistributions):
     """The probability of the top class (lowest index on ties) against whether it is right: the outcome depends on the
     report, which is why the squared error needs its correction Σ(1 − z)/n²."""
 
+    device_shortcut = True
     asks = "top class"
 
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:

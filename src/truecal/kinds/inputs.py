@@ -224,7 +224,7 @@ def _read_on_device(given: Given) -> Inputs | None:
     one = len(shape) == 1 or (shape[1] == 2 and not soft and not given.columns)
     property: Property = Binary(given.pos_label) if one else Classwise()
     arrays = (given.y_true, given.y_proba, given.sample_weight, given.labels)
-    y, reports, weights = device_backend().read_arrays(property, *arrays)
+    y, reports, weights, _ = device_backend().read_arrays(property, *arrays)
     return Inputs(KINDS["binary" if one else "multiclass"], y, reports, weights)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import device_backend
+from ..core.arrays import device_backend, on_device
 from ..core.cells import Piece
 from ..core.dispatch import DISPATCH, Dispatch
 from ..core.rules import BinningRule
@@ -29,7 +29,11 @@ class Raw(NamedTuple):
 
 
 def raw_error_sums(error: Any, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None) -> Raw:
-    """The sums that a raw error is made of, from the user's arrays."""
+    """What a raw error is made of, from the user's arrays; a GPU checks and sums plain ones in the same pass."""
+    if on_device(y_proba):
+        quick = device_backend().raw_error_sums(error, y_true, y_proba, sample_weight, labels)
+        if quick is not None:
+            return Raw(*quick)
     sample = error.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     rule = error.binning.at(sample.rows, sample.views)
     return Raw(rule, sample.totals, sample.averaged, moments(sample, rule, error.ties, error.norm))
@@ -50,6 +54,10 @@ def moments(
     `cells` of the same rule, where they are made already, are read.
     """
     sample = measurable(sample, rule)
+    if sample.tensors and not squares and not rule.averages:
+        quick = device_backend().raw_moments(sample, rule, ties, norm, dispatch)
+        if quick is not None:
+            return quick  # type: ignore[no-any-return]  # a module loaded by name
     if rule.averages:
         of_points = PointSums.moments if squares else PointSums.squared_moments
         pieces = [[found] for found in map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .averages import point_sums
 from .bins import cell_totals, counted, run_sums
+from .quick import raw_error_sums, raw_moments
 from .reading import read, read_arrays
 from .rows import outcome, residuals, times
 from .tables import as_numbers, has, on_host, tables
@@ -23,6 +24,8 @@ __all__ = [
     "on_host",
     "outcome",
     "point_sums",
+    "raw_error_sums",
+    "raw_moments",
     "read",
     "read_arrays",
     "residuals",

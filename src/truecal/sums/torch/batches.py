@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ from torch import Tensor
 
 from ...core.edges import covered
 from ...core.rules import BinningRule
-from .reading import row_tolerance, slack_of, within
+from .kernels import attempt, kernels_for
+from .reading import HALVES, row_tolerance, slack_of, within
 
 CHECKS = ("range", "sum", "label", "weight", "edges")
 """What may be wrong with a batch, in the order in which it is reported."""
@@ -57,15 +59,44 @@ class Batch:
 class _Edges(NamedTuple):
     inner: Tensor
     """The ends between cells, one row or one per view."""
+    upper: Tensor
+    """The upper ends of the cells, the last one infinite."""
     span: Tensor
     """The least and the largest report that the cells cover, (2, 1) or (2, views); infinite where all are covered."""
 
 
 def add_batch(sums: BatchSums, batch: Batch) -> BatchSums:
-    """The sums with a batch, as new tensors."""
+    """The sums with a batch: new tensors, or the same ones where a kernel adds in place."""
+    fused = kernels_for(batch.reports)
+    if fused is not None and _is_plain(sums, batch):
+        found = attempt(fused, batch.reports.device, lambda: add_fused(sums, batch))
+        if found is not None:
+            return found
     step = max(1, _NUMBERS // max(1, batch.reports[:1].numel()))
     for start in range(0, len(batch.reports), step):
         sums = _added(sums, batch, slice(start, start + step))
+    return sums
+
+
+def _is_plain(sums: BatchSums, batch: Batch) -> bool:
+    """Whether the kernel reads such rows: floats, whole labels, the same cells for every class."""
+    floats = batch.reports.dtype in (torch.float32, torch.float64, *HALVES)
+    here = sums.cells.device == batch.reports.device == batch.labels.device
+    whole = batch.labels.dtype in (torch.int64, torch.int32, torch.bool)
+    return floats and here and whole and not batch.rule.per_view
+
+
+def add_fused(sums: BatchSums, batch: Batch) -> BatchSums:
+    """One launch of the kernel, which adds in place."""
+    kernel = importlib.import_module("truecal.sums.torch.fused_batches")
+    reports, labels, event = batch.reports, batch.labels.contiguous(), batch.reports.ndim == 1
+    edges = _edges(batch.rule, _working(reports), reports.device)
+    weights = None if batch.weights is None else batch.weights.double().contiguous()
+    limits = (row_tolerance(reports), slack_of(reports))
+    about = (batch.ignore, float(batch.number))
+    labels = labels.view(torch.uint8) if labels.dtype == torch.bool else labels
+    matrix = reports[:, None] if event else reports
+    kernel.add_batch(matrix, labels, weights, edges.upper, edges.span, sums, *limits, *about, batch.top, event)
     return sums
 
 
@@ -80,9 +111,11 @@ def _working(x: Tensor) -> torch.dtype:
 def _edges(rule: Any, dtype: torch.dtype, device: torch.device) -> _Edges:
     (edges,) = rule.table_edges((0.0, 1.0), np.dtype(f"f{dtype.itemsize}"))
     ends = np.stack(np.broadcast_arrays(-np.inf, np.inf) if rule.has_counts else covered(edges.astype(np.float64)))
+    upper = np.append(edges[..., 1:-1], np.full_like(edges[..., :1], np.inf), axis=-1)
     with torch.inference_mode(False):
         made = (
-            torch.as_tensor(np.ascontiguousarray(x), device=device) for x in (edges[..., 1:-1], ends.reshape(2, -1))
+            torch.as_tensor(np.ascontiguousarray(x), device=device)
+            for x in (edges[..., 1:-1], upper, ends.reshape(2, -1))
         )
         return _Edges(*made)
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from ...core.data import HALF_ROW_SUM_TOLERANCE, LARGEST, ROW_SUM_TOLERANCE, SMA
 from ...core.labels import check_class_outcomes
 from ...core.properties import Binary, Linear, Outcomes, Property, TopLabel
 from ...core.sample import Sample
+from .kernels import kernels_for
 from .tensors import is_here, like, on_cpu, tensor
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -32,39 +34,61 @@ def read(property: Property, y_true: Any, y_proba: Any, sample_weight: Any = Non
     All conditions are tested on the device and read at once. Where one fails the arrays go to the CPU, whose checks
     name the row; labels to be translated (names, fractions) always do.
     """
-    return property.sample(*read_arrays(property, y_true, y_proba, sample_weight, labels))  # type: ignore[arg-type]  # tensors in place of arrays
+    return made_sample(property, *read_arrays(property, y_true, y_proba, sample_weight, labels))
 
 
 def read_arrays(
     property: Property, y_true: Any, y_proba: Any, sample_weight: Any = None, labels: Any = None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Outcomes, reports and weights before they are expressed as scalar views."""
+) -> tuple[Tensor, Tensor, Tensor | None, _Top]:
+    """The same arrays before they are expressed as scalar views: outcomes, reports, weights, and what is known of the
+    top class."""
     reports = tensor(y_proba)
     flags: list[Tensor] = []
     try:
         for given in (y_proba, y_true, sample_weight):
             if is_here(given) and not is_numbers(tensor(given)):
                 raise _UnusualError
-        y, reports = _checked(property, y_true, reports, labels, flags)
+        y, reports, top = _checked(property, y_true, reports, labels, flags)
         weights = _checked_weights(sample_weight, reports, flags)
         if not flags or bool(torch.stack(flags).all()):
-            return y, reports, weights
+            return y, reports, weights, top
     except _UnusualError:
         pass
     found, host = property.check(on_cpu(y_true), on_cpu(y_proba), labels)
     weight = check_weights(on_cpu(sample_weight), len(host))
     y, reports = like(found, reports), like(host, reports)
-    return y, reports, None if weight is None else like(weight, reports)
+    return y, reports, None if weight is None else like(weight, reports), None
+
+
+_Top = tuple[Tensor, Tensor, int] | None
+"""Where they are known already: whether the top class came, its probability, and how often it came."""
+
+
+def made_sample(property: Property, y: Any, reports: Any, weights: Any, top: _Top) -> Sample:
+    if top is None or not property.picks_outcome:
+        return property.sample(y, reports, weights)
+    right, confidence, hits = top
+    known = TopLabel().sample(right, confidence, weights)  # type: ignore[arg-type]  # tensors in place of arrays
+    sample = replace(known, distributions=reports, labels=y)
+    return sample if weights is not None else _with_hits(sample, hits)
+
+
+def _with_hits(sample: Sample, hits: int) -> Sample:
+    """A sample of confidences that knows how many of its top classes came, without another transfer."""
+    if sample.wrong is not None:
+        vars(sample)["wrong_weight"] = float(sample.rows - hits)  # a cached property
+    return sample
 
 
 def _checked(
     property: Property, y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, _Top]:
     """Outcomes and reports in the plain form, with the conditions on their values added to `flags`."""
+    top: _Top = None
     if isinstance(property, Binary) and reports.ndim == 2:
         if property.pos_label != 1 or reports.shape[1] != 2:
             raise _UnusualError
-        y, u = _checked_rows(y_true, reports, labels, flags)
+        y, u, _ = _checked_rows(y_true, reports, labels, flags)
         y, u = (y == 1 if y.ndim == 1 else y[:, 1]), u[:, 1].contiguous()
     elif isinstance(property, (Binary, TopLabel, Outcomes)):
         if labels is not None:
@@ -77,18 +101,50 @@ def _checked(
     elif not property.of_distributions:
         raise _UnusualError
     else:
-        y, u = _checked_rows(y_true, reports, labels, flags)
+        y, u, top = _checked_rows(y_true, reports, labels, flags)
         if isinstance(property, Linear) and u.shape[1] != len(property.phi):
             raise _UnusualError
     if len(y) != len(u):
         raise _UnusualError
-    return y, u
+    return y, u, top
 
 
-def _checked_rows(y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Class labels and distributions."""
-    u = _checked_distributions(reports, flags)
-    return _checked_classes(y_true, u, labels, flags), u
+def _checked_rows(y_true: Any, reports: Tensor, labels: Any, flags: list[Tensor]) -> tuple[Tensor, Tensor, _Top]:
+    """Class labels and distributions: plain ones on a GPU in one pass over the matrix."""
+    fused = kernels_for(reports)
+    rows = None if fused is None or labels is not None else plain_rows(y_true, reports)
+    if rows is None:
+        u = _checked_distributions(reports, flags)
+        return _checked_classes(y_true, u, labels, flags), u, None
+    numbers = torch.zeros(fused.HEAD, dtype=torch.float64, device=reports.device)
+    top, right = fused.check(*rows, numbers)
+    wrong, *hits = numbers[: 1 + fused.LANES].tolist()
+    if wrong:
+        raise _UnusualError
+    return rows.labels.long(), _floating(reports), (right, top, int(sum(hits)))
+
+
+class PlainRows(NamedTuple):
+    """Distributions and class indices on one device, as they were handed in, with how far a row may be from right."""
+
+    reports: Tensor
+    labels: Tensor
+    tolerance: float
+    slack: float
+
+
+def plain_rows(y_true: Any, reports: Tensor) -> PlainRows | None:
+    """Class indices and distributions that need no translation; None for any others."""
+    if not is_here(y_true) or reports.ndim != 2 or reports.shape[1] < 2 or reports.dtype not in _FLOATS:
+        return None
+    y = tensor(y_true)
+    if not (is_numbers(reports) and is_numbers(y)):
+        return None
+    if y.shape != reports.shape[:1] or y.dtype not in (torch.int64, torch.int32) or not len(y):
+        return None
+    if y.device != reports.device:
+        y = y.to(reports.device)
+    return PlainRows(reports, y.contiguous(), row_tolerance(reports), slack_of(reports))
 
 
 def is_numbers(x: Tensor) -> bool:
