@@ -72,7 +72,7 @@ def variants(classes: int = 4) -> list:
             if rule_name != "edges" and (norm == "l2" or rule_name not in AVERAGED):
                 name = f"{'LinCE' if norm == 'l2' else 'LinECE'}_φ[Linear]-{rule_name}"
                 out[name] = tc.CalibrationError(tc.Linear([0.0, 1.0, 0.4, 0.7][:classes]), rule, norm)
-    for rule_name in ("kd", "kmeans", "exact"):
+    for rule_name in ("kd", "exact"):
         phi = [[0.0, 1.0], [1.0, 0.3], [0.5, 0.5], [0.2, 0.9]][:classes]
         out[f"LinCE_φ[Linear vector]-{rule_name}"] = tc.CalibrationError(tc.Linear(phi), VECTOR_RULES[rule_name])
     return list(out.items())

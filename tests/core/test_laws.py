@@ -84,7 +84,7 @@ RENAMABLE = [
     (i, m)
     for i, m in CASES
     # seeded by column; phi and an order belong to columns
-    if is_multiclass(m) and i.split("-")[-1] not in ("halfspaces", "kmeans") and m.property.kind != "cumulative"
+    if is_multiclass(m) and i.split("-")[-1] != "halfspaces" and m.property.kind != "cumulative"
     if "Linear" not in i
 ]
 
@@ -158,7 +158,7 @@ def test_equal_weights_are_no_weights(metric, rng):
 # -- several bin counts ------------------------------------------------------------------------------------------------
 
 
-@by_id([(i, m) for i, m in CASES if m.binning.counts and "kmeans" not in i])
+@by_id([(i, m) for i, m in CASES if m.binning.counts])
 def test_one_pass_over_many_bin_counts(metric, rng):
     y, p = sample_for(metric, rng)
     counts = (1, 2, 7, 30, 50)
