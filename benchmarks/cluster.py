@@ -127,7 +127,7 @@ def cpu_seconds(client: Any) -> list[float]:
 
 
 def speed_up(folder: str, rows: int, part_rows: int, rounds: int) -> None:
-    from truecal.scale.local import local_client
+    from truecal.scale.cluster import local_client
 
     found: dict[tuple[str, int], list[Used]] = {}
     with local_client(1) as one, local_client(2) as two:

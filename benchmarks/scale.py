@@ -67,11 +67,11 @@ def run(task: str, path: str) -> None:
         for _ in parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20).iter_batches(batch_size=1 << 17):
             pass
     else:
-        from truecal.core.arrays import compiled_backend
+        from truecal.core.arrays import compiled_loops
         from truecal.io.dataset import open_dataset
         from truecal.scale.files import evaluate_dataset
 
-        compiled_backend()
+        compiled_loops()
         began = time.perf_counter()
         evaluate_dataset(open_dataset(path), **STREAMS[task])
     seconds = time.perf_counter() - began

@@ -8,7 +8,7 @@ import numpy as np
 
 import truecal as tc
 from truecal.results.comparison import Comparison
-from truecal.scale.stream_results import compare_streams
+from truecal.scale.stream import compare_streams
 
 HOSTILE = (
     "<script>window.hit=1</script>.npz",

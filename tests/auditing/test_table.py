@@ -11,8 +11,8 @@ import pytest
 
 import truecal
 from truecal.auditing.expectations import Frame, chances, expectation, tabulate
+from truecal.auditing.lasting import _width, draw
 from truecal.auditing.metric import CallForm, Meter, Metric
-from truecal.auditing.simulation import _width, draw
 from truecal.auditing.worlds import WAYS, as_floats, grid, grid_predictions, lies, matrix, worlds
 from worlds import expected
 

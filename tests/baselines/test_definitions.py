@@ -138,8 +138,8 @@ def test_seeded_subsets_are_near_the_mean_over_all(name, rng, monkeypatch):
     u, y = scalar(rng, 7, tied=False)
     labels = np.asarray(y, dtype=int)
     exact = BASELINES[name](labels, u)
-    for module in ("of_running_sums", "without_bins"):
-        monkeypatch.setattr(f"truecal.baselines.{module}._EXACT_SUBSETS", 0)
+    for limit in ("_EXACT_STEPS", "_EXACT_SUBSETS"):
+        monkeypatch.setattr(f"truecal.baselines.without_bins.{limit}", 0)
     drawn = BASELINES[name].with_options(draws=4000)
     assert drawn(labels, u) == pytest.approx(exact, rel=0.05)
     assert drawn(labels, u) != exact

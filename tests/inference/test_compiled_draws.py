@@ -8,7 +8,7 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.core import dispatch
-from truecal.core.arrays import compiled_draws
+from truecal.core.arrays import compiled_loops
 from truecal.core.rules import auto_bins
 from truecal.inference import calibration
 from truecal.inference.forms import ClassForms, ScalarForms
@@ -58,7 +58,7 @@ def test_the_number_of_threads_changes_nothing(rng, monkeypatch):
     u = rng.random(500)
     forms = ScalarForms.of(u, None)
     found = forms.drawn(u[forms.order], 0, 0, 7)[0]
-    monkeypatch.setattr(compiled_draws(), "THREADS", 1)
+    monkeypatch.setattr(compiled_loops("_draws"), "THREADS", 1)
     assert_close(forms.drawn(u[forms.order], 0, 0, 7)[0], found)
     assert_close(forms.drawn(u[forms.order], 0, 3, 4)[0], found[3:])  # in several blocks
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.core import lookup
+from truecal.core import edges as core_edges
 from truecal.evidence import stream_state as module
 from truecal.evidence import stream_table as tally
 
@@ -151,8 +151,8 @@ def test_a_table_of_intervals_is_a_search(views, dtype):
         one = dtype(1)
         values = np.concatenate([edges, np.nextafter(edges, one), np.nextafter(edges, -one), rng.random(999), ends])
         values = values.astype(dtype)
-        wanted = lookup.interval_index(values, edges)
-        np.testing.assert_array_equal(lookup.IntervalLookup(edges, views)(values), wanted)
+        wanted = core_edges.interval_index(values, edges)
+        np.testing.assert_array_equal(core_edges.IntervalLookup(edges, views)(values), wanted)
 
 
 @pytest.mark.slow
@@ -189,13 +189,13 @@ def test_what_is_made_of_edges_is_made_once(monkeypatch, errors):
     """Also of the grid under an average, and of the one bin that gives the accuracy."""
     y, p = sample(3000)
     made: list[Any] = []
-    made_by = lookup.IntervalLookup
+    made_by = core_edges.IntervalLookup
 
     def counted(*args: Any) -> Any:
         made.append(args)
         return made_by(*args)
 
-    monkeypatch.setattr(lookup, "IntervalLookup", counted)
+    monkeypatch.setattr(core_edges, "IntervalLookup", counted)
     monkeypatch.setattr(tally, "_MADE", WeakKeyDictionary())  # streams of other tests may have the same rule
     stream = tc.stream(errors, edges=None if "two" in errors else "uniform")
     stream.update(y, p)

@@ -28,7 +28,7 @@ from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
 from truecal.io.dataset import open_dataset  # noqa: E402  # after importorskip
 from truecal.scale import cluster as module  # noqa: E402  # after importorskip
-from truecal.scale.local import WORKER_SETTINGS, local_client  # noqa: E402  # after importorskip
+from truecal.scale.cluster import WORKER_SETTINGS, local_client  # noqa: E402  # after importorskip
 
 cluster: Any = module  # what a test hands in need not be of the right type
 K = 3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
-from truecal.scale.stream_results import compare_streams
+from truecal.scale.stream import compare_streams
 
 KINDS = {
     "classwise": ("multiclass", tc.LOSSES),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import truecal as tc
 from closeness import assert_close
 from truecal.core import dispatch
-from truecal.core.arrays import compiled_backend
+from truecal.core.arrays import compiled_loops
 from truecal.core.dispatch import Dispatch
 from truecal.sums.tabulate import whole_tables
 
@@ -261,7 +261,7 @@ def test_many_classes_with_edges_of_their_own(rng, kind):
     mine, theirs = (stream.tally_of(stream.entries[0]) for stream in (fast, plain))
     np.testing.assert_array_equal(mine.table.count, theirs.table.count)
     np.testing.assert_allclose(mine.whole().residual, theirs.whole().residual, rtol=1e-12, atol=1e-13)
-    tables = compiled_backend().interval_tables(edges)
+    tables = compiled_loops().interval_tables(edges)
     assert tables.starts.nbytes < 2**8 * edges.size
 
 
@@ -284,7 +284,7 @@ def test_a_refused_batch_leaves_no_trace_of_any_error(rng):
 
 def test_compiled_code_that_cannot_be_kept_is_compiled_anyway(monkeypatch, tmp_path):
     numba = pytest.importorskip("numba")
-    module = compiled_backend()
+    module = compiled_loops()
     folder = tmp_path / "kept"
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
 
@@ -310,7 +310,7 @@ def test_compiled_code_that_cannot_be_kept_is_compiled_anyway(monkeypatch, tmp_p
 )
 def test_damaged_code_in_the_cache_is_compiled_again(monkeypatch, tmp_path, suffix, damage):
     numba = pytest.importorskip("numba")
-    module = compiled_backend()
+    module = compiled_loops()
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
 
     def twice(x):
@@ -327,7 +327,7 @@ def test_damaged_code_in_the_cache_is_compiled_again(monkeypatch, tmp_path, suff
 
 
 def test_a_mistake_in_compiled_code_is_raised():
-    module = compiled_backend()
+    module = compiled_loops()
 
     def fails(x):
         raise ValueError("as it is")
@@ -339,11 +339,11 @@ def test_a_mistake_in_compiled_code_is_raised():
 def test_without_numba_everything_is_measured_by_numpy(monkeypatch, rng):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "truecal.sums.compiled", raising=False)
-    compiled_backend.cache_clear()
+    compiled_loops.cache_clear()
     try:
-        assert compiled_backend() is None
+        assert compiled_loops() is None
         error = tc.ERRORS["binary"]
         sample = error.read(rng.random(50) < 0.5, rng.random(50))
         assert error.of(sample, COMPILED) == error.of(sample, PLAIN)
     finally:
-        compiled_backend.cache_clear()
+        compiled_loops.cache_clear()

@@ -10,9 +10,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .expectations import tabulate, values
+from .expectations import Proof, tabulate, values
 from .metric import Metric, OutOfTimeError
-from .proof import Proof
 from .search import Found, Lie
 from .worlds import JITTER, Matrix
 

@@ -16,8 +16,9 @@ from truecal.core.parameters import described
 from truecal.results.evaluate import check_progress
 
 from .contracts import CHECKS, NO_GAIN, Check, applicable, check_contracts
+from .expectations import Proof, prove, simplest
 from .explanations import drawn_finding, findings
-from .lasting import ROWS, Lasting, at_300_rows
+from .lasting import ROWS, Lasting, at_300_rows, simulate
 from .metric import (
     ArrayKind,
     BinaryForm,
@@ -32,9 +33,7 @@ from .metric import (
     name_of,
 )
 from .outcome import AuditReport, Verdict
-from .proof import Proof, prove, simplest
 from .search import Found, climb, examine_between, examine_framed, examine_grid, examine_small
-from .simulation import simulate
 
 Budget = Literal["quick", "default", "thorough"] | int
 BUDGETS = {"quick": 8_000, "default": 60_000, "thorough": 600_000}

@@ -11,9 +11,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .expectations import BARE, Frame, LieTable, affordable, tabulate
+from .expectations import BARE, Frame, LieTable, affordable, best_pair, tabulate
 from .metric import Metric
-from .proof import best_pair
 from .worlds import JITTER, WAYS, Matrix, grid, grid_predictions, lies, worlds
 
 Lies = dict[tuple[int, int], str]

@@ -14,8 +14,7 @@ from .clinical import CLASSICAL
 from .decisions import DECISIONS
 from .of_bins import BINNED
 from .of_kernels import KERNELS
-from .of_running_sums import CUMULATIVE
-from .without_bins import SMOOTH
+from .without_bins import CUMULATIVE, SMOOTH
 
 BASELINES: dict[str, Baseline] = {
     baseline.name: baseline for baseline in (*BINNED, *KERNELS, *SMOOTH, *CUMULATIVE, *DECISIONS, *CLASSICAL)

@@ -215,7 +215,7 @@ def _client(batching: Batching) -> Iterator[Any]:
             "cannot be combined with --dask, which sets the number of workers", param_hint="--workers"
         )
     if batching.workers is not None:
-        from truecal.scale.local import local_client
+        from truecal.scale.cluster import local_client
 
         with local_client(batching.workers) as client:
             yield client

@@ -140,39 +140,12 @@ def device_backend() -> Any:
 
 
 @cache
-def compiled_backend() -> Any:
-    """`truecal.sums.compiled`, which is loaded when the first large sample is measured; None without numba."""
+def compiled_loops(part: str = "") -> Any:
+    """Loops compiled by numba, of `truecal.sums.compiled` or of a part such as "_order"; None without numba.
+
+    They are loaded when the first large sample needs them.
+    """
     try:
-        return importlib.import_module("truecal.sums.compiled")
+        return importlib.import_module(f"truecal.sums.compiled{part}")
     except (ImportError, OSError):  # its library may not fit into the memory that is left
         return None
-
-
-@cache
-def compiled_order() -> Any:
-    """`truecal.sums.compiled_order`, loaded when a large sample is sorted; None without numba."""
-    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_order")
-
-
-@cache
-def compiled_draws() -> Any:
-    """`truecal.sums.compiled_draws`, loaded when the first large sample is tested; None without numba."""
-    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_draws")
-
-
-@cache
-def compiled_losses() -> Any:
-    """`truecal.sums.compiled_losses`, loaded when the losses of a large sample are measured; None without numba."""
-    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_losses")
-
-
-@cache
-def compiled_spreads() -> Any:
-    """`truecal.sums.compiled_spreads`, loaded when intervals of a large sample are made; None without numba."""
-    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_spreads")
-
-
-@cache
-def compiled_columns() -> Any:
-    """`truecal.sums.compiled_columns`, loaded when many rows of a stream are counted; None without numba."""
-    return None if compiled_backend() is None else importlib.import_module("truecal.sums.compiled_columns")

@@ -12,8 +12,7 @@ import numpy as np
 from .arrays import namespace, row_products
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype
-from .edges import MOST_EDGES, needed
-from .lookup import interval_index
+from .edges import MOST_EDGES, interval_index, needed
 from .parameters import described
 from .rules import BinningRule, EqualWidth
 from .sample import Bounds, Reports

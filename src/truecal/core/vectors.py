@@ -21,8 +21,7 @@ from .arrays import (
 from .averages import TwoBin
 from .cells import KernelCells, Partition, Piece
 from .data import check_positive_int, check_seed, working_dtype
-from .edges import nested, read_edges
-from .lookup import interval_index
+from .edges import interval_index, nested, read_edges
 from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, quantile_cuts
 from .sample import Bounds, Reports
 from .types import Array

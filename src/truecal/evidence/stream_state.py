@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..core.arrays import compiled_backend
+from ..core.arrays import compiled_loops
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
 from ..core.locks import Shared, one_at_a_time
@@ -168,7 +168,7 @@ class StreamState(Shared):
         classes = inputs.reports.shape[1] if inputs.reports.ndim == 2 else 1
         views = max(classes if property.vector else property.views(classes) for property, _ in counted.values())
         come = max(self._rows + inputs.n_samples, self._expected) * views
-        compiled = compiled_backend() if come >= DISPATCH.compiled_stream else None
+        compiled = compiled_loops() if come >= DISPATCH.compiled_stream else None
         try:
             facts = inputs.facts() if compiled is not None else None
             wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in counted.items()]

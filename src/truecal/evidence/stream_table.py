@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..core import dispatch, lookup
+from ..core import dispatch
+from ..core import edges as core_edges
 from ..core.data import working_dtype
-from ..core.edges import covered
+from ..core.edges import covered, interval_index
 from ..core.rules import BinningRule
 from ..core.sample import Bounds, Sample
 from ..core.table import BinTable
@@ -289,8 +290,8 @@ def _cell(sample: Sample, rule: BinningRule, edges: Array, view: int) -> Array:
     views = len(edges) if edges.ndim == 2 else 1
     own = edges[view] if edges.ndim == 2 else edges
     if len(values) < _LOOKED_UP:
-        return lookup.interval_index(values, own)
-    return _once(rule, (view % views, edges.dtype), lambda: lookup.IntervalLookup(own, views))(values)
+        return interval_index(values, own)
+    return _once(rule, (view % views, edges.dtype), lambda: core_edges.IntervalLookup(own, views))(values)
 
 
 def _once(rule: BinningRule, key: Any, make: Callable[[], Made]) -> Made:

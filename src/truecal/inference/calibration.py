@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..core.arrays import compiled_draws, doubled, is_tensor, on_cpu, to_device_of
+from ..core.arrays import compiled_loops, doubled, is_tensor, on_cpu, to_device_of
 from ..core.data import shown
 from ..core.dispatch import DISPATCH
 from ..core.parameters import described
@@ -561,7 +561,7 @@ class _Made:
     def drawn(self, draws: int, planned: int, progress: Callable[[float], None] | None) -> list[Array]:
         """The statistics of further draws, block by block; `progress` gets the share of the planned ones."""
         there = is_tensor(self.first)
-        large = not there and self.rows * planned >= DISPATCH.compiled_draws and compiled_draws() is not None
+        large = not there and self.rows * planned >= DISPATCH.compiled_draws and compiled_loops("_draws") is not None
         size = max(1, min(1 + planned // 10, _BLOCK // self.rows))  # ten blocks or more, so that progress can be shown
         if large:  # rows are prepared once for each block
             size = planned if progress is None else max(size, 1 + planned // 10)

@@ -13,10 +13,8 @@ from torch import Tensor
 from ..core.sample import Sample
 from ..core.types import Array
 from ..sums.errors import CalibrationError
-from ..sums.torch.bins import Cut, steps_of, tie_variance
-from ..sums.torch.quantiles import search_rows
-from ..sums.torch.rows import views_of
-from ..sums.torch.tensors import like
+from ..sums.torch.bins import Cut, search_rows, steps_of, tie_variance
+from ..sums.torch.tensors import like, views_of
 
 _NUMBERS = 1 << 24  # held at once per array of a block of draws
 

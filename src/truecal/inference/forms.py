@@ -23,8 +23,7 @@ from scipy.special import gammaincc, gammainccinv
 
 from ..core.arrays import (
     cell_totals,
-    compiled_draws,
-    compiled_spreads,
+    compiled_loops,
     device_backend,
     doubled,
     is_tensor,
@@ -89,7 +88,7 @@ def _class_cells(p: Array, m: int) -> Array:
     xp, (n, k) = namespace(p), p.shape
     code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
     large = not is_tensor(p) and p.size >= DISPATCH.compiled_spread and p.dtype.name in ("float32", "float64")
-    loops = compiled_spreads() if large and m < n else None
+    loops = compiled_loops("_spreads") if large and m < n else None
     if loops is None:
         for j in range(k):
             order = stable_order(p[:, j])
@@ -172,7 +171,7 @@ class ScalarForms:
         """The same of draws number `first` and on of outcomes with these chances, in compiled loops."""
         weights = np.ones(len(chances)) if self.weights is None else self.weights
         about = (self.linear, len(self.starts), seed, first, draws)
-        return self.read(*compiled_draws().event_draws(chances, weights, self.atom, *about))
+        return self.read(*compiled_loops("_draws").event_draws(chances, weights, self.atom, *about))
 
     @cached_property
     def atom(self) -> Array:
@@ -259,7 +258,7 @@ class ClassForms:
     def drawn(self, seed: int, first: int, draws: int) -> tuple[Array, Array]:
         """The statistics of draws number `first` and on of labels, in compiled loops."""
         about = (self.top, *self._by_row, len(self.scalar.starts))
-        found = compiled_draws().class_draws(
+        found = compiled_loops("_draws").class_draws(
             self.proba, self.weights, about, self.code, self.base, _CLIP, seed, first, draws
         )
         scalar, signed = self.scalar.read(found.atoms, found.linear)

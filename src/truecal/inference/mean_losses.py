@@ -22,7 +22,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..core.arrays import at_columns, compiled_losses, dot, doubled, indices, is_tensor, namespace, ones, row_products
+from ..core.arrays import at_columns, compiled_loops, dot, doubled, indices, is_tensor, namespace, ones, row_products
 from ..core.data import both_classes
 from ..core.dispatch import DISPATCH
 from ..core.losses import LOSSES
@@ -122,7 +122,7 @@ def _compiled(loss: str, y: Array, proba: Array) -> Callable[[slice], Values] | 
     """The same values in compiled loops, for many labels of several classes where numba is installed."""
     if is_tensor(proba) or proba.size < DISPATCH.compiled_reports or proba.ndim == 1 or proba.shape[1] == 2:
         return None
-    loops = compiled_losses()
+    loops = compiled_loops("_columns")
     if loops is None or y.ndim == 2 or loss not in loops.KINDS or proba.dtype.name not in ("float32", "float64"):
         return None
     return lambda rows: Values(*loops.row_losses(loss, y[rows], proba[rows]))

@@ -18,8 +18,20 @@ from ..core.types import Array
 from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
 from ..kinds import KINDS
 from ..kinds.inputs import Inputs, read_inputs
-from .eprocesses import BinRates, ClassRates, Map, OneSided, Process, Rows, grow, log_unstarted, mean_of_logs
-from .reference_maps import FITTED, Maps, fit_maps
+from .eprocesses import (
+    FITTED,
+    BinRates,
+    ClassRates,
+    Map,
+    Maps,
+    OneSided,
+    Process,
+    Rows,
+    fit_maps,
+    grow,
+    log_unstarted,
+    mean_of_logs,
+)
 
 if TYPE_CHECKING:
     from .repair import Repair

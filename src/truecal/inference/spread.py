@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from ..core.arrays import compiled_spreads
+from ..core.arrays import compiled_loops
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
@@ -295,7 +295,7 @@ def _compiled(frozen: BinnedSample, chosen: tuple[int, ...]) -> _Compiled | None
     cuts = rule.shared_cuts(sample.rows)
     if cuts is None or working_dtype(sample.reports).itemsize > 8:
         return None
-    loops = compiled_spreads()
+    loops = compiled_loops("_spreads")
     if loops is None:
         return None
     to = loops.FIRST if ties == "together" else loops.MOST

@@ -6,7 +6,7 @@ from truecal.io.failures import FileError
 from truecal.io.prediction_file import FileKind, Predictions
 from truecal.io.read_file import read_column, read_labels, read_predictions
 from truecal.io.writing import atomic_path, write_atomic
-from truecal.kinds.dense import as_rows
+from truecal.kinds.images import as_rows
 
 __all__ = [
     "FileError",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import compiled_columns, device_backend, is_tensor, on_cpu, on_device, to_device_of
+from ..core.arrays import compiled_loops, device_backend, is_tensor, on_cpu, on_device, to_device_of
 from ..core.data import as_array, row_blocks, shown, wide_blocks
 from ..core.frames import column_classes, refuse_reordered
 from ..core.properties import Binary, Classwise, Confidence, Property
@@ -96,7 +96,7 @@ class Inputs:
         sample of the confidence is then known too. None where weights, soft labels or the layout ask for more."""
         columns = self.reports.T
         plain = self.kind.of_classes and self.y.ndim == 1 and self.weights is None
-        if not plain or not columns.flags.c_contiguous or (loops := compiled_columns()) is None:
+        if not plain or not columns.flags.c_contiguous or (loops := compiled_loops("_columns")) is None:
             return None
         facts = loops.row_facts(columns, self.y)
         top = Confidence()

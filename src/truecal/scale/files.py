@@ -28,8 +28,7 @@ from ..kinds import BINARY, CLASSES, COMPOSED, TOP_LABEL, Kind
 from ..kinds.inputs import Inputs
 from ..results.comparison import Comparison
 from ..results.evaluation import Evaluation
-from .stream import BLOCKS, Stream
-from .stream_results import compare_streams
+from .stream import BLOCKS, Stream, compare_streams
 
 Progress = Callable[[float], None]
 Batch = tuple[tuple[Predictions, Array | None], ...]

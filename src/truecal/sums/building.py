@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dispatch
-from ..core.arrays import compiled_backend, compiled_order
+from ..core.arrays import compiled_loops
 from ..core.averages import FORM_BLOCK
 from ..core.cells import BinCells, Bins, KernelCells, Piece
 from ..core.data import working_dtype
@@ -106,7 +106,7 @@ class Builder:
     @cached_property
     def compiled(self) -> bool:
         """Whether compiled loops are there and the sample is large enough to load them."""
-        return self.sample.reports.size >= self.dispatch.compiled_reports and compiled_backend() is not None
+        return self.sample.reports.size >= self.dispatch.compiled_reports and compiled_loops() is not None
 
     @cached_property
     def needs_cells(self) -> bool:
@@ -139,7 +139,7 @@ class Builder:
             parts = [kernels.fixed_cells(reports, marks, union, self.squares)]
         else:
             shares = dispatch.row_shares(sample.rows, self.dispatch.threads)
-            fixed_cells = compiled_backend().fixed_cells if self.compiled else kernels.fixed_cells
+            fixed_cells = compiled_loops().fixed_cells if self.compiled else kernels.fixed_cells
             with ThreadPoolExecutor(len(shares)) as pool:
                 parts = list(pool.map(lambda s: fixed_cells(reports[s], marks[s], union, self.squares), shares))
         return self._interval_tables(union, [np.sum(part, axis=0) for part in zip(*parts, strict=True)])
@@ -182,7 +182,7 @@ class Builder:
         squared: Sequence[Any] = [None] * len(reports)
         if self.compiled and rule.compiled:
             every, ends = self._marked_by_view(columns)
-            squared = getattr(compiled_order(), rule.compiled)(reports, every, ends, *self.sample.bounds or ())
+            squared = getattr(compiled_loops("_order"), rule.compiled)(reports, every, ends, *self.sample.bounds or ())
             marked = [(own, False) for own in np.split(every, ends[:-1])]
         else:
             marked = self._marked_reports(columns)
@@ -255,7 +255,7 @@ class Builder:
         """The same in compiled loops."""
         reports = self._own_reports(columns)
         reports.sort(axis=1)
-        segments = compiled_order().column_segments(
+        segments = compiled_loops("_order").column_segments(
             reports, *self._marked_by_view(columns), cuts.all, ties=self.ties, squares=self.squares
         )
         return self._coarsened(segments, cuts)

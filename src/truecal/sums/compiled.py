@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.lookup import IntervalLookup
+from ..core.edges import IntervalLookup
 
 numba: Any = importlib.import_module("numba")  # a library without types
 

@@ -23,8 +23,7 @@ from ..core.table import BinTable, TableSums
 from ..core.torch_compile import outside_torch_compile
 from ..core.types import Array
 from .building import single_rules
-from .table_sums import moments, raw_error_sums
-from .tabulate import whole_tables
+from .tabulate import moments, raw_error_sums, whole_tables
 
 Norm = Literal["l1", "l2"]
 Scale = Literal["raw", "loss", "bins", "score"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.lookup import interval_index
+from ..core.edges import interval_index
 
 GRID = 1 << 16
 _TILE_ROWS = 512  # rows of a transposition tile: source lines and target lines both stay in cache

@@ -16,7 +16,7 @@ from ...results.compare import compare
 from ...results.comparison import Comparison
 from ...results.evaluate import evaluate
 from ...results.evaluation import Evaluation
-from .fitted import columns_of, predict
+from .scorers import columns_of, predict
 
 
 @final

@@ -18,8 +18,7 @@ from ...evidence.stream_table import Blocks, StreamTable, edges_of
 from ...results.assembly import judge_subgroups
 from ...results.comparison import Comparison
 from ...results.evaluation import Evaluation
-from ..stream import Stream
-from ..stream_results import compare_streams, evaluation_of
+from ..stream import Stream, compare_streams, evaluation_of
 from .expressions import FAULTS
 from .query_plan import Counted, QueryPlan
 from .statements import OF_ROWS, SUMS, WEIGHTED, QueryPart, column_values, texts
