@@ -6,6 +6,7 @@ from .inference.direction import mean_gap as mean_gap
 from .inference.null_band import Noise as Noise
 from .inference.null_band import noise_of_U as noise_of_U
 from .inference.null_band import null_band as null_band
+from .results.compare import same_order as same_order
 from .results.leaderboard import Leaderboard as Leaderboard
 from .results.leaderboard import leaderboard as leaderboard
 from .results.ranking import Dominance as Dominance

@@ -17,8 +17,8 @@ from truecal.evidence.values import ErrorValue
 from truecal.inference.mean_losses import IntervalEstimate
 from truecal.kinds import TopPredictions
 from truecal.results.compare import compare
-from truecal.results.comparison import _condition
 from truecal.results.evaluate import HEAVY, evaluate
+from truecal.results.same_order import gap_squared, order_at, recalibrated_gap
 
 
 @pytest.mark.slow
@@ -121,7 +121,10 @@ def test_the_score_keeps_its_order_where_value_and_ece_turn():
     result = compare(y, models, n_bins=(5, 1600), errors=["binary"], n_resamples=99)
     (flip,) = result.flips
     assert (flip.first_lower_at, flip.second_lower_at, flip.by) == ((5,), (1600,), "value")
-    assert result.pair("coarse", "sharp", "binary", 5).condition == "fails"
+    assert result.pair("coarse", "sharp", "binary", 5).condition == "does not apply"
+    order = result.same_order("coarse", "sharp")
+    assert order.better == "sharp" and order.condition == "does not apply"
+    assert "may change with the bins: the theorem does not apply at 5" in order.sentence
 
 
 @pytest.mark.slow
@@ -144,34 +147,56 @@ def part(value, half):
     return IntervalEstimate(value, value - half, value + half, half / 2, 0.5)
 
 
-def error_row(u, half, m=10, error="binary"):
-    return ErrorValue(error, "LinCE", True, m, 1.0, loss=1.0, U=u, U_low=u - half, U_high=u + half)
+def error_row(u, half, gap=0.0, off=0.0, m=10):
+    ends = {"gap": gap, "gap_low": gap - off, "gap_high": gap + off}
+    return ErrorValue("binary", "LinCE", True, m, 1.0, loss=1.0, U=u, U_low=u - half, U_high=u + half, **ends)
 
 
-class About:
-    """What the condition reads of an evaluation."""
-
-    n_samples, n_classes = 1000, 40
+KNOWN = error_row(0.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("gap", "first", "second", "expected"),
+    ("loss", "better", "worse", "expected"),
     [
-        (part(-0.10, 0.01), error_row(0.0, 0.02), error_row(0.0, 0.02), "holds"),
-        (part(-0.10, 0.01), error_row(0.01, 0.2), error_row(0.0, 0.02), "plausible"),
-        (part(-0.10, 0.01), error_row(0.9, 0.2), error_row(0.0, 0.02), "fails"),
-        (part(+0.10, 0.01), error_row(0.9, 0.2), error_row(0.0, 0.02), "holds"),  # only U of the better one matters
-        (part(-0.10, 0.20), error_row(0.0, 0.02), error_row(0.0, 0.02), "undecided"),
-        (part(-0.10, 0.01), error_row(0.15, 0.2), error_row(0.0, 0.02), "undecided"),
-        (part(-0.10, 0.01), error_row(0.0, 0.02, 900), error_row(5.0, 0.1, 900), "fails"),  # the other could gain
-        (part(-0.10, 0.01), error_row(0.0, 0.01, 10), error_row(0.3, 0.01, 10), "holds"),
-        # ten bins in each of 40 top classes are 400 cells of 1000 rows: the other model could gain 2/3 of its U
-        (part(-0.10, 0.01), error_row(0.0, 0.01, 10, "full"), error_row(0.3, 0.01, 10, "full"), "fails"),
+        (part(0.10, 0.01), error_row(0.0, 0.02), KNOWN, "applies"),
+        (part(0.10, 0.01), error_row(0.01, 0.2), KNOWN, "cannot be told"),
+        (part(0.10, 0.01), error_row(0.9, 0.2), KNOWN, "does not apply"),
+        (part(0.10, 0.20), error_row(0.0, 0.02), KNOWN, "cannot be told"),
+        (part(0.10, 0.01), error_row(0.15, 0.2), KNOWN, "cannot be told"),
+        (part(0.10, 0.01), error_row(0.0, 0.02), error_row(0.0, 0.0, 40, 2), "does not apply"),  # it could gain 0.16
+        (part(0.10, 0.01), error_row(0.0, 0.02), error_row(0.0, 0.0, 20, 2), "applies"),  # and here 0.04
+        (part(0.10, 0.01), error_row(0.0, 0.02), error_row(0.0, 0.0, -40, 2), "applies"),  # a gap² below 0 is noise
+        (part(0.10, 0.01), replace(KNOWN, U_high=None), KNOWN, "cannot be told"),
+        (part(0.10, 0.01), KNOWN, replace(KNOWN, gap_low=None), "cannot be told"),
     ],
 )
-def test_the_condition_of_the_theorem(gap, first, second, expected):
-    about: Any = About()
-    assert _condition(gap, first, second, about) == expected
+def test_the_condition_of_the_theorem(loss, better, worse, expected):
+    assert order_at(loss, better, gap_squared(better), gap_squared(worse)).condition == expected
+
+
+def test_rho_and_the_margin_are_the_theorems():
+    """margin = gap of the recalibrated losses − ρ, by the definitions of the paper."""
+    loss, better, worse = part(0.3, 0.02), error_row(0.04, 0.01, 10, 1), error_row(0.2, 0.01, 20, 1)
+    found = order_at(loss, better, gap_squared(better), gap_squared(worse))
+    assert found.rho.estimate == pytest.approx(0.04 + 0.1**2)
+    between = recalibrated_gap(loss, gap_squared(better), gap_squared(worse)).estimate
+    assert between == pytest.approx((0.3 - 0.2**2) + 0.1**2)
+    assert found.margin.estimate == pytest.approx(between - found.rho.estimate)
+    assert found.margin.low == pytest.approx(0.28 - 0.05 - 0.21**2)
+
+
+def test_same_order_of_the_function_is_that_of_the_comparison():
+    rng = np.random.default_rng(3)
+    mu = rng.random(4000)
+    y, flat = (rng.random(4000) < mu).astype(int), np.full(4000, 0.5)
+    found = tc.analysis.same_order(y, flat, mu, n_bins=(100, 800), names=("flat", "true"))
+    result = compare(y, {"flat": flat, "true": mu}, n_bins=(100, 800), n_resamples=19)
+    assert found.sentence == result.same_order("true", "flat").sentence == result.same_order("flat", "true").sentence
+    assert found.sentence == "the order of true and flat is the same at 100 and 800 bins: the theorem applies"
+    assert found.condition == "applies" and found.better == "true" and found.loss_gap.low > 0
+    assert found.to_dict()["condition"] == "applies" and "ρ of true" in repr(found)
+    few = tc.analysis.same_order(y, flat, mu, n_bins=(5, 800), names=("flat", "true"))
+    assert few.condition == "cannot be told" and few.sentence.endswith("the theorem applies at 800 bins")
 
 
 # -- what is shown and exported ---------------------------------------------------------------------------------------

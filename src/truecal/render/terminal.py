@@ -255,17 +255,14 @@ def _orders(console: Console, result: Comparison) -> None:
 
 
 def _theorem(result: Comparison) -> list[str]:
-    """For how many pairs the order of the headline error is bound to be that of the loss."""
-    found: dict[int | None, Counter[str]] = {}
-    for pair in result.pairs:
-        if pair.error == result.headline:
-            found.setdefault(pair.n_bins, Counter()).update([pair.condition])
-    order = ("holds", "plausible", "undecided", "fails")
-    return [
-        f"theorem (U small against the loss gap), pairs at {m or 'no'} bins: "
-        + ", ".join(f"{word} for {said[word]}" for word in order)
-        for m, said in found.items()
-    ]
+    """Whether a theorem keeps the models in the order of their losses: a sentence for two, counts of pairs for more."""
+    pairs = dict.fromkeys((pair.first, pair.second) for pair in result.pairs if pair.error == result.headline)
+    found = [result.same_order(*pair) for pair in pairs]
+    if len(found) == 1:
+        return [found[0].sentence]
+    said = Counter(one.condition for one in found)
+    answers = ", ".join(f"{word} for {said[word]}" for word in ("applies", "does not apply", "cannot be told"))
+    return [f"theorem (the same order at every number of bins), pairs: {answers}"] if found else []
 
 
 def _of_files_first(notes: Sequence[str], names: Sequence[str]) -> list[str]:

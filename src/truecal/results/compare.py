@@ -25,6 +25,7 @@ from .evaluate import (
     view_names,
     with_folds,
 )
+from .same_order import SameOrder
 
 _SECONDS = 2.0  # resampling per part, shared by all models
 _LEAST_SECONDS = 0.15  # and at least this for each
@@ -97,6 +98,38 @@ def compare(
     if progress is not None:
         progress(1.0)
     return make_comparison(evaluations, evidence, clusters, settings.level, notes)
+
+
+@described("A SameOrder: ρ of the better model and what is left of the gap of the losses, at each number of bins.")
+def same_order(
+    y_true: Any,
+    a: Any,
+    b: Any,
+    *,
+    error: str | None = None,
+    n_bins: BinCounts = "auto",
+    labels: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+    level: float = 0.95,
+    names: tuple[str, str] = ("a", "b"),
+) -> SameOrder:
+    """Whether two models keep their order at every number of bins, by the paper's theorem of approximate order.
+
+    The theorem compares ρ, the calibration bias of the model with the lower loss, with the gap of the losses.
+
+    >>> import truecal as tc
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> u = rng.random(5000)
+    >>> y, flat = rng.random(5000) < u, np.full(5000, .5)
+    >>> tc.analysis.same_order(y, u, flat, n_bins=(100, 1000), names=("true", "flat")).sentence
+    'the order of true and flat is the same at 100 and 1000 bins: the theorem applies'
+    """
+    options: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "groups": groups, "level": level}
+    options |= {"errors": None if error is None else [error], "n_resamples": 1}  # no test is read
+    result = compare(y_true, dict(zip(names, (a, b), strict=True)), n_bins=n_bins, **options)
+    return result.same_order(names[0], names[1], error)
 
 
 def _share(progress: Progress, i: int, models: int) -> Progress:

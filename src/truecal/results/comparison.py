@@ -27,9 +27,9 @@ from .diagram import MOST_SHOWN, reliability_svg
 from .evaluation import Evaluation
 from .measurement import Measurement
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
+from .same_order import Condition, OrderAt, SameOrder, gap_squared, order_at, recalibrated_gap
 from .verdict import Verdict, give_verdict
 
-Condition = Literal["holds", "plausible", "undecided", "fails"]
 By = Literal["value", "score"]
 
 
@@ -50,10 +50,8 @@ class Ranking:
 class Pair:
     """First minus second under one notion of calibration at one bin count: the mean loss and the squared gap.
 
-    `condition` says whether the paper's theorem applies, so that the order of the errors is the order of the losses: U
-    of the model with the smaller loss, plus what the other could gain by recalibration (about U·c/(n − c) with c
-    cells), stays below the loss gap. "holds" and "fails": even at the unfavourable (favourable) ends of the intervals.
-    "plausible": the gap is significant and the estimates satisfy it. Else "undecided".
+    `order` says whether the paper's theorem keeps the models in the order of their losses at this bin count (see
+    `Comparison.same_order`), and `condition` is its answer: "applies", "does not apply" or "cannot be told".
     """
 
     first: str
@@ -62,7 +60,12 @@ class Pair:
     n_bins: int | None
     loss: IntervalEstimate
     gap_sq: IntervalEstimate
-    condition: Condition
+    order: OrderAt
+
+    @property
+    def condition(self) -> Condition:
+        """Whether the theorem applies at this bin count."""
+        return self.order.condition
 
     @property
     def lower_loss(self) -> str | None:
@@ -154,6 +157,28 @@ class Comparison(Measurement):
             if (pair.first, pair.second) == (second, first):
                 return pair.turned()
         raise ValueError(f"no pair {first!r}, {second!r} of {error or self.headline!r} at n_bins={n_bins}")
+
+    def same_order(self, first: str, second: str, error: str | None = None) -> SameOrder:
+        """Whether a theorem of the paper keeps the errors of two models in one order at every number of bins.
+
+        >>> import truecal as tc
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> u = rng.random(5000)
+        >>> result = tc.compare(rng.random(5000) < u, {"true": u, "flat": np.full(5000, .5)}, n_bins=100, n_resamples=9)
+        >>> result.same_order("true", "flat").condition
+        'applies'
+        """
+        pair = self.pair(first, second, error)
+        flipped = pair.loss.estimate > 0
+        better, worse = (second, first) if flipped else (first, second)
+        loss = pair.loss if flipped else pair.loss.turned()
+        near, far = (gap_squared(self.evaluations[name].row(pair.error)) for name in (better, worse))
+        pairs = (p for p in self.pairs if p.error == pair.error and {p.first, p.second} == {first, second})
+        symbol = ERRORS[pair.error].symbol
+        return SameOrder(
+            better, worse, symbol, recalibrated_gap(loss, near, far), tuple([p.order for p in pairs]), self.level
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; undefined and infinite numbers become None."""
@@ -373,30 +398,14 @@ def _pairs(
                     continue
                 gap = spread_part(one.spreads[error][m], two.spreads[error][m], level)
                 rows = [next(r for r in evaluations[name].rows(error) if r.n_bins == m) for name in (a, b)]
-                condition = _condition(loss, rows[0], rows[1], evaluations[a])
-                yield Pair(a, b, error, m, loss, gap, condition)
+                yield Pair(a, b, error, m, loss, gap, _order(loss, rows, [evaluations[x].row(error) for x in (a, b)]))
 
 
-def _condition(gap: IntervalEstimate, first: ErrorValue, second: ErrorValue, about: Evaluation) -> Condition:
-    """Whether U of the better model and what the worse could gain by recalibration stay below the loss gap."""
-    better, worse = (first, second) if gap.estimate <= 0 else (second, first)
-    cells, n = first.n_bins, about.n_samples
-    if cells is not None:
-        cells *= COMPOSED[first.error].binning.width(about.n_classes or 1)
-    share = 1.0 if cells is None or 2 * cells >= n else cells / (n - cells)
-
-    def claim(of_better: float | None, of_worse: float | None) -> float:
-        """What the gap has to exceed, with U at these values; infinite where there is none."""
-        if of_better is None or of_worse is None:
-            return float("inf")
-        return max(0.0, of_better) + share * max(0.0, of_worse)
-
-    smallest, largest = sorted(abs(end) for end in (gap.low, gap.high))
-    if gap.beyond_noise and claim(better.U_high, worse.U_high) <= smallest:
-        return "holds"
-    if gap.beyond_noise and claim(better.U, worse.U) <= abs(gap.estimate):
-        return "plausible"
-    return "fails" if largest < claim(better.U_low, worse.U_low) < float("inf") else "undecided"
+def _order(loss: IntervalEstimate, rows: Sequence[ErrorValue], headlines: Sequence[ErrorValue]) -> OrderAt:
+    """The theorem at one bin count, from the rows of both models there and at the headline's."""
+    flipped = loss.estimate > 0
+    near, far = (gap_squared(row) for row in (headlines[::-1] if flipped else headlines))
+    return order_at(loss if flipped else loss.turned(), rows[flipped], near, far)
 
 
 def _flips(names: Sequence[str], tables: Sequence[Table]) -> Iterator[Flip]:

@@ -211,13 +211,15 @@ def _segments(found: Evaluation) -> dict[str, Any] | None:
 
 def _parts(source: PageSource) -> list[dict[str, Any]]:
     """The headline error as loss + U, best score first; how far each is behind the smallest loss, and the theorem."""
+    best, rows = source.verdict.best[:1], []
     pairs = () if source.comparison is None else source.comparison.pairs
-    conditions = {(p.n_bins, frozenset((p.first, p.second))): p.condition for p in pairs if p.error == source.headline}
-    rows = []
+    known = {frozenset((pair.first, pair.second)) for pair in pairs if pair.error == source.headline}
     for line in source.board:
-        key, row = line["model"].key, line["found"].row(source.headline)
-        condition = conditions.get((row.n_bins, frozenset((key, *source.verdict.best[:1]))))
-        rows.append(line | {"row": row, "behind": source.verdict.behind.get(key), "condition": condition})
+        key, order = line["model"].key, None
+        if source.comparison is not None and frozenset((key, *best)) in known:
+            order = source.comparison.same_order(best[0], key)
+        row = line["found"].row(source.headline)
+        rows.append(line | {"row": row, "behind": source.verdict.behind.get(key), "order": order})
     return rows
 
 

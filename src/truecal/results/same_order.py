@@ -1,0 +1,142 @@
+"""Whether a theorem of the paper keeps two models in one order at every number of bins: bias against losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+from ..core.result import Result
+from ..evidence.values import ErrorValue
+from ..inference.mean_losses import IntervalEstimate
+
+Condition = Literal["applies", "does not apply", "cannot be told"]
+
+
+class Within(NamedTuple):
+    """An estimate and the ends of its interval; infinite where nothing is known."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> Condition:
+        """What the sign of a margin says."""
+        return "applies" if self.low >= 0 else "does not apply" if self.high < 0 else "cannot be told"
+
+
+@dataclass(frozen=True)
+class OrderAt:
+    """The theorem at one number of bins: the bias ρ of the better model and what is left of the gap of the losses."""
+
+    n_bins: int | None
+    rho: Within
+    margin: Within
+
+    @property
+    def condition(self) -> Condition:
+        return self.margin.state
+
+
+@dataclass(frozen=True, repr=False)
+class SameOrder(Result):
+    """Whether the errors of two models are in the order of their losses at every number of bins.
+
+    The paper's theorem of approximate order: n·error = loss of the recalibrated model + ρ, ρ ≥ 0, at every number of
+    bins. Where ρ of the model with the lower loss is at most the gap of the losses of the two recalibrated models, its
+    expected error is the lower one. `loss_gap` is that gap and `at` has ρ and the margin loss_gap − ρ at each number
+    of bins. Recalibrated losses are losses less the squared calibration gap.
+    """
+
+    better: str
+    worse: str
+    error: str
+    loss_gap: Within
+    at: tuple[OrderAt, ...]
+    level: float
+
+    @property
+    def condition(self) -> Condition:
+        """It applies where it does so at every number of bins, and does not where it fails at one."""
+        found = {one.condition for one in self.at}
+        return "does not apply" if "does not apply" in found else found.pop() if len(found) == 1 else "cannot be told"
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        pair = f"{self.better} and {self.worse}"
+        found = {word: [one.n_bins for one in self.at if one.condition == word] for word in get_args(Condition)}
+        bins = {word: _bins(counts) for word, counts in found.items() if counts}
+        if self.condition == "applies":
+            return f"the order of {pair} is the same {bins['applies']}: the theorem applies"
+        if self.condition == "cannot be told":
+            applies = f"; the theorem applies {bins['applies']}" if "applies" in bins else ""
+            told = f"cannot be told {bins[self.condition]}: the intervals are too wide"
+            return f"whether the order of {pair} is the same {told}{applies}"
+        return (
+            f"the order of {pair} may change with the bins: the theorem does not apply {bins['does not apply']}, where "
+            f"the calibration bias of {self.better} exceeds the gap of the losses"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, the condition and the sentence, as plain types."""
+        return super().to_dict() | {"condition": self.condition, "sentence": self.sentence}
+
+    def __repr__(self) -> str:
+        lines = [self.sentence, f"  loss gap after recalibration {_shown(self.loss_gap)}"]
+        for one in self.at:
+            bins = "no bins" if one.n_bins is None else f"{one.n_bins} bins"
+            lines.append(f"  {bins:>9}: ρ of {self.better} {_shown(one.rho)}, {one.condition}")
+        return "\n".join(lines)
+
+
+def _bins(counts: Sequence[int | None]) -> str:
+    """Numbers of bins in words."""
+    *some, last = [str(m) for m in counts if m is not None] or [""]
+    if not last:
+        return "without bins"
+    return f"at {', '.join(some)} and {last} bins" if some else f"at {last} bins"
+
+
+def _shown(found: Within) -> str:
+    return f"{found.estimate:.4g} [{found.low:.4g}, {found.high:.4g}]"
+
+
+def gap_squared(row: ErrorValue) -> Within:
+    """How much lower the loss is after recalibration: the squared gap at a row's number of bins, at least 0."""
+    return _ends(row, "gap", lambda end: max(0.0, end * abs(end)) / 1e4)
+
+
+def order_at(loss: IntervalEstimate, better: ErrorValue, of_better: Within, of_worse: Within) -> OrderAt:
+    """The theorem at one number of bins: `loss` is that of the worse model less that of the better one.
+
+    n·error = loss + U, so ρ of the better model is U plus its squared gap. The latter is in the gap of the recalibrated
+    losses too and cancels: the margin is the gap of the losses less U of the better model, less the squared gap of the
+    worse. Ends of intervals are added: standard errors of a sum are at most the sum of standard errors.
+    """
+    u = _ends(better, "U", lambda end: max(0.0, end))
+    rho = Within(*(x + y for x, y in zip(u, of_better, strict=True)))
+    margin = (
+        loss.estimate - u.estimate - of_worse.estimate,
+        loss.low - u.high - of_worse.high,
+        loss.high - u.low - of_worse.low,
+    )
+    return OrderAt(better.n_bins, rho, Within(*margin))
+
+
+def recalibrated_gap(loss: IntervalEstimate, of_better: Within, of_worse: Within) -> Within:
+    """The gap of the losses of both models after recalibration: the worse less the better."""
+    return Within(
+        loss.estimate - of_worse.estimate + of_better.estimate,
+        loss.low - of_worse.high + of_better.low,
+        loss.high - of_worse.low + of_better.high,
+    )
+
+
+def _ends(row: ErrorValue, name: str, read: Callable[[float], float]) -> Within:
+    """A field of a row with its interval; nothing but its sign is known where one of them is missing."""
+    found = [getattr(row, f"{name}{end}") for end in ("", "_low", "_high")]
+    if any(end is None or end != end for end in found):
+        return Within(0.0, 0.0, float("inf"))
+    return Within(*map(read, found))
