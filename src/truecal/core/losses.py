@@ -177,7 +177,8 @@ def brier(y: Array, proba: Array) -> Array:
 
 
 def _spherical_of(own: Array, squares: Array) -> Array:
-    return 1.0 - own / squares**0.5
+    root = squares.sqrt() if hasattr(squares, "sqrt") else np.sqrt(squares)  # tensors and columns of SQL have their own
+    return 1.0 - own / root
 
 
 @define_loss(sphericals, streamed=_spherical_of)

@@ -19,7 +19,7 @@ from ..inference.spread import Spread
 from ..kinds import COMPOSED
 from ..sums.errors import ErrorTerms, signed_root
 from .evidence import Evidence
-from .stream_losses import SCARCE, SUMMED, is_scarce, with_interval
+from .stream_losses import SCARCE, is_scarce, summed_losses, with_interval
 from .stream_plan import STATE_BYTES, StreamEntry
 from .stream_state import StreamState
 from .stream_table import StreamTable
@@ -213,7 +213,7 @@ def _losses(stream: StreamState, level: float) -> Iterator[LossValue]:
     for name in dict.fromkeys((*(name for name in held if name not in LOSSES), *LOSSES)):
         if name in held:
             yield _loss(name, *held[name], sure)
-        elif stream.losses is not None and name in SUMMED:
+        elif stream.losses is not None and name in summed_losses():
             yield stream.losses.value(name, sure)
 
 

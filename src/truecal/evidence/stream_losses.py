@@ -16,7 +16,6 @@ from ..kinds.inputs import Inputs
 from .stream_table import by_block
 from .values import LossValue
 
-SUMMED = tuple(name for name, loss in LOSSES.items() if loss.streamed)
 _ROW_BYTES = 1 << 22  # rows of a block stay in cache while each loss is taken of them
 FEWEST = 10
 """With fewer rows predicted wrong (or right) the blocks show nothing of how far losses could have strayed."""
@@ -25,10 +24,15 @@ _FEWEST_CARRY = 1 / 16
 """Of even blocks about a third carry the spread, (Σ d²)²/Σ d⁴ of their deviations d; of very few nothing is said."""
 
 
+def summed_losses() -> tuple[str, ...]:
+    """The losses that no table holds, in the order of their sums."""
+    return tuple([name for name, loss in LOSSES.items() if loss.streamed])
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class LossSums:
-    """Σ w·loss of each of SUMMED over each block of rows, and Σ w: (losses + 1, blocks)."""
+    """Σ w·loss of each of `summed_losses` over each block of rows, and Σ w: (losses + 1, blocks)."""
 
     sums: Array
     infinite: int = 0
@@ -45,7 +49,7 @@ class LossSums:
         if facts is not None:
             return _sums(_each(facts.own, facts.squares), facts.least > 0, max(blocks, 1)).turned(start)
         wide = 1 if inputs.reports.ndim == 1 else inputs.reports.shape[1]
-        found = LossSums(np.zeros((len(SUMMED) + 1, max(blocks, 1))))
+        found = LossSums(np.zeros((len(summed_losses()) + 1, max(blocks, 1))))
         for rows in row_blocks(inputs.n_samples, 8 * wide, _ROW_BYTES):
             found = found.plus(found._some(inputs.take(rows)).turned(start + rows.start))
         return found
@@ -55,7 +59,7 @@ class LossSums:
         y, proba, w = inputs.y, inputs.reports, inputs.weights
         if proba.ndim == 1:
             y, proba = y.astype(np.intp), both_classes(proba)
-        each = [LOSSES[name].per_row(y, proba) for name in SUMMED]
+        each = [LOSSES[name].per_row(y, proba) for name in summed_losses()]
         each.append(np.ones(len(y)))
         if w is not None:  # a row that does not count may have an infinite loss
             each = [np.multiply(w, value, out=np.zeros(len(w)), where=w > 0) for value in each]
@@ -80,7 +84,7 @@ class LossSums:
 
     def value(self, name: str, level: float | None) -> LossValue:
         """One of the losses with its interval, none where nothing bounds what a label would have cost."""
-        total, weight = self.sums[SUMMED.index(name)], self.sums[-1]
+        total, weight = self.sums[summed_losses().index(name)], self.sums[-1]
         mean = float(total.sum() / weight.sum())
         if name == "cross_entropy" and (self.infinite or not self.bounded or _few_carry(total, weight, mean)):
             level = None
@@ -89,7 +93,7 @@ class LossSums:
 
 def _each(own: Array, squares: Array) -> list[Array]:
     """Every loss of each row from p_y and Σ p_r², and its weight of 1."""
-    formulas = [formula for name in SUMMED if (formula := LOSSES[name].streamed) is not None]
+    formulas = [loss.streamed for loss in LOSSES.values() if loss.streamed is not None]
     return [*(formula(own, squares) for formula in formulas), np.ones(len(own))]
 
 

@@ -19,7 +19,7 @@ from ..core.table import BinTable
 from ..core.types import Array
 from ..core.vectors import ArgmaxEdges, ArgmaxQuantile
 from ..evidence.sketch import Sketch
-from ..evidence.stream_losses import SUMMED, LossSums
+from ..evidence.stream_losses import LossSums, summed_losses
 from ..evidence.stream_plan import StreamEntry
 from ..evidence.stream_table import BLOCK_SUMS, SUMS, Blocks, StreamTable, edges_of
 from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
@@ -116,7 +116,9 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         stream.tallies[key] = tally
     if stream.losses is not None:
         sums = stream.losses.sums
-        check_array(path, "stream", "losses", sums, (len(SUMMED) + 1, max(stream.settings["blocks"], 1)), logs=True)
+        check_array(
+            path, "stream", "losses", sums, (len(summed_losses()) + 1, max(stream.settings["blocks"], 1)), logs=True
+        )
         if not (np.isfinite(sums[1:]).all() and (stream.losses.infinite or np.isfinite(sums).all())):
             raise damaged(path, "stream", "losses", "has values that are not finite")
         most = _SLACK * max((tally.table.totals.weight for tally in stream.tallies.values()), default=0.0)

@@ -13,15 +13,15 @@ from ...core.properties import Property
 from ...core.sample import Totals
 from ...core.table import BinTable
 from ...core.types import Array
-from ...evidence.stream_losses import SUMMED, LossSums
+from ...evidence.stream_losses import LossSums
 from ...evidence.stream_table import Blocks, StreamTable, edges_of
 from ...results.assembly import judge_subgroups
 from ...results.comparison import Comparison
 from ...results.evaluation import Evaluation
 from ..stream import Stream, compare_streams, evaluation_of
-from .expressions import FAULTS
+from .expressions import FAULTS, loss_columns
 from .query_plan import Counted, QueryPlan
-from .statements import OF_ROWS, SUMS, WEIGHTED, QueryPart, column_values, texts
+from .statements import SUMS, WEIGHTED, QueryPart, column_values, of_rows, texts
 
 NULL_BANDS = "null bands need the rows, which stay where they are: they are left out"
 NO_ID = "no intervals and no test: pass id=, a column of row ids, whose hash puts rows into blocks"
@@ -43,7 +43,7 @@ class QuerySums:
     def read(table: Any, plan: QueryPlan) -> QuerySums:
         """The result of a query as an Arrow table; rows that cannot be measured raise an error with their number."""
         parts = plan.parts()
-        names = ["part", "cell", "block", *SUMS, *(WEIGHTED if plan.weighted else ()), *OF_ROWS]
+        names = ["part", "cell", "block", *SUMS, *(WEIGHTED if plan.weighted else ()), *of_rows()]
         keys = [f"by_{i}" for i in range(len(plan.by))]
         if missing := [name for name in [*names, *keys, "example"] if name not in table.column_names]:
             raise ValueError(f"the sums lack the column {shown(missing[0])}; expected the result of the second query")
@@ -129,12 +129,12 @@ class QuerySums:
         if not model.losses:
             return None
         fields = own["confidence"][1]
-        of = {"cross_entropy": "log_loss", "spherical": "spherical"}
-        by_block = {name: fields[name][0].sum(axis=1) for name in (*of.values(), "infinite")}
+        names = loss_columns()
+        by_block = {name: fields[name][0].sum(axis=1) for name in (*names, "infinite")}
         weight = fields["weight" if self.plan.weighted else "n"][0].sum(axis=1)
         by_block["log_loss"] = np.where(by_block["infinite"] > 0, np.inf, by_block["log_loss"])
         least = float(fields["least"].min())
-        sums = np.stack([*(by_block[of[name]] for name in SUMMED), weight])
+        sums = np.stack([*(by_block[name] for name in names), weight])
         return LossSums(sums, int(by_block["infinite"].sum()), least > 0)
 
     # -- as results -------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def _arrays(
             raise ValueError(f"part {number} of the sums has a cell twice")
         names = [*SUMS, *(WEIGHTED if plan.weighted else ())]
         if one.view == "confidence" and plan.models[one.model].losses:
-            names += OF_ROWS
+            names += of_rows()
         fields = {}
         for name in names:
             values = columns[name][mine]

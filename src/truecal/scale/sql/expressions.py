@@ -15,7 +15,9 @@ import numpy as np
 
 from ...core.data import HALF_ROW_SUM_TOLERANCE, ROW_SUM_TOLERANCE, shown
 from ...core.extras import require
+from ...core.losses import LOSSES
 from ...core.properties import Binary, Confidence
+from ...evidence.stream_losses import summed_losses
 from ...kinds import BINARY, CLASSES, TOP_LABEL, Kind
 
 _LOW, _MOST = (1 << 30) - 1, 1e150
@@ -40,6 +42,11 @@ FAULTS = {
 def engine() -> Any:
     """Ibis, or an error that says how to install it."""
     return require("ibis", "sql")
+
+
+def loss_columns() -> tuple[str, ...]:
+    """The columns of the losses that no table holds; infinite rows of the cross-entropy are counted beside it."""
+    return tuple(["log_loss" if name == "cross_entropy" else name for name in summed_losses()])
 
 
 @final
@@ -264,11 +271,9 @@ class Row:
         squares = _total([_double(x) * _double(x) for x in p])
         rows = rows.mutate(**checked, own=_double(own), squares=squares)
         chance, norm = (ibis.ifelse(x > 0, x, 1.0) for x in (rows.own, rows.squares))
-        return rows.mutate(
-            log_loss=-chance.ln(),
-            spherical=1.0 - rows.own / norm.sqrt(),
-            infinite=_flag(~(rows.own > 0)),
-        )
+        formulas = [loss.streamed for name, loss in LOSSES.items() if loss.streamed and name != "cross_entropy"]
+        others = {name: formula(rows.own, norm) for name, formula in zip(loss_columns()[1:], formulas, strict=True)}
+        return rows.mutate(log_loss=-chance.ln(), **others, infinite=_flag(~(rows.own > 0)))
 
     def _checked(self, table: Any) -> dict[str, Any]:
         """What a fault is looked for in: the label, the id for an example, and columns that may be NULL."""

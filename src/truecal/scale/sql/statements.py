@@ -15,14 +15,18 @@ import numpy as np
 
 from ...core.sample import Bounds
 from ...core.types import Array
-from .expressions import Row, engine
+from .expressions import Row, engine, loss_columns
 
 GRID = 4096
 """The cells of the first query: between 0 and 1, finer towards both ends."""
 SUMS = ("n", "outcome", "residual", "residual_sq")
 WEIGHTED = ("weight", "weight_sq", "heaviest", "outcome_sq", "loss")
-OF_ROWS = ("log_loss", "spherical", "infinite", "least")
 _DIGITS = 15  # a decimal of so many digits is the same double in every engine
+
+
+def of_rows() -> tuple[str, ...]:
+    """The columns of what is summed over whole rows."""
+    return (*loss_columns(), "infinite", "least")
 
 
 @final
@@ -142,10 +146,10 @@ def _sums(row: Row, number: int, part: QueryPart, blocks: int) -> Any:
         sums |= {"outcome": z.sum(), "residual": r.sum(), "residual_sq": (r * r).sum()}
     if whole and row.losses:
         least = ibis.ifelse(view.p0 < view.p1, view.p0, view.p1) if row.kind.one_event else view.least
-        summed = {name: view[name] for name in ("log_loss", "spherical", "infinite")}
+        summed = {name: view[name] for name in (*loss_columns(), "infinite")}
         if weighted:  # a row that does not count may have an infinite loss
             used = view.w > 0
-            summed |= {name: view.w * summed[name] for name in ("log_loss", "spherical")}
+            summed |= {name: view.w * summed[name] for name in loss_columns()}
             summed["infinite"], least = ibis.ifelse(used, view.infinite, 0.0), ibis.ifelse(used, least, 1.0)
         sums |= {name: values.sum() for name, values in summed.items()} | {"least": least.min()}
     if whole and row.columns.id is not None:
@@ -162,7 +166,7 @@ def _columns(table: Any, number: int, keys: Sequence[str], blocks: int, weighted
     found["block"] = table.block.cast("int64") if blocks else ibis.literal(0, "int64")
     found |= {name: table[name].cast("string") for name in keys}
     found["n"] = table.n.cast("int64")
-    for name in (*SUMS[1:], *(WEIGHTED if weighted else ()), *OF_ROWS):
+    for name in (*SUMS[1:], *(WEIGHTED if weighted else ()), *of_rows()):
         found[name] = table[name].cast("float64") if name in there else ibis.null("float64")
     found["example"] = table.example.cast("string") if "example" in there else ibis.null("string")
     return table.select(**found)
