@@ -8,13 +8,19 @@ from numpy.typing import NDArray
 from truecal.recalibration import (
     BetaScaling,
     CanonicalRecalibration,
+    CenteredIsotonic,
     DirichletScaling,
+    EnsembleTemperatureScaling,
     HistogramBinning,
     Identity,
     IsotonicOneVsRest,
     MatrixScaling,
     PlattScaling,
+    QuadraticScaling,
     ScalingBinning,
+    SplineScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
     TemperatureScaling,
     VectorScaling,
     VennAbers,
@@ -33,8 +39,15 @@ MAPS = (
     PlattScaling,
     BetaScaling,
     VennAbers,
+    EnsembleTemperatureScaling,
+    StructuredVectorScaling,
+    StructuredMatrixScaling,
+    QuadraticScaling,
+    SplineScaling,
+    CenteredIsotonic,
 )
 AFFINE = (VectorScaling, MatrixScaling, DirichletScaling)
+COUNTING = (VennAbers, SplineScaling, StructuredVectorScaling, StructuredMatrixScaling)  # a weight is a number of rows
 BINNED = (HistogramBinning, ScalingBinning, CanonicalRecalibration)
 
 

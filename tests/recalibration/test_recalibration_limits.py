@@ -24,13 +24,15 @@ from truecal.recalibration import (
     HistogramBinning,
     Identity,
     ScalingBinning,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
     TemperatureScaling,
     select_recalibration,
 )
 
 pytestmark = pytest.mark.slow
 
-SCALING = (TemperatureScaling, *AFFINE, ScalingBinning)
+SCALING = (TemperatureScaling, *AFFINE, ScalingBinning, StructuredVectorScaling, StructuredMatrixScaling)
 
 
 def assert_predicts(fitted, z):

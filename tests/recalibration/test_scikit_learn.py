@@ -16,7 +16,14 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 
 from closeness import assert_close
 from recalibration_cases import AFFINE, MAPS, draw
-from truecal.recalibration import Identity, ScalingBinning, TemperatureScaling, VectorScaling
+from truecal.recalibration import (
+    EnsembleTemperatureScaling,
+    Identity,
+    ScalingBinning,
+    SplineScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from truecal.recalibration.base import Recalibrator
 from truecal.recalibration.one_vs_rest import OneVsRest
 
@@ -37,7 +44,7 @@ INAPPLICABLE = {
     "check_classifiers_classes": "strings need labels=, as everywhere in truecal: the order of columns is not guessed",
     "check_classifiers_train": ACCURACY,
 }
-EDGES = "weights never move a bin edge: a bin holds equally many rows, whatever they weigh"
+EDGES = "weights never move a bin edge or a fold: each holds equally many rows, whatever they weigh"
 
 
 def run_checks(estimator, listed):
@@ -49,9 +56,9 @@ def run_checks(estimator, listed):
 
 def inapplicable(estimator):
     listed = dict(INAPPLICABLE)
-    if isinstance(estimator, (TemperatureScaling, Identity, ScalingBinning, OneVsRest)):
+    if isinstance(estimator, (TemperatureScaling, EnsembleTemperatureScaling, Identity, ScalingBinning, OneVsRest)):
         listed["check_classifiers_one_label"] = ABSENT
-    if isinstance(estimator, ScalingBinning):
+    if isinstance(estimator, (ScalingBinning, SplineScaling)):
         listed["check_sample_weight_equivalence_on_dense_data"] = EDGES
     return listed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from truecal.recalibration.temperature import LARGEST, SEPARABLE, best_temperatu
 STEEPEST = 1e100  # the steepest centre: a step function already, and its square is still a number
 STRONGEST = 1e100  # the strongest penalty: the centre to the last digit, and its products are still numbers
 FLAT = 0.1  # how far the last Newton step may move a score; 1 where the optimum is not attained, 0 where it is
+Change = Callable[[Float64s], Float64s]
 CONVERGED = 1e-8  # nats: what the last Newton step may promise
 
 
@@ -119,7 +121,7 @@ class Objective:
     share: Float64s  # weights that sum to 1
     shape: tuple[int, ...]  # of W, (k, k) or (k,)
     centre: Float64s  # the theta it is pulled towards
-    penalty: float
+    penalty: float | Float64s  # one number, or one per entry of theta
 
     def split(self, theta: Float64s) -> tuple[Float64s, Float64s]:
         k = self.x.shape[1]
@@ -141,7 +143,7 @@ class Objective:
         np.exp(scores, out=scores)
         sums = scores.sum(axis=1)
         off = theta - self.centre
-        value = self.share @ (np.log(sums) - label) + self.penalty / 2 * (off @ off)
+        value = self.share @ (np.log(sums) - label) + off @ (self.penalty * off) / 2
         scores *= (self.share / sums)[:, None]
         scores[rows, self.y] -= self.share
         return float(value), self._pull_back(scores) + self.penalty * off
@@ -158,19 +160,52 @@ class Objective:
 
         return LinearOperator((len(theta), len(theta)), matvec=product, dtype=np.float64)
 
+    def coordinates(self) -> tuple[Change, Change]:
+        """How coordinates in which the Hessian of a full matrix is near the identity become thetas, and slopes them.
+
+        The Hessian is about (variance of each class) x (second moments of the features), plus the penalty.
+        """
+        k = self.x.shape[1]
+        if len(self.shape) == 1:
+            return np.copy, np.copy
+        x = np.column_stack([self.x, np.ones(len(self.x))])
+        curvature, axes = np.linalg.eigh((x.T * self.share) @ x)
+        often = np.bincount(self.y, self.share, k) * 0.9 + 0.1 / k
+        size = 1 / np.sqrt(np.outer(often * (1 - often), np.maximum(curvature, 1e-12)) + np.mean(self.penalty))
+
+        def to_theta(place: Float64s) -> Float64s:
+            found = (place.reshape(k, k + 1) * size) @ axes.T
+            return np.concatenate([found[:, :-1].ravel(), found[:, -1]])
+
+        def to_slope(slope: Float64s) -> Float64s:
+            return np.asarray((np.column_stack(self.split(slope)) @ axes * size).ravel())
+
+        return to_theta, to_slope
+
     def minimise(self, max_iter: int) -> tuple[Float64s, int, str | None]:
         """L-BFGS as far as differences of the objective can be told apart, then Newton steps, which see further.
 
         Returns the point, the number of L-BFGS iterations, and what is wrong with the point, if anything.
         """
-        options: Any = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": 1e-9, "maxcor": 20}
-        found: Any = minimize(self.value_and_slope, self.centre, jac=True, method="L-BFGS-B", options=options)
-        theta, slope = found.x, self.value_and_slope(found.x)[1]
+        to_theta, to_slope = self.coordinates()
+
+        def value_and_slope(place: Float64s) -> tuple[float, Float64s]:
+            value, slope = self.value_and_slope(self.centre + to_theta(place))
+            return value, to_slope(slope)
+
+        flat = float(np.clip(np.sqrt(CONVERGED * np.min(self.penalty)), 1e-9, 1e-7))  # the penalty bounds what is left
+        options: Any = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": flat, "maxcor": 20}
+        origin = np.zeros_like(self.centre)
+        found: Any = minimize(value_and_slope, origin, jac=True, method="L-BFGS-B", options=options)
+        theta = self.centre + to_theta(found.x)
+        slope = self.value_and_slope(theta)[1]
         if found.nit >= max_iter:
             return theta, int(found.nit), f"stopped after max_iter={max_iter} iterations, before it converged"
+        size = (len(theta),) * 2
+        near = LinearOperator(size, matvec=lambda slope: to_theta(to_slope(slope.ravel())), dtype=np.float64)
         with np.errstate(all="ignore"):  # a Hessian of zeros has no step: one that is not finite is never taken
             for _ in range(2):
-                step, _ = cg(self.hessian(theta), -slope, rtol=1e-6, maxiter=50)
+                step, _ = cg(self.hessian(theta), -slope, rtol=1e-4, maxiter=50, M=near)
                 gain = -float(slope @ step) / 2
                 slope_there = self.value_and_slope(theta + step)[1]
                 if not np.abs(slope_there).max() < np.abs(slope).max():
@@ -187,7 +222,7 @@ class Objective:
         moved = np.ptp(self._scores(step), axis=1).max()
         if np.isfinite(moved) and not gain < CONVERGED:
             return f"did not converge: a further step would gain {gain:.1e} nats ({message})"
-        if (self.penalty == 0 and self.separates(theta)) or not moved < FLAT:
+        if (not np.any(self.penalty) and self.separates(theta)) or not moved < FLAT:
             return (
                 "found no best map: some classes can be told "
                 "apart without error, or are absent, and larger coefficients fit ever better; raise l2"
@@ -250,3 +285,70 @@ class DirichletScaling(AffineMap):
         with np.errstate(over="ignore"):
             x = np.maximum(super()._features(logits) - logits.top[:, None], -LARGEST)
         return np.asarray(x - np.log(np.exp(x).sum(axis=1, keepdims=True)))
+
+
+class StructuredMap(AffineMap):
+    """Abstract: softmax(W log q + c), q the predictions after temperature scaling, W near I and c near 0.
+
+    With q mixed with 1 / (n + 1) of the uniform distribution, the objective is the mean cross-entropy plus
+    l2 k / n (|diag(W) - 1|² + |c|²), and for a full matrix l2 k (k - 1) / n |W off the diagonal|².
+    """
+
+    def _features(self, logits: Logits) -> Float64s:
+        with np.errstate(over="ignore"):
+            p = softmax_of((logits.values.astype(np.float64) - logits.top[:, None]) / self.temperature_)
+        return np.asarray(np.log((1 - self.mixed_) * p + self.mixed_ / p.shape[1]))
+
+    def _fit(self, data: ValidationData) -> None:
+        l2 = check_number(self.l2, "l2", "a finite number of at least 0")
+        max_iter = check_positive_int(self.max_iter, "max_iter")
+        self.temperature_, _ = best_temperature(data)
+        weight = data.weight / data.weight.sum()
+        with np.errstate(over="ignore"):
+            n = float(data.unit * data.weight.sum())
+        self.mixed_ = 1 / (n + 1)
+        x = self._features(data.logits)
+        k = x.shape[1]
+        identity = np.ones(k) if self.diagonal else np.eye(k)
+        strength = np.ones(k) if self.diagonal else np.where(identity > 0, 1.0, k - 1.0)
+        penalty = np.minimum(2 * l2 * k / n * np.append(strength.ravel(), np.ones(k)), STRONGEST)
+        centre = np.append(identity.ravel(), np.zeros(k))
+        objective = Objective(x, data.y, weight, identity.shape, centre, penalty)
+        theta, self.n_iter_, trouble = objective.minimise(max_iter)
+        if trouble:
+            warnings.warn(f"{type(self).__name__} {trouble}", ConvergenceWarning, stacklevel=3)
+        self.coef_, self.intercept_ = objective.split(theta)
+
+
+@described()
+class StructuredVectorScaling(StructuredMap):
+    """Temperature scaling, then one scale and one intercept per class, pulled to 1 and 0 (SVS).
+
+    Berta, Holzmüller, Jordan and Bach, Structured matrix scaling for multi-class calibration, AISTATS 2026
+    (arXiv 2511.03685), with its ridge penalty, which falls with the number of rows. A class without validation samples
+    keeps a positive probability, and so does one whose logit is -inf.
+
+    Parameters: `l2`, a factor on the penalty; `max_iter`; `labels`, `space`, `floor` as in TemperatureScaling.
+    Attributes: `temperature_`, `coef_` (k,), `intercept_` (k,), `n_iter_`, `classes_`.
+
+    >>> import truecal as tc
+    >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
+    >>> tc.recalibration.StructuredVectorScaling().fit(logits, [0, 0, 1, 1]).predict_proba(logits).shape
+    (4, 2)
+    """
+
+    diagonal = True
+
+
+@described()
+class StructuredMatrixScaling(StructuredMap):
+    """Temperature scaling, then a full matrix and an intercept, pulled to the identity and 0 (SMS).
+
+    Of many classes the entries off the diagonal are held k - 1 times as strongly as the rest, so that k² of them do no
+    harm. Reference, parameters and attributes as in StructuredVectorScaling, with `coef_` (k, k).
+
+    >>> import truecal as tc
+    >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
+    >>> tc.recalibration.StructuredMatrixScaling().fit(logits, [0, 0, 1, 1]).coef_.shape
+    (2, 2)
+    """

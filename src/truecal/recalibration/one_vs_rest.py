@@ -88,9 +88,12 @@ def sigmoid(x: Float64s) -> Float64s:
 
 
 def logistic(
-    features: Float64s, target: Float64s, share: Float64s, bounds: list[tuple[float | None, float | None]]
+    features: Float64s, target: Float64s, share: Float64s, least: float | None = None, start: Any = 1.0
 ) -> Float64s:
-    """The coefficients, and last the intercept, of least cross-entropy Σ share (log(1 + exp x) − target x)."""
+    """The coefficients, and last the intercept, of least cross-entropy Σ share (log(1 + exp x) − target x).
+
+    No coefficient is below `least`; the search starts at the coefficients `start` and the intercept 0.
+    """
     size = np.maximum(np.sqrt(share @ np.square(features)), 1e-12)  # scaled, not centred: bounds keep their meaning
     design = np.column_stack([features / size, np.ones(len(features))])
 
@@ -99,9 +102,10 @@ def logistic(
         value = share @ (np.logaddexp(0, x) - target * x)
         return float(value), np.asarray((share * (sigmoid(x) - target)) @ design)
 
-    start = np.append(np.ones(features.shape[1]) * size, 0.0)
+    origin = np.append(np.asarray(start) * size, 0.0)
+    bounds = [(least, None)] * len(size) + [(None, None)]
     options: Any = {"maxiter": 2000, "maxfun": 8000, "ftol": 0.0, "gtol": 1e-10, "maxcor": 20}
-    found: Any = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found: Any = minimize(value_and_slope, origin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(np.append(found.x[:-1] / size, found.x[-1]))
 
 
@@ -134,7 +138,7 @@ class PlattScaling(OneVsRest):
             prior = np.float64(smoothing) / unit
             away = [1 / (weight[side].sum() / prior + 2) if prior else 0.0 for side in (outcome, ~outcome)]
         target = np.where(outcome, 1 - away[0], away[1])
-        return logistic(scores[:, None], target, weight / weight.sum(), [(None, None)] * 2)
+        return logistic(scores[:, None], target, weight / weight.sum())
 
     def _apply(self, fitted: Float64s, scores: Float64s) -> Float64s:
         return sigmoid(fitted[0] * scores + fitted[1])
@@ -161,8 +165,7 @@ class BetaScaling(OneVsRest):
     def _fit_one(self, scores: Float64s, outcome: NDArray[np.bool_], weight: Float64s, unit: float) -> Float64s:
         if scores[~outcome].max() < scores[outcome].min():
             warnings.warn(f"{type(self).__name__} {SEPARABLE}", ConvergenceWarning, stacklevel=5)
-        bounds: list[tuple[float | None, float | None]] = [(0, None), (0, None), (None, None)]
-        return logistic(_beta_features(scores), outcome.astype(np.float64), weight / weight.sum(), bounds)
+        return logistic(_beta_features(scores), outcome.astype(np.float64), weight / weight.sum(), least=0.0)
 
     def _apply(self, fitted: Float64s, scores: Float64s) -> Float64s:
         return sigmoid(_beta_features(scores) @ fitted[:2] + fitted[2])
@@ -171,6 +174,35 @@ class BetaScaling(OneVsRest):
 def _beta_features(scores: Float64s) -> Float64s:
     """log p and −log(1 − p) of log-odds."""
     return np.column_stack([-np.logaddexp(0, -scores), np.logaddexp(0, scores)])
+
+
+@described()
+class QuadraticScaling(OneVsRest):
+    """A parabola of the log-odds, p = 1 / (1 + exp(−(a s + b s² + c))), for each class against the rest.
+
+    Berta, Holzmüller, Jordan and Bach, Structured matrix scaling for multi-class calibration, AISTATS 2026: right where
+    the scores of each class are normal with a spread that differs. Where the fit turns around, its order does too.
+    Where a class can be told apart without error there is no best map, which a ConvergenceWarning reports. A class
+    without validation samples keeps its probability.
+
+    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, the (a, b, c) of each class,
+    one for two classes; `classes_`.
+
+    >>> import truecal as tc
+    >>> scores = [-3.0, -1.0, -0.5, 0.5, 1.0, 3.0]
+    >>> tc.recalibration.QuadraticScaling().fit(scores, [0, 0, 1, 0, 1, 1]).predict_proba([2.0]).shape
+    (1, 2)
+    """
+
+    def _fit_one(self, scores: Float64s, outcome: NDArray[np.bool_], weight: Float64s, unit: float) -> Float64s:
+        features = np.column_stack([scores, np.square(scores)])
+        found = logistic(features, outcome.astype(np.float64), weight / weight.sum(), start=[1.0, 0.0])
+        if (((features @ found[:2] + found[2]) > 0) == outcome).all():
+            warnings.warn(f"{type(self).__name__} {SEPARABLE}", ConvergenceWarning, stacklevel=5)
+        return found
+
+    def _apply(self, fitted: Float64s, scores: Float64s) -> Float64s:
+        return sigmoid(fitted[0] * scores + fitted[1] * np.square(scores) + fitted[2])
 
 
 @described()

@@ -15,21 +15,41 @@ from sklearn.utils.validation import check_is_fitted
 
 from truecal.core.data import as_array, shown
 from truecal.core.parameters import described
-from truecal.recalibration.affine import AffineMap, DirichletScaling, MatrixScaling, VectorScaling
+from truecal.recalibration.affine import (
+    AffineMap,
+    DirichletScaling,
+    MatrixScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    VectorScaling,
+)
 from truecal.recalibration.base import FLOOR, Floats, Recalibrator, on_host, softmax_of
-from truecal.recalibration.bin_maps import CanonicalRecalibration, HistogramBinning, IsotonicOneVsRest, ScalingBinning
-from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, VennAbers
-from truecal.recalibration.temperature import Identity, TemperatureScaling
+from truecal.recalibration.bin_maps import (
+    CanonicalRecalibration,
+    CenteredIsotonic,
+    HistogramBinning,
+    IsotonicOneVsRest,
+    ScalingBinning,
+)
+from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, QuadraticScaling, VennAbers
+from truecal.recalibration.spline import SplineScaling
+from truecal.recalibration.temperature import EnsembleTemperatureScaling, Identity, TemperatureScaling
 
 METHODS: dict[str, type[Recalibrator]] = {
     "identity": Identity,
     "temperature": TemperatureScaling,
+    "ets": EnsembleTemperatureScaling,
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "dirichlet": DirichletScaling,
+    "svs": StructuredVectorScaling,
+    "sms": StructuredMatrixScaling,
     "platt": PlattScaling,
     "beta": BetaScaling,
+    "quadratic": QuadraticScaling,
+    "spline": SplineScaling,
     "isotonic": IsotonicOneVsRest,
+    "centered_isotonic": CenteredIsotonic,
     "venn_abers": VennAbers,
     "histogram": HistogramBinning,
     "scaling_binning": ScalingBinning,
@@ -46,11 +66,12 @@ def calibrate(
 ) -> CalibratedClassifier:
     """Recalibrate a fitted classifier on validation data (X, y) that it was not trained on.
 
-    method: "temperature", "vector", "matrix", "dirichlet", "platt", "beta", "isotonic", "venn_abers", "histogram",
-    "scaling_binning", "canonical", "identity", or a recalibration estimator with options of your choice. The classifier
-    is never fitted again. A map that makes the Brier score of the validation data worse is not kept: predictions then
-    stay as they are, with a warning. Forests and nearest neighbours predict exact zeros, which no temperature can
-    repair (this warns too): use `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
+    method: "temperature", "ets", "vector", "matrix", "dirichlet", "svs", "sms", "platt", "beta", "quadratic", "spline",
+    "isotonic", "centered_isotonic", "venn_abers", "histogram", "scaling_binning", "canonical", "identity", or a
+    recalibration estimator with options of your choice. The classifier is never fitted again. A map that makes the
+    Brier score of the validation data worse is not kept: predictions then stay as they are, with a warning. Forests and
+    nearest neighbours predict exact zeros, which no temperature can repair (this warns too): use
+    `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
 
     >>> import truecal as tc
     >>> from sklearn.datasets import load_iris

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from truecal.core.arrays import is_tensor, namespace
@@ -16,11 +18,13 @@ from truecal.recalibration.base import (
     Float64s,
     Floats,
     Logits,
+    ProbabilityMap,
     ScoreMap,
     ValidationData,
     blocks,
     device_logits,
     on_host,
+    softmax_of,
 )
 
 from ..core.parameters import described
@@ -32,6 +36,7 @@ START_ROWS = 2048
 MAX_PASSES = 500  # a guard: the hardest problems need a few dozen
 NEAREST = 1e-300  # logits closer than this would need an inverse temperature beyond the largest number
 LARGEST = float(np.finfo(np.float64).max)
+COLDEST = (0.05, 5.0)  # between these EnsembleTemperatureScaling seeks its temperature, as its authors do
 
 CONSTANT = "every row of logits is constant: all temperatures give the same probabilities, and 1 is kept"
 SEPARABLE = (
@@ -298,3 +303,66 @@ def divide(logits: Logits, temperature: float) -> Floats:
     with np.errstate(over="ignore"):
         gaps = logits.values.astype(np.float64) - logits.top[:, None]
         return np.asarray((gaps / temperature).astype(dtype))
+
+
+@described()
+class EnsembleTemperatureScaling(ProbabilityMap):
+    """The best mixture of predictions after temperature scaling, predictions as they are, and equal probabilities.
+
+    Zhang, Kailkhura and Han, Mix-n-Match, ICML 2020: a temperature between 0.05 and 5 and then three weights, both of
+    least Brier score. The order of the classes never changes.
+
+    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `temperature_`, `weights_` (of the
+    three in this order), `classes_`.
+
+    >>> import truecal as tc
+    >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
+    >>> ensemble = tc.recalibration.EnsembleTemperatureScaling().fit(logits, [0, 0, 1, 1])
+    >>> ensemble.predict_proba([[2.0, 0.0]]).round(4).tolist()
+    [[0.75, 0.25]]
+    """
+
+    def _fit(self, data: ValidationData) -> None:
+        share, rows = data.weight / data.weight.sum(), np.arange(len(data.y))
+        with np.errstate(over="ignore"):
+            z = np.maximum(data.logits.values - data.logits.top[:, None], -LARGEST / 1e3)
+
+        def value_and_slope(temperature: Float64s) -> tuple[float, Float64s]:
+            p = softmax_of(z / temperature[0])
+            off = p.copy()
+            off[rows, data.y] -= 1
+            rise = (p * (np.vecdot(p, z)[:, None] - z) * off).sum(axis=1) / temperature[0] ** 2
+            return float(share @ np.square(off).sum(axis=1)), np.array([2 * share @ rise])
+
+        options: Any = {"ftol": 0.0, "gtol": 1e-12}
+        found = minimize(value_and_slope, np.ones(1), jac=True, method="L-BFGS-B", bounds=[COLDEST], options=options)
+        self.temperature_ = float(found.x[0])
+        members = self._members(data.logits)
+        products = np.einsum("i,aij,bij->ab", share, members, members)
+        self.weights_ = best_shares(products, members[:, rows, data.y] @ share)
+
+    def _members(self, logits: Logits) -> Float64s:
+        values = logits.values.astype(np.float64)
+        p = softmax_of(values)
+        return np.stack(
+            [softmax_of(divide(replace(logits, values=values), self.temperature_)), p, 0 * p + 1 / p.shape[1]]
+        )
+
+    def _probabilities(self, logits: Logits) -> Float64s:
+        return np.asarray(np.tensordot(self.weights_, self._members(logits), 1))
+
+
+def best_shares(products: Float64s, gains: Float64s) -> Float64s:
+    """The w of least w·products·w − 2 gains·w with w ≥ 0 and Σ w = 1: the best of the optima of each set of members."""
+    best, least = gains, float("inf")
+    for size in range(1, len(gains) + 1):
+        for members in map(list, combinations(range(len(gains)), size)):
+            system = np.ones((size + 1, size + 1))
+            system[:size, :size], system[size, size] = products[np.ix_(members, members)], 0
+            found = np.linalg.lstsq(system, np.append(gains[members], 1.0))[0][:size]
+            w = np.zeros(len(gains))
+            w[members] = found
+            value = float(w @ products @ w - 2 * gains @ w)
+            if found.min() >= 0 and value < least:
+                best, least = w, value
+    return best
