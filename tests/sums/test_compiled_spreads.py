@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from truecal.inference import forms, spread, view_sums
 from truecal.inference.binned_sample import BinnedSample
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
-from truecal.sums.compiled_spreads import MIDDLE, MOST, quantile_cells
+from truecal.sums.compiled_spreads import quantile_cells
 
 
 def cases(rng):
@@ -57,7 +59,7 @@ def test_compiled_spreads_are_those_of_the_plain_path(rng, monkeypatch, case, we
 def test_cells_of_a_view_are_its_quantile_bins(rng):
     u = np.concatenate([rng.random(3000) ** 8, [0.0, 1.0, -0.0, 0.5]])
     cuts = tc.Quantile(90).shared_cuts(len(u))[0]
-    found = quantile_cells(u, cuts, MOST)
+    found = quantile_cells(u, cuts)
     order = np.argsort(u, kind="stable")
     wanted = np.searchsorted(cuts, np.arange(len(u)), side="right")
     np.testing.assert_array_equal(found[order], wanted)
@@ -69,4 +71,25 @@ def test_blocks_of_equal_reports_go_to_the_cell_of_their_middle(rng, digits):
     wanted = np.empty(999, int)
     order = np.argsort(u, kind="stable")
     wanted[order] = forms._middle_cells(u, order, 40)
-    np.testing.assert_array_equal(quantile_cells(u, quantile_cuts(999, 40), MIDDLE), wanted)
+    np.testing.assert_array_equal(quantile_cells(u, quantile_cuts(999, 40)), wanted)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 12])
+def test_every_way_to_the_bin_of_a_row_is_the_same(rng, digits):
+    """The rule for ties of `block_bin`: cells of an error, forms of the test, folds, compiled loops."""
+    u, n, m = rng.random(999).round(digits), 999, 40
+    cuts, whole = quantile_cuts(n, m), (np.zeros(n, int), 1)
+    order, formed = np.argsort(u, kind="stable"), np.empty(n, int)
+    formed[order] = forms._middle_cells(u, order, m)
+    np.testing.assert_array_equal(bins_of_cells(u, m, "average"), formed)
+    np.testing.assert_array_equal(bins_of_cells(u, m, "together"), quantile_cells(u, cuts, True))
+    np.testing.assert_array_equal(quantile_cells(u, cuts), formed)
+    np.testing.assert_array_equal(spread.fold_bins(u, whole, m), formed)
+
+
+def bins_of_cells(u, m, ties):
+    seen = tc.Binary().read(np.ones(len(u)), u).seen
+    (piece,) = tc.Quantile(m).pieces(seen, ties)
+    cells: Any = piece.cells
+    (bins,) = cells.bins
+    return bins.occupied[bins.home(cells.sizes)][cells.atom]

@@ -10,6 +10,9 @@ equal reports that a cut divides), and with a(i) the atom of row i
 
 A block of t rows that gives s_B of them to bin B has M_Ba = s_B/t and, for two of its rows, the exact chance
 g_a = Σ_B s_B(s_B − 1)/(t(t − 1)) of meeting, so d_a = g_a − Σ_B (s_B/t)². Whole atoms have M = 1, g = 1, d = 0.
+Where a row needs one bin, as in tests and intervals, the rule for ties is `block_bin`: a block of equal reports goes
+whole to the bin of its middle row, or with ties="together" to that of its first.
+
 Kernels (two-bin, Poisson): G_ij is a function of |u_i − u_j|, summed by one pass over the sorted reports.
 """
 
@@ -89,6 +92,18 @@ class Bins:
     def number(self) -> int:
         """How many bins hold rows."""
         return len(self.occupied)
+
+    def home(self, sizes: Array) -> Array:
+        """The bin of each atom of so many rows, as `block_bin` has it: the first that ends behind its middle row."""
+        if self.share is None:
+            return np.arange(len(sizes))
+        shares = self.share.tocsc()  # every atom has a share in some bin
+        starts = shares.indptr[:-1]
+        column = np.repeat(np.arange(len(sizes)), np.diff(shares.indptr))
+        rows = np.rint(shares.data * sizes[column]).cumsum()
+        rows -= np.append(0.0, rows)[starts][column]
+        behind = np.flatnonzero(rows > ((sizes - 1) // 2)[column])
+        return np.asarray(shares.indices[behind[np.searchsorted(column[behind], np.arange(len(sizes)))]])
 
     def sums(self, atoms: Array) -> Array:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
@@ -311,6 +326,18 @@ def equal_run(ordered: Array, places: Array) -> tuple[Array, Array]:
     values = ordered[to_device_of(places, ordered)]
     begin, end = (places_among(ordered, values, right=right) for right in (False, True))
     return np.asarray(on_cpu(begin)), np.asarray(on_cpu(end))
+
+
+def block_bin(begin: Array, end: Array, n: Any, m: Any) -> Array:
+    """Return the quantile bin, of m, of a block of equal reports from sorted place `begin` to `end` of n.
+
+    >>> from truecal.core.cells import block_bin
+    >>> [block_bin(begin, end, 10, 5) for begin, end in ((0, 2), (2, 9), (9, 10))]
+    [0, 2, 4]
+    """
+    middle = (begin + end - 1) // 2
+    found: Array = ((middle + 1) * m - 1) // n
+    return found
 
 
 def partition_cells(partition: Partition, ties: str) -> BinCells:

@@ -35,6 +35,7 @@ from ..core.arrays import (
     top_class_and_value,
     where_true,
 )
+from ..core.cells import block_bin
 from ..core.data import wide_blocks
 from ..core.dispatch import DISPATCH, THREADS, row_shares
 from ..core.rules import auto_bins, quantile_cuts
@@ -58,14 +59,13 @@ class Form:
 
 
 def _middle_cells(u: Array, order: Array, m: int) -> Array:
-    """The quantile cell of each sorted row; a block of equal predictions goes whole to the cell of its middle."""
+    """The quantile cell of each sorted row; equal predictions share one (`block_bin`)."""
     n, ordered = len(u), u[order]
     new = ordered == ordered
     new[1:] = ordered[1:] != ordered[:-1]
     starts = where_true(new)
     ends = namespace(u).concatenate([starts[1:], 0 * starts[:1] + n])
-    cell: Array = (((starts + ends - 1) // 2 + 1) * m - 1) // n
-    return cell[new.cumsum(0) - 1]
+    return block_bin(starts, ends, n, m)[new.cumsum(0) - 1]
 
 
 def _poisson_form(sums: Array, kernel: Array) -> Array:
@@ -98,7 +98,7 @@ def _class_cells(p: Array, m: int) -> Array:
 
     def work(columns: slice) -> None:
         for j in range(columns.start, columns.stop):
-            code[:, j] = loops.quantile_cells(np.ascontiguousarray(p[:, j]), cuts, loops.MIDDLE)
+            code[:, j] = loops.quantile_cells(np.ascontiguousarray(p[:, j]), cuts)
             code[:, j] += np.int32(j * m)
 
     with ThreadPoolExecutor(THREADS) as pool:

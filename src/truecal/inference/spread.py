@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..core.arrays import compiled_loops
-from ..core.cells import BinCells, KernelCells, Piece
+from ..core.cells import KernelCells, Piece, block_bin
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
 from ..core.sample import EVERY, Sample
@@ -188,7 +188,8 @@ def spreads(
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
             return
-        homes = _homes(piece.cells, labels_of) if folds is None else [np.zeros(0)] * len(chosen)
+        bins = (piece.cells.bins[c] for c in labels_of)
+        homes = [np.zeros(0)] * len(chosen) if folds is not None else [each.home(piece.cells.sizes) for each in bins]
         for j in range(piece.columns.start, piece.columns.stop):
             for c, own, home in zip(chosen, sums, homes, strict=True):
                 atom = piece.cells.atom
@@ -252,8 +253,8 @@ class _Compiled:
     sample: Sample
     cuts: tuple[Array, ...]
     """Of each bin count, between the sorted reports."""
-    to: int
-    """Where a block of equal reports goes."""
+    together: bool
+    """Whether a block of equal reports goes to the cell of its first row, not of its middle one."""
 
     def add_to(self, sums: list[ViewSums]) -> None:
         """Add all views to the sums of each bin count."""
@@ -274,7 +275,7 @@ class _Compiled:
         columns = np.ascontiguousarray(reports, dtype)[None] if one else transposed_tile(reports, tile, dtype)
         for column, j in zip(columns, range(tile.start, tile.stop), strict=True):
             for own, cuts in zip(sums, self.cuts, strict=True):
-                cell = self.loops.quantile_cells(column, cuts, self.to)
+                cell = self.loops.quantile_cells(column, cuts, self.together)
                 own.add_cells(self.loops, column, self.labels, j + one, cell, len(cuts) + 1)
         return sums
 
@@ -298,8 +299,7 @@ def _compiled(frozen: BinnedSample, chosen: tuple[int, ...]) -> _Compiled | None
     loops = compiled_loops("_spreads")
     if loops is None:
         return None
-    to = loops.FIRST if ties == "together" else loops.MOST
-    return _Compiled(loops, sample, tuple(cuts[c] for c in chosen), to)
+    return _Compiled(loops, sample, tuple(cuts[c] for c in chosen), ties == "together")
 
 
 def needs_cells_by_row(sample: Sample, ties: str) -> bool:
@@ -313,7 +313,7 @@ def _theta(parts: ErrorTerms, of: Of) -> float:
 
 
 def fold_bins(reports: Array, folds: Groups, n_bins: int) -> Array:
-    """The quantile bin of each row within its fold; a block of equal reports goes whole to the bin of its middle.
+    """The quantile bin of each row within its fold; equal reports share one (`block_bin`).
 
     A fold of n_f of the n rows has n_bins·(n_f/n)^(2/5) bins, as the automatic count has, and at least two rows a bin.
     """
@@ -326,22 +326,8 @@ def fold_bins(reports: Array, folds: Groups, n_bins: int) -> Array:
     starts = np.flatnonzero(new)
     ends = np.append(starts[1:], len(order))
     own = home[starts]
-    middle = (starts + ends - 1) // 2 - (np.cumsum(size) - size)[own]
-    cell = ((middle + 1) * bins[own] - 1) // size[own] + (np.cumsum(bins) - bins)[own]
+    before = (np.cumsum(size) - size)[own]
+    cell = block_bin(starts - before, ends - before, size[own], bins[own]) + (np.cumsum(bins) - bins)[own]
     out = np.empty(len(order), dtype=np.intp)
     out[order] = cell[np.cumsum(new) - 1]
-    return out
-
-
-def _homes(cells: BinCells, counts: Iterable[int]) -> list[Array]:
-    """For each of these bin counts the bin of every atom: of a divided block, the one with its largest share."""
-    out = []
-    for bins in (cells.bins[c] for c in counts):
-        if bins.share is None:
-            out.append(np.arange(len(cells.sizes)))
-        else:
-            shares = bins.share.tocsc()  # every atom has a share in some bin
-            column = np.repeat(np.arange(shares.shape[1]), np.diff(shares.indptr))
-            largest = np.flatnonzero(shares.data == np.maximum.reduceat(shares.data, shares.indptr[:-1])[column])
-            out.append(shares.indices[largest[np.searchsorted(column[largest], np.arange(shares.shape[1]))]])
     return out

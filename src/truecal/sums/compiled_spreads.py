@@ -14,20 +14,19 @@ _NEAREST_0, _NEAREST_1 = 2.0**-100, 2.0**-54  # reports nearer than this share a
 _BLOCK = 1 << 10  # reports looked at together
 
 
-MOST, FIRST, MIDDLE = 0, 1, 2
-"""Where a block of equal reports that cuts divide goes: to the cell with most of it, its first, or its middle one."""
+def quantile_cells(column: Array, cuts: Array, together: bool = False) -> Array:
+    """The cell of each report of a view between cuts of their order, without a sort of all of them.
 
-
-def quantile_cells(column: Array, cuts: Array, to: int) -> Array:
-    """The cell of each report of a view between cuts of their order, without a sort of all of them."""
+    Equal reports share the cell of the middle one (`core.cells.block_bin`), or of the first with `together`.
+    """
     cell = np.empty(len(column), dtype=np.uint16 if len(cuts) < (1 << 16) else np.uint32)
     buckets = 1 << (12 if len(cuts) <= 64 else 15 if len(cuts) <= 1024 else 16)
-    _quantile_cells(column, column.view(f"i{column.itemsize}"), cuts, to, buckets, cell)
+    _quantile_cells(column, column.view(f"i{column.itemsize}"), cuts, together, buckets, cell)
     return cell
 
 
 @entry
-def _quantile_cells(column: Array, bits: Array, cuts: Array, to: int, buckets: int, cell: Array) -> None:
+def _quantile_cells(column: Array, bits: Array, cuts: Array, together: bool, buckets: int, cell: Array) -> None:
     n, bucket = len(column), np.empty(len(column), dtype=np.uint16)
     frame = _frame(column, bits, buckets)
     count = np.zeros(buckets, dtype=np.int32)
@@ -51,7 +50,7 @@ def _quantile_cells(column: Array, bits: Array, cuts: Array, to: int, buckets: i
         if split[b]:
             here = values[starts[b] : starts[b] + count[b]]
             _sort(here)
-            _find_thresholds(here, before, cuts, first[b], first[b + 1], to, thresholds)
+            _find_thresholds(here, before, cuts, first[b], first[b + 1], together, thresholds)
         before += count[b]
     for i in range(n):
         cell[i] = first[bucket[i]]
@@ -81,7 +80,9 @@ def _divided(count: Array, cuts: Array) -> Any:
 
 
 @inner
-def _find_thresholds(ordered: Array, before: int, cuts: Array, e: int, last: int, to: int, thresholds: Array) -> None:
+def _find_thresholds(
+    ordered: Array, before: int, cuts: Array, e: int, last: int, together: bool, thresholds: Array
+) -> None:
     """The least report behind each cut inside a bucket, where blocks of equal ones are whole."""
     far = ordered.dtype.type(np.inf)
     while e < last and cuts[e] < before + len(ordered):
@@ -95,18 +96,11 @@ def _find_thresholds(ordered: Array, before: int, cuts: Array, e: int, last: int
             thresholds[e] = value
             e += 1
             continue
-        stop, home, most, start = e, e, 0, begin
+        stop, home, middle = e, e, before + (begin + end - 1) // 2
         while stop < last and cuts[stop] < before + end:
-            if cuts[stop] - before - start > most:
-                home, most = stop, cuts[stop] - before - start
-            start = cuts[stop] - before
             stop += 1
-        if end - start > most:
-            home = stop
-        if to != MOST:
-            middle, home = before + (begin + end - 1) // 2, e
-            while to == MIDDLE and home < stop and cuts[home] <= middle:
-                home += 1
+        while not together and home < stop and cuts[home] <= middle:
+            home += 1
         for cut in range(e, stop):
             thresholds[cut] = value if cut < home else ordered[end] if end < len(ordered) else far
         e = stop
