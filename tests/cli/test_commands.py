@@ -45,6 +45,9 @@ def test_results_are_written_whole(folder: Path, truecal: Run) -> None:
     stored = json.loads((folder / "out.json").read_text())
     assert stored["names"] == ["good", "sharp"]
     table = pd.read_csv(folder / "out.csv")
+    assert list(table.model) == ["good", "sharp"] and table.score[0] == stored["leaderboard"][0]["score"]
+    truecal("compare", "good.npz", "sharp.csv", *FAST, "--csv", "out.csv", "--details")
+    table = pd.read_csv(folder / "out.csv")
     row = table[(table.model == "good") & (table.error == "classwise") & (table.n_bins == 5)].iloc[0]
     assert row.loss + row.U == pytest.approx(300 * row.value)
 

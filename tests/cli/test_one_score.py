@@ -106,6 +106,6 @@ def test_command_line_and_report(data, tmp_path: Path, monkeypatch: pytest.Monke
     options = ("--json", "out.json", "--html", "out.html", "--resamples", "99", "--errors", headline(p))
     code, out, _ = truecal("evaluate", "preds.npz", *options)
     score = tc.score(y, p)
-    assert code == 0 and f"Score {score:.4f} = Brier " in out
+    assert code == 0 and f"  score         {score:.4f} = Brier " in out
     assert_close(json.loads(Path("out.json").read_text())["score"], score)
     assert f"{score:.4f}" in Path("out.html").read_text()

@@ -64,11 +64,11 @@ def test_ten_models_take_a_line_each_and_the_words_come_after(ten_models, screen
     assert len(lines) <= 45
     board = ten_models.leaderboard()
     start = next(i for i, line in enumerate(lines) if line.startswith(" 1 "))
+    assert lines[start - 1 : start + 10] == repr(ten_models).splitlines()[2:13]  # Python prints the same table
     for row, line in zip(board, lines[start:], strict=False):
-        rank, model, score, right = line.split()[:4]
-        assert (rank, model, right) == (f"{row['rank']:g}", row["model"], f"{row['accuracy']:.1%}")
-        assert abs(float(score) - row["score"]) < 1e-3
-        assert line.split()[-1] == f"{row['ece_rank']:g}"
+        rank, model = line.split()[:2]
+        assert (rank, model) == (f"{row['rank']:g}", row["model"])
+        assert line.split()[-3:] == [f"{row[name]:.4f}" for name in ("brier", "score", "ece")]
     words = " ".join(" ".join(lines[start + 10 :]).split())
     positions = [words.index(sentence) for sentence in ten_models.verdict.sentences]
     assert len(positions) == 3 and positions == sorted(positions)
@@ -80,11 +80,11 @@ def test_one_model_takes_few_lines_with_its_subgroups(one_model, screen):
     lines = screen(one_model)
     assert len(lines) <= 25
     assert all(any(line.startswith(name) for line in lines) for name in ("sharp", "even rows", "odd rows"))
-    row = next(line for line in lines if line.startswith("sharp")).split()
-    assert row[2] == f"{one_model.accuracy:.1%}" and {"over", "no", "≤.005"} <= set(row)
+    assert lines[:7] == repr(one_model).splitlines()[:7]
+    row = next(line for line in lines if line.startswith("even rows")).split()
+    assert {"over", "no"} <= set(row) and f"{one_model.subgroups['even rows'].score:.4f}" in row
     words = " ".join(" ".join(lines).split())
-    assert all(sentence in words for sentence in one_model.verdict.sentences)
-    assert "Strongest violation: " in words and "a calibrated model would have" in words
+    assert all(sentence in words for sentence in one_model.verdict.sentences[1:])
 
 
 @pytest.mark.parametrize("details", [False, True])
@@ -112,7 +112,7 @@ def test_details_are_loss_and_U_flips_the_theorem_and_dominance(ten_models, one_
 def test_a_pipe_gets_whole_sentences_and_no_bar(one_model, capsys):
     render.evaluation(one_model)
     lines = capsys.readouterr().out.splitlines()
-    assert set(one_model.verdict.sentences) <= set(lines)
+    assert set(one_model.verdict.sentences[1:]) <= set(lines)
     with common.waiting("work") as progress:
         assert progress is None
     assert capsys.readouterr().err == ""

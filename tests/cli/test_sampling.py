@@ -48,7 +48,7 @@ def test_text_json_and_html(answers: Path, tmp_path: Path, truecal: Run) -> None
     assert_close(found["sampling"]["naive_gap"], result.sampling.naive_gap)
     text = page.read_text()
     assert "120 questions" in text and "6 answers each" in text and "majority share" in text
-    assert "top_label" in table.read_text() and picture.read_bytes().startswith(b"\x89PNG")
+    assert "confidence_loss" in table.read_text() and picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_references_are_compared_by_the_normaliser(answers: Path, truecal: Run) -> None:

@@ -11,10 +11,12 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.baselines import ERRORS
-from truecal.core.properties import OfDistributions
+from truecal.core.properties import Classwise, OfDistributions
 from truecal.core.sample import Sample, unit_weights
+from truecal.kinds import KINDS
 from truecal.kinds.classes import ClassesKind
 from truecal.kinds.named_errors import COMPOSED
+from truecal.render import terminal
 
 
 @final
@@ -103,6 +105,60 @@ def test_evaluate_measures_it_beside_the_others(world):
     assert found.reliability["neighbours"].table.views == 3
     both: Any = tc.compare(y, {"p": p, "sharp": sharp}, errors=["neighbours"], n_resamples=99)
     assert both.evaluations["p"].rows("neighbours")[0].score < both.evaluations["sharp"].rows("neighbours")[0].score
+
+
+def outputs(found):
+    from truecal.render.terminal import to_csv
+    from truecal.report import render_report
+
+    texts = {"repr": repr(found), "html": found._repr_html_(), "json": str(found.to_dict()), "csv": to_csv(found)}
+    return texts | {"latex": found.to_latex(), "report": render_report(found)}
+
+
+def test_the_report_explains_it(world):
+    pytest.importorskip("jinja2")
+    y, p, _ = world
+    page = outputs(tc.evaluate(y[:300], p[:300], errors=["neighbours"], n_resamples=39))["report"]
+    assert "neighbours, quantile bins" in page and "<mtext>u − φ(y)</mtext>" in page
+
+
+@final
+class NeighboursKind(ClassesKind):
+    """A column per class, of which neighbours are checked."""
+
+    name = task = "neighbours"
+    properties: tuple[Any, ...] = (Neighbours,)
+    stream_errors: tuple[str, ...] = ("neighbours",)
+    usual_ece = None
+    columns = "neighbourhoods"
+
+    def claims(self, given):
+        return given.task == self.task
+
+    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+        return f"expects its neighbour {predicted:.1%}, meets it {observed:.1%}"
+
+
+def test_a_kind_written_here_is_in_every_output(world, monkeypatch, capsys):
+    pytest.importorskip("jinja2")
+    monkeypatch.setitem(KINDS, "neighbours", NeighboursKind())
+    monkeypatch.setattr(ClassesKind, "properties", (Classwise,))
+    y, p, sharp = (rows[:300] for rows in world)
+    found: Any = tc.evaluate(y, sharp, task="neighbours", n_resamples=39)
+    both: Any = tc.compare(y, {"p": p, "sharp": sharp}, task="neighbours", n_resamples=39)
+    stream = tc.stream("neighbours", n_bins=5, edges="uniform")
+    stream.update(y, sharp)
+    for one in (found, stream.result()):
+        assert one.kind == "neighbours" and one.headline == "neighbours"
+        for name, text in outputs(one).items():
+            for word in {"json": ["'neighbours'"], "csv": ["score"], "latex": ["gap"]}.get(
+                name, ["4 neighbourhoods", "expects its neighbour 71.8%", "gap"]
+            ):
+                assert word in text, (name, word)
+        terminal.evaluation(one)
+        assert "expects its neighbour 71.8%" in capsys.readouterr().out
+    for name, text in outputs(both).items():
+        assert "sharp" in text, name
 
 
 def test_a_stream_gives_the_same_numbers(world):

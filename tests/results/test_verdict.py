@@ -198,7 +198,7 @@ def test_the_same_run_shows_the_same_p_everywhere(data):
     for row in result.leaderboard():
         standing = result.verdict.standings[row["model"]]
         assert row["pvalue"] == standing.pvalue and row["calibrated"] == standing.words
-        assert standing.words in repr(result) and result.to_dict()["verdict"]["standings"][row["model"]]
+        assert standing.p.removeprefix("= ") in repr(result) and result.to_dict()["verdict"]["standings"][row["model"]]
     assert result.verdict.standings["sharp"].words == "no (p ≤ 0.015)"  # three models, the floor of 199 draws
     assert result.verdict.standings["sharp"].strongest
 
@@ -322,7 +322,7 @@ def test_many_models_are_named_in_part_and_counted(data):
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):
     y, models = data
     one = compare(y, {"true": models["true"]}, n_resamples=99, errors=["classwise"]).verdict
-    assert one.predictive.startswith("Confidence 60.5%, accuracy 62.5%. Score 0.")
+    assert one.predictive == "true says 60.5%, is right 62.5%."
     assert one.calibration == "No miscalibration detected." and one.ece == ""
     off = compare(y, {"sharp model": models["sharp"]}, n_resamples=99, errors=["classwise", "confidence"]).verdict
     sure, right = (getattr(tc.analysis.mean_gap(y, models["sharp"]), name) for name in ("mean_report", "mean_outcome"))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ..results import columns
+
 if TYPE_CHECKING:
     from ..results.evaluation import Evaluation
 
@@ -14,12 +16,12 @@ __all__ = ["numbers", "numbers_of_pairs"]
 CorrectAndConfidence = tuple[bool, float]
 """Whether an answer was right, and the confidence it was given."""
 
-PAIR_NUMBERS = ("score", "gap", "gap_low", "gap_high", "pvalue", "ece", "accuracy")
+PAIR_NUMBERS = ("accuracy", "gap", "gap_low", "gap_high", "pvalue", "confidence_loss", "score", "ece")
 """What `numbers` gives for pairs, less those that the rows do not allow."""
 
 
 def numbers(result: Evaluation) -> dict[str, float]:
-    """The headline of an evaluation: score, gap in points with its interval, p-value, ECE, accuracy and Brier score.
+    """The columns of an evaluation that are numbers: accuracy, gap in points with interval, p-value, loss, score, ECE.
 
     Numbers that are not defined are left out, such as an unreliable interval.
 
@@ -27,21 +29,9 @@ def numbers(result: Evaluation) -> dict[str, float]:
     >>> from truecal.adapters.logged_numbers import numbers
     >>> result = tc.evaluate([0, 1, 1, 0] * 10, [.2, .9, .6, .1] * 10, n_resamples=99)
     >>> list(numbers(result))
-    ['score', 'gap', 'gap_low', 'gap_high', 'pvalue', 'ece', 'accuracy', 'brier']
+    ['accuracy', 'gap', 'gap_low', 'gap_high', 'pvalue', 'brier', 'score', 'ece']
     """
-    gap, test = result.gap, result.test
-    losses = {value.name: value.value for value in result.losses}
-    found = {
-        "score": result.score,
-        "gap": None if gap is None else gap.points,
-        "gap_low": None if gap is None or gap.note else gap.low,
-        "gap_high": None if gap is None or gap.note else gap.high,
-        "pvalue": None if test is None else test.pvalue,
-        "ece": result.ece,
-        "accuracy": result.accuracy,
-        "brier": losses.get("brier"),
-    }
-    return {name: float(value) for name, value in found.items() if value is not None}
+    return columns.numbers(result.as_row)
 
 
 def numbers_of_pairs(pairs: Sequence[Any], groups: Sequence[Any] | None = None) -> dict[str, float]:

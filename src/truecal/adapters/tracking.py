@@ -12,6 +12,7 @@ from typing import Any, final
 from ..core.data import shown
 from ..core.extras import require
 from ..render.report import render_report
+from ..results import columns
 from ..results.comparison import Comparison
 from ..results.evaluation import Evaluation
 from .logged_numbers import numbers
@@ -19,7 +20,6 @@ from .logged_numbers import numbers
 __all__ = ["log_result"]
 
 _FOREIGN = re.compile(r"[^\w.\- ]")  # what MLflow refuses in the name of a number, and the slash, which makes groups
-_WORDS = {"model", "direction", "calibrated"}  # columns of a leaderboard that are no numbers
 
 
 @final
@@ -55,7 +55,7 @@ def record_of(result: Evaluation | Comparison) -> Record:
     whole = result.to_dict()
     if isinstance(result, Comparison):
         rows: list[dict[str, Any]] = whole["leaderboard"]
-        found = {row["model"]: {k: v for k, v in row.items() if k not in _WORDS and v is not None} for row in rows}
+        found = {row.model.name: columns.numbers(row) for row in result.rows_of_columns()}
     else:
         rows = whole["errors"]
         found = {name: numbers(part) for name, part in result.subgroups.items()}

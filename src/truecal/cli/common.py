@@ -126,13 +126,15 @@ def read(files: Sequence[Path], reading: Reading) -> Loaded:
         return load(files, reading, progress)
 
 
-def write(result: Any, outputs: Outputs, classes: Sequence[str] | None = None, **words: str) -> list[Path]:
+def write(
+    result: Any, outputs: Outputs, classes: Sequence[str] | None = None, details: bool = False, **words: str
+) -> list[Path]:
     """Everything is made first and written last, and each file appears whole or not at all; which were written."""
     made: dict[Path, str] = {}
     if outputs.json is not None:
         made[outputs.json] = as_json(result)
     if outputs.csv is not None:
-        made[outputs.csv] = render.to_csv(result)
+        made[outputs.csv] = render.to_csv(result, details=details)
     if outputs.html is not None:
         from truecal.report import render_report
 
@@ -180,7 +182,7 @@ def finish(
 
     if plot is not None and not isinstance(result, Evaluation):
         raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
-    written = write(result, outputs, classes)
+    written = write(result, outputs, classes, details)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
         written.append(plot)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS"}
-"""Losses in a score that people know by a name."""
+LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS", "confidence_loss": "loss"}
+"""What losses that models are ordered by are called."""
 SHOWN = 4
 """Models named in a list; the rest are counted."""
 

@@ -120,6 +120,16 @@ class MeanGap(Result):
         """The direction in words: "over-confident", "too high", "too low and over-confident", "no clear direction"."""
         return str(self.direction)
 
+    @property
+    def sized(self) -> str:
+        """The direction with its size, "too high by 8.5 points"; empty where none is clear."""
+        shown = abs(round(100 * self.mean_report, 1) - round(100 * self.mean_outcome, 1))  # so that digits add up
+        found, size = self.direction, f" by {shown:.1f} points"
+        if self.confidence:
+            return found.spread and found.spread + size
+        level = found.level and found.level + ("" if self.place else size)
+        return " and ".join(filter(None, (level, found.spread)))
+
     def __repr__(self) -> str:
         names = ("mean confidence", "accuracy") if self.confidence else ("mean prediction", "mean outcome")
         size = f"± {self.se:.2g}" if np.isfinite(self.se) else "without a standard error"

@@ -66,8 +66,8 @@ class BinaryKind(Kind):
     def n_classes(self, width: int | None) -> int | None:
         return 2
 
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
-        return f"{predicted:.1%}, observed {observed:.1%}, accuracy {accuracy:.1%}"
+    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+        return f"says {predicted:.1%}, happens {observed:.1%}"
 
 
 BINARY = BinaryKind()

@@ -16,13 +16,12 @@ class ClassesKind(Kind):
     """A column per class; two columns where the labels are distributions or columns=True."""
 
     name = "multiclass"
-    properties = (Classwise, Confidence, Full)
+    properties: tuple[type[Property], ...] = (Classwise, Confidence, Full)
     more_properties = (Cumulative,)
-    stream_errors = ("classwise", "confidence", "confidence_l1")
+    stream_errors: tuple[str, ...] = ("classwise", "confidence", "confidence_l1")
     segment_errors = ("confidence", "classwise")
     of_classes = True
     over_classes = True
-    rates_title = "confidence"
 
     def claims(self, given: Given) -> bool:
         return given.task == "auto" and given.y_true is not None and not isinstance(given.y_proba, TopPredictions)

@@ -87,8 +87,6 @@ class Kind(ABC):
     """What the columns of predictions are."""
     row_word = "samples"
     """What rows are."""
-    rates_title = "predicted"
-    """What the mean prediction is called in a summary."""
 
     @abstractmethod
     def claims(self, given: Given) -> bool:
@@ -144,9 +142,9 @@ class Kind(ABC):
             table = name if name in LOSSES else loss.by_label
             yield LossTable(name, inputs.reports, table, loss if inputs.soft else None)
 
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
-        """The means of prediction and outcome, for a summary."""
-        return f"{predicted:.1%}, accuracy {observed:.1%}"
+    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+        """The means of prediction and outcome, for the first screen."""
+        return f"says {predicted:.1%}, is right {observed:.1%}"
 
     def width_text(self, n_classes: int | None) -> str:
         """How wide predictions are, such as "3 classes"."""

@@ -202,8 +202,8 @@ class MultilabelKind(Kind):
     def loss_tables(self, inputs: Inputs) -> Iterator[LossTable]:
         yield LossTable("brier", inputs.reports, "brier", per_view=True)
 
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
-        return f"{predicted:.1%} per label, observed {observed:.1%}"
+    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+        return f"says {predicted:.1%} per label, happens {observed:.1%}"
 
 
 MULTILABEL = MultilabelKind()

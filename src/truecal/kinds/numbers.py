@@ -390,8 +390,8 @@ class NumbersKind(Kind):
         unit = property.score_unit(inputs.reports.shape[1])
         yield LossTable("crps", intervals(inputs.reports), lambda p: unit * property.losses_by_label(p, False))
 
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
-        return f"{predicted:.1%} of the way up the thresholds, observed {observed:.1%}"
+    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+        return f"says {predicted:.1%} of the way up the thresholds, happens {observed:.1%}"
 
     def view_names(self, thresholds: Sequence[float], labels: Sequence[str] | None) -> tuple[str, ...] | None:
         return tuple(f"{t:.4g}" for t in thresholds)

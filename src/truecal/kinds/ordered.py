@@ -165,9 +165,9 @@ class OrderedKind(Kind):
     def losses(self) -> dict[str, Loss]:
         return {"rps": rps, **LOSSES}
 
-    def rates_text(self, predicted: float, observed: float, accuracy: float, classes: int) -> str:
+    def says_text(self, predicted: float, observed: float, classes: int) -> str:
         predicted, observed = predicted * (classes - 1), observed * (classes - 1)
-        return f"class {predicted:.2f} on average, observed {observed:.2f}, accuracy {accuracy:.1%}"
+        return f"says class {predicted:.2f} on average, happens {observed:.2f}"
 
 
 ORDERED = OrderedKind()

@@ -48,7 +48,6 @@ class TopLabelKind(Kind):
     class_losses = False
     top_only = True
     note = "only the top class is known: only confidence errors and two losses apply"
-    rates_title = "confidence"
 
     def claims(self, given: Given) -> bool:
         if given.task != "auto":

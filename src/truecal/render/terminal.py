@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from truecal.core.words import LOSS_TITLES, accuracy_text, merged_notes, points_text
-from truecal.inference.gaps import gap_interval
-from truecal.kinds.ordered import ON_SCALE
+from truecal.core.words import merged_notes, points_text
+from truecal.results.columns import record
+from truecal.results.first_screen import column_lines, subgroup_lines, view_lines
+from truecal.results.tables import Head, ranked_lines, table_lines
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
     from truecal.results.comparison import Comparison
     from truecal.results.evaluation import Evaluation
     from truecal.results.leaderboard import Leaderboard
-    from truecal.results.verdict import Standing
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
-_NARROWEST_NAME = 12
 MOST_NOTES = 3
-CROSS_ENTROPY = "cross-\nentropy>"
-_DIRECTIONS = {"over-confident": "over", "under-confident": "under", "too high": "high", "too low": "low"}
 
 
 class QuietConsole(Console):
@@ -57,49 +53,25 @@ def _console() -> Console:
 
 
 def _table(console: Console, title: str, columns: Columns) -> None:
-    """A table in which a long name has a line of its own; where that is too wide, every value has one."""
+    """A table in which a long name has a line of its own; where that is too wide, every row is a sentence."""
     columns = {name: cells for name, cells in columns.items() if any(cells)}
-    if _width(columns) > console.width:
-        columns = {name: cells for name, cells in columns.items() if name != CROSS_ENTROPY}  # also in the details
-    titles = [name.rstrip(">").split("\n") for name in columns]
-    widths = [max(map(cell_len, (*head, *cells))) for head, cells in zip(titles, columns.values(), strict=True)]
-    room, rest = console.width, sum(widths[1:])
-    space = "  " if widths[0] + rest + 2 * len(widths[1:]) <= room else " "
-    left = room - rest - len(space) * len(widths[1:])
+    heads = [Head(name.rstrip(">"), name.endswith(">")) for name in columns]
+    rows = list(zip(*columns.values(), strict=True))
     _say(console, title)
-    if left < min(_NARROWEST_NAME, widths[0]):
-        _say(console, *_stacked(columns))
-        return
-    widths[0] = min(widths[0], left)
-    right = [name.endswith(">") for name in columns]
-
-    def line(cells: Sequence[str]) -> str:
-        blanks = [" " * max(0, width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
-        both = zip(cells, blanks, right, strict=True)
-        return space.join(blank + cell if r else cell + blank for cell, blank, r in both).rstrip()
-
-    deep = max(map(len, titles))
-    heads = zip(*([""] * (deep - len(head)) + head for head in titles), strict=True)
-    for head in heads:
-        console.print(Text(line(head), style="bold"), soft_wrap=True)
-    for name, *cells in zip(*columns.values(), strict=True):
-        if cell_len(name) > widths[0]:
-            _say(console, name)
-            name = ""
-        console.print(Text(line([name, *cells])), soft_wrap=True)
+    _lines(console, table_lines(heads, rows, _width(console)), 1 + max(head.title.count("\n") for head in heads))
 
 
-def _width(columns: Columns) -> int:
-    """How wide a table is, with one space between columns and the narrowest name."""
-    widest = [max(map(cell_len, (*name.rstrip(">").split("\n"), *cells)), default=0) for name, cells in columns.items()]
-    return min(_NARROWEST_NAME, widest[0]) + sum(widest[1:]) + len(widest[1:])
+def _lines(console: Console, lines: Sequence[str], deep: int = 1) -> None:
+    """The lines of a table, its titles in bold."""
+    whole = max(map(cell_len, lines)) <= console.width
+    for i, line in enumerate(lines):
+        style = "bold" if i < deep and whole else ""
+        console.print(Text(line, style=style), soft_wrap=whole or not console.is_terminal)
 
 
-def _stacked(columns: Columns) -> Iterable[str]:
-    titles = [name.rstrip(">").replace("\n", " ") for name in columns]
-    for first, *rest in zip(*columns.values(), strict=True):
-        facts = (f"{title} {cell}".strip() for title, cell in zip(titles[1:], rest, strict=True) if cell)
-        yield f"{first.strip()}: {', '.join(facts)}"
+def _width(console: Console) -> int | None:
+    """What a table must fit; a pipe takes any width."""
+    return console.width if console.is_terminal else None
 
 
 def _say(console: Console, *lines: str) -> None:
@@ -111,50 +83,19 @@ def _number(value: float | None, sign: str = "") -> str:
     return "" if value is None else f"{value:{sign}.3g}"
 
 
-def _models(rows: Sequence[tuple[str, Evaluation, Standing]]) -> dict[str, list[str]]:
-    """What people look at first, one line a model."""
-    found = [e for _, e, _ in rows]
-    main = found[0].main_loss
-    briers = [None if e.main_loss is None else e.main_loss.value for e in found]
-    digits = 4 if any(value is not None and value < 0.1 for value in briers) else 3
-    scores = [e.score for e in found]
-    shown = {} if None in scores else {"score>": [f"{value:.{digits}f}" for value in scores]}
-    return {
-        "model": [name for name, _, _ in rows],
-        **shown,
-        "accu-\nracy>": [accuracy_text(e.accuracy) for e in found],
-        f"{'Brier' if main is None else LOSS_TITLES[main.name]}>": [
-            "" if value is None else f"{value:.{digits}f}" for value in briers
-        ],
-        CROSS_ENTROPY: [_cross_entropy(e) for e in found],
-        "gap in\npoints>": ["" if e.gap is None else points_text(e.gap.points) for e in found],
-        f"{found[0].level:.0%}\ninterval": ["" if e.gap is None else gap_interval(e.gap) for e in found],
-        "": [_DIRECTIONS.get(e.direction.word.removesuffix(ON_SCALE), "") for e in found],
-        "calibrated?": [standing.answer for _, _, standing in rows],
-        "p": [standing.p.removeprefix("= ").replace("0.", ".", 1).replace(" ", "") for _, _, standing in rows],
-    }
-
-
-def _cross_entropy(found: Evaluation) -> str:
-    value = next((loss.value for loss in found.losses if loss.name == "cross_entropy"), None)
-    return "" if value is None else "∞" if math.isinf(value) else f"{value:.3f}"
-
-
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
 def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
-    """One line for the model and for each subgroup, then the sentences; with details every error as loss + U."""
+    """The first screen, subgroups, findings and advice; with details every error as loss + U."""
     console = _console()
-    parts = [result, *result.subgroups.values()]
-    columns = _models([(part.name, part, part.verdict.standings[part.name]) for part in parts])
-    if result.subgroups:
-        columns["samples>"] = [str(part.n_samples) for part in parts]
-    columns["ECE>"] = ["" if part.ece is None else f"{part.ece:.3f}" for part in parts]
-    _table(console, f"{result.size_text}, {result.width_text}\n", columns)
-    _say(console, "", *result.verdict.sentences)
+    _say(console, f"{result.name}: {result.size_text}", f"  {result.says}", *column_lines(result))
+    _say(console, "", *result.verdict.sentences[1:])
     if result.views:
-        _say(console, "", *result.view_lines)
+        _say(console, "", *view_lines(result))
+    if result.subgroups:
+        _say(console, "")
+        _lines(console, subgroup_lines(result, _width(console)))
     if result.segments is not None:
         _say(console, "", result.segments.headline, *result.segments.lines())
     if result.advice:
@@ -201,16 +142,12 @@ def _interval(low: float | None, high: float | None, sign: str = "") -> str:
 def comparison(result: Comparison, *, details: bool = False, story: str = "", verbose: bool = False) -> None:
     """One line per model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
     console = _console()
-    board = result.leaderboard()
-    rows = [(row["model"], result.evaluations[row["model"]], result.verdict.standings[row["model"]]) for row in board]
-    columns = _models(rows)
-    columns = {" # model": [f"{row['rank']:>2g} {row['model']}" for row in board]} | columns
-    del columns["model"]
-    columns["ECE\nrank>"] = ["" if row["ece_rank"] is None else f"{row['ece_rank']:g}" for row in board]
-    _table(console, f"{len(board)} models, {result.n_samples} samples, best score first\n", columns)
+    _say(console, f"{result.title}\n")
+    heads, rows = result.table()
+    _lines(console, ranked_lines(heads, rows, _width(console)))
     _say(console, "", *([story, ""] if story else []), *result.verdict.sentences)
     if details:
-        _parts(console, result, [row["model"] for row in board])
+        _parts(console, result, [row[1] for row in rows])
         _orders(console, result)
         _say(console, "", *_theorem(result), repr(result.dominance))
     _notes(console, _of_files_first(result.notes, result.names), verbose)
@@ -310,8 +247,9 @@ def recalibration(headline: str, result: Comparison | None, notes: Sequence[str]
     gaps = " → ".join("?" if e.gap is None else points_text(e.gap.points) for e in both)
     words = f"{headline} Score {scores}, gap {gaps} points."
     console.print(Text(words, style="bold"), soft_wrap=not console.is_terminal)
-    rows = [(name, result.evaluations[name], result.verdict.standings[name]) for name in ("before", "after")]
-    _table(console, f"\n{result.n_samples} samples\n", _models(rows))
+    _say(console, f"\n{result.n_samples} samples\n")
+    heads, rows = result.table()
+    _lines(console, table_lines(heads[1:], sorted((row[1:] for row in rows), reverse=True), _width(console)))
     _notes(console, result.notes, verbose)
 
 
@@ -372,19 +310,23 @@ def audit(result: AuditReport) -> None:
     _say(_console(), *repr(result).split("\n"))
 
 
-def to_csv(result: Any) -> str:
-    """One row per model, subgroup, error and bin count; of several tasks, also per task."""
+def to_csv(result: Any, *, details: bool = False) -> str:
+    """One row per model and subgroup with every column; with details one per error and bin count; also per task."""
     tasks = getattr(result, "comparisons", None) or {None: result}
-    records = [
-        ({} if task is None else {"task": _cell(task)})
-        | {"model": _cell(name), "subgroup": _cell(group), "n_samples": part.n_samples, **asdict(row)}
-        for task, one in tasks.items()
-        for name, found in (getattr(one, "evaluations", None) or {one.name: one}).items()
-        for group, part in ((None, found), *found.subgroups.items())
-        for row in part.errors
-    ]
+    records = []
+    for task, one in tasks.items():
+        for row in one.rows_of_columns():
+            for group, part in ((None, row), *((name, found.as_row) for name, found in row.model.subgroups.items())):
+                head = {"task": task, "model": row.model.name, "subgroup": group}
+                head = {name: _cell(value) for name, value in head.items() if name != "task" or value is not None}
+                if details:
+                    head["n_samples"] = part.model.n_samples
+                    records += [head | asdict(error) for error in part.model.errors]
+                else:
+                    records.append(head | record(part))
     out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(records[0]), lineterminator="\n")
+    names = dict.fromkeys(name for each in records for name in each)
+    writer = csv.DictWriter(out, fieldnames=list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return out.getvalue()

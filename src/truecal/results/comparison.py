@@ -14,20 +14,20 @@ from ..core.data import shown
 from ..core.extras import require
 from ..core.result import html_text, plain, table_html
 from ..core.types import Array, Groups
-from ..core.words import LOSS_TITLES, accuracy_text
 from ..evidence.evidence import Evidence
 from ..evidence.memory import copies_text
 from ..evidence.values import ErrorValue
-from ..inference.gaps import gap_text
 from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
 from ..kinds import COMPOSED
 from .assembly import judged
+from .columns import Place, Row, columns_at, record, texts
 from .diagram import MOST_SHOWN, reliability_svg
 from .evaluation import Evaluation
 from .measurement import Measurement
 from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
 from .same_order import Condition, OrderAt, SameOrder, gap_squared, order_at, recalibrated_gap
+from .tables import Head, ranked_lines
 from .verdict import Verdict, give_verdict
 
 By = Literal["value", "score"]
@@ -218,87 +218,54 @@ class Comparison(Measurement):
             raise ValueError(f"what must be leaderboard, errors, losses, rankings, pairs or flips, got {shown(what)}")
         return pd.DataFrame(rows)
 
+    def rows_of_columns(self) -> list[Row]:
+        """What columns are read from, best score first."""
+        order = sorted(self.names, key=lambda name: self._place(self.evaluations[name]))
+        eces = [self.evaluations[name].ece for name in order]
+        by_ece = [None] * len(order) if None in eces else ranks(tied(eces)).tolist()
+        found = zip(order, by_ece, strict=True)
+        return [replace(self.evaluations[name].as_row, ece_rank=place) for name, place in found]
+
     def leaderboard(self) -> list[dict[str, Any]]:
-        """Models by their score, best first: rank, accuracy, Brier, gap with interval and direction, calibrated?, ECE.
+        """Models by their score, best first: rank, name, and every column of data.
 
         `pvalue` is that of the model's calibration test, corrected over the models. Where no truthful error was
         measured there is no score, and the models come in the order of their confidence loss.
         """
-        rows: list[dict[str, Any]] = []
-        for name in self.names:
-            found = self.evaluations[name]
-            gap, standing = found.gap, self.verdict.standings[name]
-            has_brier = any(value.name == "brier" for value in found.losses)
-            rows.append(
-                {
-                    "model": name,
-                    "score": found.score,
-                    "accuracy": found.accuracy,
-                    "brier": found.loss("brier").value if has_brier else None,
-                    "gap": None if gap is None else gap.points,
-                    "gap_low": None if gap is None or gap.note else gap.low,
-                    "gap_high": None if gap is None or gap.note else gap.high,
-                    "direction": found.direction.word,
-                    "calibrated": standing.words,
-                    "pvalue": standing.pvalue,
-                    "ece": found.ece,
-                }
-            )
-        order = sorted(rows, key=self._place)
-        places = ranks(tied([self._place(row) for row in order]))
-        eces = [row["ece"] for row in order]
-        by_ece = ranks(tied(eces)) if all(value is not None for value in eces) else [None] * len(order)
-        return [
-            {"rank": float(place)} | row | {"ece_rank": None if other is None else float(other)}
-            for place, row, other in zip(places, order, by_ece, strict=True)
-        ]
+        rows = self.rows_of_columns()
+        places = ranks(tied([self._place(row.model) for row in rows])).tolist()
+        heads = [{"rank": place, "model": row.model.name} for place, row in zip(places, rows, strict=True)]
+        return [head | record(row) for head, row in zip(heads, rows, strict=True)]
 
-    def _place(self, row: Mapping[str, Any]) -> float:
+    def _place(self, found: Evaluation) -> float:
         """What a row of the leaderboard is ordered by."""
-        score = row["score"]
-        return float(self.evaluations[row["model"]].loss("confidence_loss").value if score is None else score)
+        return float(found.loss("confidence_loss").value if found.score is None else found.score)
+
+    @property
+    def title(self) -> str:
+        """How many models and samples, and what they are ordered by."""
+        return f"{len(self.names)} models, {self.n_samples} samples, best score first"
+
+    def table(self, *places: Place) -> tuple[list[Head], list[list[str]]]:
+        """The heads and rows of the table of models."""
+        rows, board = self.rows_of_columns(), self.leaderboard()
+        columns = columns_at(rows, *(places or ("table",)))
+        heads = [Head("rank"), Head("model", False), *(Head(column.title, column.right) for column in columns)]
+        cells = zip(board, texts(rows, columns), strict=True)
+        return heads, [[f"{row['rank']:g}", row["model"], *line] for row, line in cells]
 
     def __repr__(self) -> str:
-        width = max(len(name) for name in self.names)
-        lines = [f"{len(self.names)} models, {self.n_samples} samples, best score first"]
-        for row in self.leaderboard():
-            lines.append(f"  {row['rank']:>3g}  {row['model']:<{width}}  {_facts(self.evaluations[row['model']], row)}")
-        return "\n".join([*lines, *self.verdict.sentences, *(f"note: {note}" for note in self.notes)])
+        heads, rows = self.table()
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([self.title, "", *ranked_lines(heads, rows), "", *self.verdict.sentences, *notes])
 
     def _repr_html_(self) -> str:
-        first = self.evaluations[self.names[0]].main_loss
-        loss = "Brier" if first is None else LOSS_TITLES[first.name]
-        titles = ("rank", "model", "score", "accuracy", loss, "gap in points", "calibrated?", "rank by ECE")
-        body = table_html((_cells(self.evaluations[row["model"]], row) for row in self.leaderboard()), titles)
+        heads, rows = self.table("table", "wide")
+        body = table_html(rows, [head.title for head in heads])
         words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
-        shown = [row["model"] for row in self.leaderboard()[:MOST_SHOWN]]
-        pictures = "".join(reliability_svg(self.evaluations[name].reliability, name) for name in shown)
+        shown = [row.model for row in self.rows_of_columns()[:MOST_SHOWN]]
+        pictures = "".join(reliability_svg(found.reliability, found.name) for found in shown)
         return f'{body}{words}<div style="overflow-x: auto; white-space: nowrap">{pictures}</div>'
-
-
-def _facts(found: Evaluation, row: Mapping[str, Any]) -> str:
-    loss = found.main_loss
-    told = "" if loss is None else f", {LOSS_TITLES[loss.name]} {loss.value:.4g}"
-    accuracy = accuracy_text(row["accuracy"])
-    gap = "" if found.gap is None else f", gap {gap_text(found.gap)}"
-    ece = "" if row["ece_rank"] is None else f", rank {row['ece_rank']:g} by ECE"
-    score = "" if row["score"] is None else f"score {row['score']:.4f}"
-    facts = ", ".join(filter(None, (score, accuracy and f"accuracy {accuracy}"))) + told + gap
-    return f"{facts.removeprefix(', ')}; calibrated? {row['calibrated']}{ece}"
-
-
-def _cells(found: Evaluation, row: Mapping[str, Any]) -> list[str]:
-    """A row of the leaderboard as texts."""
-    return [
-        f"{row['rank']:g}",
-        row["model"],
-        "" if row["score"] is None else f"{row['score']:.4f}",
-        accuracy_text(row["accuracy"]),
-        "" if found.main_loss is None else f"{found.main_loss.value:.4g}",
-        "" if found.gap is None else gap_text(found.gap),
-        row["calibrated"],
-        "" if row["ece_rank"] is None else f"{row['ece_rank']:g}",
-    ]
 
 
 def _flat_pair(pair: Pair) -> dict[str, Any]:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.extras import require
 from ..core.result import html_text, plain, table_html
-from ..core.words import LOSS_TITLES, sum_text
 from ..evidence.sampled_answers import Sampling
 from ..evidence.values import ErrorValue, LossValue, Reliability, errors_with_gap
 from ..evidence.views import ViewValue
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
-from ..inference.gaps import Gap, gap_text
+from ..inference.gaps import Gap
 from ..inference.segments import Segments
 from ..inference.thresholds import Discrimination
 from ..kinds import COMPOSED, KINDS, Kind
+from .columns import Row, lines, record
 from .diagram import reliability_svg
+from .first_screen import first_screen, subgroup_table
 from .measurement import Measurement
-
-if TYPE_CHECKING:
-    from .verdict import Standing, Verdict
-
-MOST_VIEWS_SHOWN = 5
+from .verdict import Standing, Verdict, give_verdict
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -89,6 +86,16 @@ class Evaluation(Measurement):
         return float("nan") if found is None else 1 - found.value
 
     @property
+    def brier(self) -> float | None:
+        """The Brier score, where predictions have one."""
+        return next((value.value for value in self.losses if value.name == "brier"), None)
+
+    @property
+    def pvalue(self) -> float | None:
+        """The p-value of the calibration test; None where there is no test."""
+        return self.as_row.standing.pvalue
+
+    @property
     def score(self) -> float | None:
         """The score of the headline error, lower is better; None where no truthful error was measured."""
         return self.row(self.headline).score
@@ -96,21 +103,20 @@ class Evaluation(Measurement):
     @property
     def score_gap(self) -> float | None:
         """What miscalibration adds: the score minus its loss, the Brier score or that of the confidence."""
-        loss = self._score_loss
-        return None if self.score is None or loss is None else self.score - loss.value
-
-    @property
-    def _score_loss(self) -> LossValue | None:
-        """The loss in the score: the Brier score, or for the confidence alone its own loss."""
-        name = ERRORS[self.headline].property.loss_name
-        return next((value for value in self.losses if value.name == name), None)
+        if self.score is None or self.main_loss is None or not self.scored_by_loss:
+            return None
+        return self.score - self.main_loss.value
 
     @property
     def main_loss(self) -> LossValue | None:
-        """The loss that people know by name: that of the score, or else the Brier score."""
-        own = ERRORS[self.headline].property.loss_name
-        name = own if own in LOSS_TITLES else "brier"
+        """The loss that models are ordered by: that of the score where it has a name, or else the Brier score."""
+        name = ERRORS[self.headline].property.loss_name or "brier"
         return next((value for value in self.losses if value.name == name), None)
+
+    @property
+    def scored_by_loss(self) -> bool:
+        """Whether the main loss is the one in the score."""
+        return bool(ERRORS[self.headline].property.loss_name)
 
     @property
     def gap(self) -> Gap | None:
@@ -138,8 +144,6 @@ class Evaluation(Measurement):
     @property
     def verdict(self) -> Verdict:
         """Three short sentences: how well it predicts, whether it is calibrated, and its ECE."""
-        from .verdict import give_verdict
-
         return give_verdict({self.name: self}, {})
 
     def rows(self, error: str) -> tuple[ErrorValue, ...]:
@@ -163,10 +167,18 @@ class Evaluation(Measurement):
             )
         return found
 
+    @property
+    def as_row(self) -> Row:
+        """What the columns of this model are read from."""
+        return Row(self, self.standing or Standing("untested"))
+
+    def rows_of_columns(self) -> list[Row]:
+        """What the columns of this model are read from."""
+        return [self.as_row]
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; numbers that JSON lacks (infinite losses, undefined means) become None."""
-        more = {"headline": self.headline, "accuracy": self.accuracy, "score": self.score, "ece": self.ece}
-        whole: dict[str, Any] = super().to_dict() | plain(more)
+        """Plain JSON types: every column and every field; numbers that JSON lacks (infinite, undefined) become None."""
+        whole: dict[str, Any] = plain(record(self.as_row)) | super().to_dict() | {"headline": self.headline}
         words = plain(self.direction.direction) | {"word": self.direction.word}
         return whole | {"direction": plain(self.direction) | words}
 
@@ -187,92 +199,34 @@ class Evaluation(Measurement):
         return frame if self.subgroups else frame.drop(columns="subgroup")
 
     @property
-    def summary(self) -> tuple[tuple[str, str], ...]:
-        """The facts of the short text: name and value."""
-        facts = [self._rates]
-        if self.main_loss is not None:
-            facts.append((LOSS_TITLES[self.main_loss.name], f"{self.main_loss.value:.4g}"))
-        if self.gap is not None:
-            facts.append(("gap", gap_text(self.gap)))
-        if self.score is not None:
-            facts.append(("score", self.score_text))
-        facts.append(("calibrated?", self.verdict.standings[self.name].words))
-        if self.ece is not None:
-            facts.append(("ECE", f"{self.ece:.4g}"))
-        return tuple(facts)
-
-    @property
-    def _rates(self) -> tuple[str, str]:
-        """Mean confidence and accuracy; of one probability the mean prediction, the observed frequency and accuracy."""
-        means = self.direction.mean_report, self.direction.mean_outcome
-        return self.about.rates_title, self.about.rates_text(*means, self.accuracy, self.n_classes or 2)
-
-    @property
-    def opening(self) -> str:
-        """Predicted and observed rates, in a sentence or two."""
-        score = "" if self.score is None else f" Score {self.score_text}."
-        name, rates = self._rates
-        return f"{name.capitalize()} {rates}.{score}"
-
-    @property
-    def score_text(self) -> str:
-        """The score as a sum, "0.4456 = Brier 0.4321 + 0.0135"."""
-        if self.score is None or self._score_loss is None:
-            return "" if self.score is None else f"{self.score:.4g}"
-        name = LOSS_TITLES.get(self._score_loss.name, "loss")
-        return f"{sum_text(self.score, name, self._score_loss.value)} (lower is better)"
-
-    @property
     def size_text(self) -> str:
-        """The number of rows, such as "2000 samples"."""
-        return f"{self.n_samples} {self.row_word}"
+        """Rows and classes, such as "2000 samples, 3 classes"."""
+        width = self.about.width_text(self.n_classes) if self.sampling is None else self.sampling.answers_text
+        return f"{self.n_samples} {self.about.row_word}, {width}"
 
     @property
-    def row_word(self) -> str:
-        """What rows are: samples, or questions that were answered several times."""
-        return self.about.row_word
-
-    @property
-    def width_text(self) -> str:
-        """The number of classes, labels or thresholds, such as "3 classes"."""
-        return self.about.width_text(self.n_classes) if self.sampling is None else self.sampling.answers_text
-
-    @property
-    def view_lines(self) -> list[str]:
-        """The labels, classes or thresholds that are farthest off, one line each."""
-        views = self.views
-        if self.about.listed_surest_first:
-            views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
-        rest = len(views) - MOST_VIEWS_SHOWN
-        return [*map(str, views[:MOST_VIEWS_SHOWN]), *([f"and {rest} more in .views"] if rest > 0 else [])]
+    def says(self) -> str:
+        """Mean prediction and observed frequency, and how far they are apart where that is clear."""
+        found = self.direction
+        rates = self.about.says_text(found.mean_report, found.mean_outcome, self.n_classes or 2)
+        return f"{rates}: {found.sized}" if found.sized else rates
 
     def __repr__(self) -> str:
-        lines = [f"{self.name}: {self.size_text}, {self.width_text}"]
-        lines += [f"  {name:<12}{value}" for name, value in self.summary]
-        lines += [f"  {line}" for line in self.view_lines]
-        lines += [f"  note: {note}" for note in self.notes]
-        for name, part in self.subgroups.items():
-            facts = ", ".join(f"{key} {value}" for key, value in part.summary)
-            lines.append(f"  subgroup {name}, {part.n_samples} samples: {facts}")
-        if self.segments is not None:
-            lines += [f"  {self.segments.headline}", *(f"    {line}" for line in self.segments.lines())]
-        lines += [f"  → {line}" for line in self.advice]
-        return "\n".join(lines)
+        return "\n".join(first_screen(self))
 
     def _repr_html_(self) -> str:
-        facts = table_html(self.summary)
+        facts = table_html(lines(self.as_row))
         if self.subgroups:
-            names = [name for name, _ in self.summary]
-            parts = ((key, str(part.n_samples), dict(part.summary)) for key, part in self.subgroups.items())
-            rows = ([key, n, *(said.get(name, "") for name in names)] for key, n, said in parts)
-            facts += table_html(rows, ("subgroup", "samples", *names))
+            heads, rows = subgroup_table(self)
+            facts += table_html(rows, [head.title for head in heads])
         if self.segments is not None:
             facts += self.segments._repr_html_()
         if self.advice:
             facts += "".join(f"<p><b>→ {html_text(line)}</b></p>" for line in self.advice)
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
         picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
-        return f"<p>{html_text(self.name)}: {self.size_text}</p>{facts}{picture}{notes}"
+        head = f"<p>{html_text(self.name)}: {self.size_text}<br>{html_text(self.says)}</p>"
+        return f"{head}{facts}{picture}{notes}"
 
     def plot(self, *, ax: Any = None, **options: Any) -> Any:
         """The reliability diagram, by `truecal.plots.reliability`; returns the matplotlib Axes."""

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 from ..core.data import shown
 from ..core.result import Result
+from .columns import Row, columns_at, texts
+from .tables import Head, latex, markdown
 
 
-class Measurement(Result):
+class Measurement(Result, ABC):
     """Abstract: what has been measured of one model or of several, with notes on it."""
 
     notes: tuple[str, ...]
+
+    @abstractmethod
+    def rows_of_columns(self) -> list[Row]:
+        """What columns are read from: one row per model, best first."""
+
+    def to_latex(self) -> str:
+        """A table for a paper, with the rules of the package booktabs: loss, gap with interval, p-value, ECE and n."""
+        return latex(*paper_table(self.rows_of_columns()))
+
+    def to_markdown(self) -> str:
+        """The same table in Markdown."""
+        return markdown(*paper_table(self.rows_of_columns()))
 
     def with_notes(self, notes: Sequence[str]) -> Self:
         """The same with these notes after its own, such as which files the predictions were read from."""
@@ -31,3 +46,10 @@ class Measurement(Result):
         """
         # By name: results are below the adapters that know the frameworks.
         importlib.import_module("truecal.adapters.tracking").log_result(self, run, prefix=prefix, step=step)
+
+
+def paper_table(rows: Sequence[Row]) -> tuple[list[Head], list[list[str]]]:
+    """The heads and rows of a table for a paper."""
+    columns = columns_at(rows, "paper")
+    heads = [Head("model", False), *(Head(column.title, column.right) for column in columns)]
+    return heads, [[row.model.name, *cells] for row, cells in zip(rows, texts(rows, columns, "paper"), strict=True)]

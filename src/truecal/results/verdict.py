@@ -224,7 +224,7 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
     order = sorted(facts.names, key=facts.loss)
     best = order[0]
     if len(order) == 1:
-        return facts.evaluations[best].opening, (best,), {}
+        return f"{best} {facts.evaluations[best].says}.", (best,), {}
     behind: dict[str, LossGap] = {}
     close: list[str] = []
     for name in order[1:]:

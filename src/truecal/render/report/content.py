@@ -12,17 +12,17 @@ import numpy as np
 
 from truecal.baselines import ERRORS
 from truecal.core.result import clean
-from truecal.core.words import LOSS_TITLES, merged_notes, points_text
+from truecal.core.words import LOSS_TITLES, merged_notes
 from truecal.evidence.values import Reliability
 from truecal.inference.checks import p_text
-from truecal.inference.gaps import gap_interval
 from truecal.render.report.charts import COLORS
 from truecal.render.report.measures import measure
 from truecal.render.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
+from truecal.results.columns import Column, Row, columns_at, texts
 from truecal.results.comparison import Comparison
 from truecal.results.evaluation import Evaluation
 from truecal.results.ranking import ECE_NAMES
-from truecal.results.verdict import Standing, Verdict
+from truecal.results.verdict import Verdict
 
 MOST_FLIPS = 300
 MOST_VIEWS = 200
@@ -80,31 +80,37 @@ class PageSource:
         return len(self.models) * (len(self.models) - 1) // 2
 
     @cached_property
+    def rows(self) -> list[Row]:
+        """What columns are read from, best model first."""
+        return (self.comparison or self.first).rows_of_columns()
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns of every table of models or subgroups."""
+        parts = [part.as_row for found in self.evaluations.values() for part in found.subgroups.values()]
+        return columns_at([*self.rows, *parts], "table", "wide")
+
+    @cached_property
     def board(self) -> list[dict[str, Any]]:
-        """What the leaderboard says of each model, best score first."""
-        places = [{"model": self.first.name}] if self.comparison is None else self.comparison.leaderboard()
-        standings = self.verdict.standings
+        """What the table says of each model, best first."""
+        ranks = [1.0] if self.comparison is None else [row["rank"] for row in self.comparison.leaderboard()]
         return [
-            facts(self.evaluations[row["model"]], standings[row["model"]])
-            | {"model": self.model(row["model"]), "rank": row.get("rank"), "ece_rank": row.get("ece_rank")}
-            for row in places
+            facts(row, self.columns) | {"model": self.model(row.model.name), "rank": rank}
+            for row, rank in zip(self.rows, ranks, strict=True)
         ]
 
     def model(self, key: str) -> Drawn:
         return next(model for model in self.models if model.key == key)
 
 
-def facts(found: Evaluation, standing: Standing) -> dict[str, Any]:
+def facts(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     """One line about a model or a subgroup."""
-    gap, word = found.gap, found.direction.word
+    (cells,), gap = texts([row], columns), row.model.gap
     return {
-        "found": found,
-        "standing": standing,
-        "points": "–" if gap is None else points_text(gap.points),
+        "found": row.model,
+        "standing": row.standing,
+        "cells": list(zip(columns, cells, strict=True)),
         "bar": 0.0 if gap is None else max(0.0, gap.points),
-        "interval": "" if gap is None else gap_interval(gap),
-        "direction": "" if word == "no clear direction" else word,
-        "brier": None if found.main_loss is None else found.main_loss.value,
     }
 
 
@@ -146,6 +152,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
     return {
         "source": source,
+        "columns": source.columns,
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
         "intro": clean(intro or ""),
         "facts": _size(source),
@@ -158,7 +165,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "several": len(source.models) > 1,
         "widest": max([1.0, *(line["bar"] for line in source.board)]),
         "slots": min(3, len(source.models)) if first.reliability else 0,
-        "subgroups": [(line["model"], list(_subgroups(line["found"]))) for line in source.board],
+        "subgroups": [(line["model"], list(_subgroups(line["found"], source.columns))) for line in source.board],
         "segments": _segments(source.first),
         "advice": [clean(line) for line in source.first.advice] if comparison is None else [],
         "views": [(line["model"], line["found"].views[:MOST_VIEWS]) for line in source.board if line["found"].views],
@@ -173,10 +180,8 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
 
 
 def _size(source: PageSource) -> str:
-    first = source.first
-    classes = first.width_text
     models = "1 model" if len(source.models) == 1 else f"{len(source.models)} models"
-    return f"{models} · {first.n_samples:,} {first.row_word} · {classes}".replace(",", "\u202f")
+    return f"{models} · {source.first.size_text}"
 
 
 def _sentence(source: PageSource, text: str) -> str:
@@ -187,9 +192,9 @@ def _sentence(source: PageSource, text: str) -> str:
     return clean(text)
 
 
-def _subgroups(found: Evaluation) -> Iterator[dict[str, Any]]:
+def _subgroups(found: Evaluation, columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
     for name, part in found.subgroups.items():
-        yield {"name": shorten(clean(name), LONGEST_NAME)} | facts(part, part.verdict.standings[part.name])
+        yield {"name": shorten(clean(name), LONGEST_NAME)} | facts(part.as_row, columns)
 
 
 def _segments(found: Evaluation) -> dict[str, Any] | None:

@@ -9,6 +9,9 @@ from importlib.resources import files
 from typing import Any
 
 from truecal.baselines import ERRORS, Baseline
+from truecal.core.properties import Property
+from truecal.core.result import html_text
+from truecal.core.rules import BinningRule
 from truecal.results.ranking import ECE_NAMES
 from truecal.sums.errors import CalibrationError
 
@@ -51,7 +54,7 @@ def measure(name: str) -> Measure:
     error = ERRORS[name]
     if isinstance(error, Baseline):
         return Measure(name, error, error.title, "as published", error.title, error.definition, "", "", error.reference)
-    rule, said = _words()["rules"][type(error.binning).__name__], _words()["properties"][type(error.property).__name__]
+    rule, said = _rule_words(error.binning), _property_words(error.property)
     label, formula = _label(name, error, said["what"], rule["name"]), _formula(error, said["residual"])
     symbol = pretty(error.symbol)
     return Measure(name, error, symbol, rule["name"], label, said["asks"], rule["bins"], formula, said["letters"])
@@ -62,6 +65,22 @@ def _words() -> dict[str, Any]:
     words = tomllib.loads(files("truecal.render.report").joinpath("measures.toml").read_text(encoding="utf-8"))
     words["properties"]["TopLabel"] = words["properties"]["Confidence"]
     return words
+
+
+def _rule_words(rule: BinningRule) -> dict[str, str]:
+    name = type(rule).__name__
+    return _words()["rules"].get(name) or {"name": name, "bins": ""}
+
+
+def _property_words(property: Property) -> dict[str, str]:
+    """What is written of a property, or what it says of itself."""
+    own = {
+        "what": property.kind,
+        "asks": f"Are predictions right on average, among samples with similar predictions: {property.asks}?",
+        "residual": f"<mtext>{html_text(property.residual_text)}</mtext>",
+        "letters": "n samples, B the bins.",
+    }
+    return _words()["properties"].get(type(property).__name__) or own
 
 
 def _label(name: str, error: CalibrationError, what: str, rule: str) -> str:

@@ -1,0 +1,54 @@
+"""The first screen of one model: what Python and the command line print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .columns import columns_at, lines, texts
+from .tables import Head, table_lines
+
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
+
+MOST_VIEWS = 5
+_NAME = 14
+
+
+def first_screen(found: Evaluation) -> list[str]:
+    """Name and size, rates, one line per column; then views, notes, subgroups, segments and advice, where there are."""
+    rows = [f"{found.name}: {found.size_text}", f"  {found.says}", *column_lines(found)]
+    rows += [f"  {line}" for line in view_lines(found)]
+    rows += [f"  note: {note}" for note in found.notes]
+    rows += ["", *subgroup_lines(found)] if found.subgroups else []
+    if found.segments is not None:
+        rows += [f"  {found.segments.headline}", *(f"    {line}" for line in found.segments.lines())]
+    return [*rows, *(f"  → {line}" for line in found.advice)]
+
+
+def column_lines(found: Evaluation) -> list[str]:
+    """One line per column: its title and its text."""
+    return [f"  {title:<{_NAME - 1}} {text}" for title, text in lines(found.as_row)]
+
+
+def view_lines(found: Evaluation) -> list[str]:
+    """The labels, classes or thresholds that are farthest off, one line each."""
+    views = found.views
+    if found.about.listed_surest_first:
+        views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
+    rest = len(views) - MOST_VIEWS
+    return [*map(str, views[:MOST_VIEWS]), *([f"and {rest} more"] if rest > 0 else [])]
+
+
+def subgroup_table(found: Evaluation) -> tuple[list[Head], list[list[str]]]:
+    """The heads and rows of a table of subgroups."""
+    rows = [part.as_row for part in found.subgroups.values()]
+    columns = columns_at(rows, "table")
+    heads = [Head("subgroup", False), Head("samples"), *(Head(column.title, column.right) for column in columns)]
+    cells = texts(rows, columns)
+    named = zip(found.subgroups.items(), cells, strict=True)
+    return heads, [[name, str(part.n_samples), *line] for (name, part), line in named]
+
+
+def subgroup_lines(found: Evaluation, width: int | None = None) -> list[str]:
+    """The table of subgroups as text."""
+    return table_lines(*subgroup_table(found), width)
