@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from truecal.core.sample import Sample
-from truecal.evidence.sampled_answers import answers_evidence
+from truecal.evidence.of_answers import answers_evidence
 from truecal.inference.samples import auto_cells, share_cells, split_answers
 from truecal.inference.spread import spread_of
 from truecal.inference.view_sums import View, ViewSums

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 import truecal as tc
-from truecal.evidence.losses import loss_values_of
+from truecal.evidence.loss_rows import loss_values_of
 from truecal.inference.gaps import agreeing
 from truecal.inference.mean_losses import mean_interval
 from truecal.kinds.inputs import read_inputs

@@ -111,6 +111,12 @@ def test_nothing_lies_loose_at_the_top():
     assert folders == set(ROOMS)
 
 
+def test_a_name_of_a_module_exists_once():
+    """But for the public modules at the top, which are named as what they show."""
+    inner = [path.name for path in PACKAGE.glob("*/**/*.py") if not path.name.startswith("__")]
+    assert sorted(set(inner)) == sorted(inner)
+
+
 def test_the_top_level_is_small_and_shows_public_names_only():
     assert len(tc.__all__) <= 60
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text()).body

@@ -1,6 +1,6 @@
 """Language models: the confidence of sampled answers, stated confidence, judges, and maps of a confidence."""
 
-from .evidence.sampled_answers import Sampling as Sampling
+from .evidence.of_answers import Sampling as Sampling
 from .kinds.answers import normalize_answer as normalize_answer
 from .kinds.stated_text import WORDS as WORDS
 from .kinds.stated_text import Stated as Stated

@@ -8,7 +8,7 @@ import pytest
 
 import truecal as tc
 from closeness import assert_close
-from truecal.evidence.sampled_answers import answers_evidence
+from truecal.evidence.of_answers import answers_evidence
 from truecal.inference.samples import Halves, auto_cells, majority, one_more, share_cells, split_answers, split_spread
 from truecal.kinds.answers import Answers, read_answers
 from truecal.results.assembly import make_evaluation

@@ -23,7 +23,7 @@ from truecal.sums import torch as backend
 from worlds import bounded, is_multiclass, label_table, variants
 
 tc: Any = truecal
-torch_tables = importlib.import_module("truecal.sums.torch.tables")  # a function has its name in the package
+torch_tables = importlib.import_module("truecal.sums.torch.device_tables")  # a function has its name in the package
 VARIANTS = [(name, bounded(metric)) for name, metric in variants()]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from truecal.baselines.measures import check_errors
+from truecal.baselines.by_name import check_errors
 from truecal.core.data import row_blocks
 from truecal.io import (
     FileError,

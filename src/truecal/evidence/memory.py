@@ -32,7 +32,7 @@ from ..kinds.inputs import Inputs, Progress, several_bins
 from ..sums.errors import CalibrationError
 from .budget import Plan
 from .evidence import Evidence
-from .losses import loss_values_of
+from .loss_rows import loss_values_of
 from .values import (
     ErrorValue,
     LossValue,

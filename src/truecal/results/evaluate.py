@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..baselines.measures import check_errors
+from ..baselines.by_name import check_errors
 from ..core.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, shown
 from ..core.frames import columns_of, has_columns, refuse_reordered

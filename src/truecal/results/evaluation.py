@@ -10,7 +10,7 @@ from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.extras import require
 from ..core.result import html_text, plain, table_html
-from ..evidence.sampled_answers import Sampling
+from ..evidence.of_answers import Sampling
 from ..evidence.values import ErrorValue, LossValue, Reliability, errors_with_gap
 from ..evidence.views import ViewValue
 from ..inference.calibration import CalibrationTest

@@ -12,7 +12,7 @@ from ..core.data import shown
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.types import Array
-from ..evidence.sampled_answers import answer_losses, answers_evidence
+from ..evidence.of_answers import answer_losses, answers_evidence
 from ..inference.checks import check_level
 from ..inference.gaps import gap_text
 from ..inference.samples import auto_cells, mean_over_questions, split_answers

@@ -21,7 +21,7 @@ from ..core.parameters import described
 from ..core.rules import BinCounts
 from ..core.table import BinTable
 from ..core.types import Array
-from ..evidence.stream import stream_evidence
+from ..evidence.of_stream import stream_evidence
 from ..evidence.stream_losses import LossSums
 from ..evidence.stream_plan import StreamEntry, read_plan, refuse_other_edges
 from ..evidence.stream_state import Key, StreamState, kind_of, listed, shape_text

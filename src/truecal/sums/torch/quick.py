@@ -21,9 +21,9 @@ from ...core.rules import BinningRule, FixedRule, quantile_cuts
 from ...core.sample import Sample, Totals
 from ...core.table import TableSums
 from ...core.types import Array
+from .device_tables import refuse_outside
 from .kernels import attempt, kernels_for
 from .reading import PlainRows, plain_rows
-from .tables import refuse_outside
 from .tensors import fetched, tensor, tiles_of
 
 _MOST_CELLS = 1 << 22  # numbers in one array of cells that a raw error may make

@@ -11,8 +11,8 @@ from ..kinds import COMPOSED, Kind
 from ..kinds.inputs import Inputs
 from .baseline import Baseline
 from .clinical import CLASSICAL
-from .decisions import DECISIONS
 from .of_bins import BINNED
+from .of_decisions import DECISIONS
 from .of_kernels import KERNELS
 from .without_bins import CUMULATIVE, SMOOTH
 
