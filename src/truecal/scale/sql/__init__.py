@@ -15,6 +15,7 @@ from typing import Any, final
 
 from ...core.data import check_positive_int, shown
 from ...core.extras import require
+from ...core.parameters import described
 from ...core.rules import BinCounts
 from ...inference.checks import check_draws, check_level
 from ...results.comparison import Comparison
@@ -31,6 +32,38 @@ DIALECTS = ("duckdb", "bigquery", "snowflake", "spark", "postgres", "sqlite")
 """What `queries` writes; Polars runs no SQL of ours, and takes an Ibis table."""
 
 
+_WORDS = {
+    "table": "An Ibis table expression, such as `ibis.duckdb.connect().read_parquet('predictions/*.parquet')`.",
+    "models": "Names and columns: each a column or list of columns as `proba` of `evaluate`, or a mapping with "
+    '"confidence" and "predicted" or "correct".',
+    "label": "The column of the labels: class numbers from 0, true or false, or one of `labels`.",
+    "proba": "The column of the probability of `pos_label`, a column for each class in order, or one array column.",
+    "confidence": "Instead of `proba`, for tables of the top class: its confidence.",
+    "predicted": "Beside `confidence`: the class.",
+    "correct": "Beside `confidence`: whether the class was right.",
+    "id": "A column of row ids, whole numbers or text. Its hash puts rows into blocks, from which intervals and the "
+    "test come; rows of one id share a block. An example is named where rows cannot be measured.",
+    "weight": "A column of weights.",
+    "by": "A column, or several, whose values are subgroups to measure as well.",
+    "labels": "The values of `label`, in the order of the classes.",
+    "pos_label": "The positive label of two classes.",
+    "n_classes": "The length of an array column, by default that of the first row.",
+    "errors": "Names of ERRORS, by default classwise or binary, confidence, and the usual ECE.",
+    "n_bins": 'The number of bins: by default 20, and 15 for the usual ECE. "auto" grows with the rows, and so does '
+    "what is moved.",
+    "edges": '"uniform" for bins of equal width, which need one query; an array, `Edges`, table or Evaluation with '
+    "edges, or a mapping of error names to these. By default quantile edges from a first query.",
+    "blocks": "The number of blocks of rows behind intervals and test, 0 for none.",
+    "losses": "Whether losses are summed that no table holds, such as the cross-entropy.",
+    "seed": "The seed of the sign flips of the calibration test by blocks.",
+    "dialect": "One of DIALECTS.",
+    "first": "What the first query gave, a path of csv or an Arrow table: its quantile edges are put into the second.",
+    "source": "The path of a csv file with a header, or an Arrow table.",
+}
+"""The words of parameters that differ from those of `truecal.evaluate`."""
+
+
+@described("An Evaluation.", **_WORDS)
 def evaluate(
     table: Any,
     *,
@@ -56,61 +89,9 @@ def evaluate(
 ) -> Evaluation:
     """`truecal.evaluate` on the engine that has the predictions: DuckDB, Polars, Spark, BigQuery, Snowflake, Postgres.
 
-    Parameters
-    ----------
-    table
-        An Ibis table expression, such as `ibis.duckdb.connect().read_parquet("predictions/*.parquet")`.
-    label
-        The column of the labels: class numbers from 0, true or false, or one of `labels`.
-    proba
-        The column of the probability of `pos_label`, a column for each class in order, or one array column.
-    confidence, predicted, correct
-        Instead of `proba`, for tables of the top class: its confidence, and the class or whether it was right.
-    id
-        A column of row ids, whole numbers or text. Its hash puts rows into blocks, from which intervals and the test
-        come; rows of one id share a block. An example is named where rows cannot be measured.
-    weight
-        A column of weights.
-    by
-        A column, or several, whose values are subgroups to measure as well.
-    labels
-        The values of `label`, in the order of the classes.
-    pos_label
-        The positive label of two classes.
-    n_classes
-        The length of an array column, by default that of the first row.
-    errors
-        Names of ERRORS, by default classwise or binary, confidence, and the usual ECE.
-    n_bins
-        The number of bins: by default 20, and 15 for the usual ECE. "auto" grows with the rows, and so does what is
-        moved.
-    edges
-        "uniform" for bins of equal width, which need one query; an array, `Edges`, table or Evaluation with edges, or a
-        mapping of error names to these. By default quantile edges from a first query.
-    blocks
-        The number of blocks of rows behind intervals and test, 0 for none.
-    losses
-        Whether cross-entropy and the spherical score are summed, which no table holds.
-    level
-        The level of the intervals.
-    seed
-        The seed of the sign flips of the calibration test by blocks.
-    name
-        The name of the model in the result.
+    The calibration test is by blocks of rows; null bands are left out. Rows with NULL, NaN, probabilities that do not
+    sum to 1 or labels out of range raise a ValueError with their number and the id of one of them.
 
-    Returns
-    -------
-    Evaluation
-        As `truecal.evaluate` gives it. The calibration test is by blocks of rows; null bands are left out.
-
-    Raises
-    ------
-    ValueError
-        Where rows have NULL, NaN, probabilities that do not sum to 1 or labels out of range: with their number and the
-        id of one of them.
-
-    Examples
-    --------
     >>> import ibis, numpy as np, pyarrow, truecal as tc
     >>> rng = np.random.default_rng(0)
     >>> chances = rng.random(20_000)
@@ -129,6 +110,7 @@ def evaluate(
     return found
 
 
+@described("A Comparison.", **_WORDS)
 def compare(
     table: Any,
     models: Mapping[str, Any],
@@ -148,30 +130,8 @@ def compare(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """`truecal.compare` where the predictions are, all models in the same two queries.
+    """`truecal.compare` where the predictions are, all models in the same two queries; tests are by blocks of rows.
 
-    Parameters
-    ----------
-    table
-        An Ibis table expression with the predictions of all models in one row.
-    models
-        Names and columns: each a column or list of columns as `proba` of `evaluate`, or a mapping with "confidence" and
-        "predicted" or "correct".
-    label, id, weight, by, labels, pos_label, n_classes, errors, n_bins, edges, blocks, losses, level, seed
-        As for `evaluate`.
-
-    Returns
-    -------
-    Comparison
-        As `truecal.compare` gives it, with tests by blocks of rows.
-
-    Raises
-    ------
-    ValueError
-        As `evaluate`, for the first model whose rows cannot be measured.
-
-    Examples
-    --------
     >>> import ibis, numpy as np, pyarrow, truecal as tc
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(5_000)
@@ -200,6 +160,7 @@ class Queries:
     second: str | None
 
 
+@described("The Queries.", **_WORDS | {"models": "As for `compare`, or the columns of one model."})
 def queries(
     table: Any,
     models: Any,
@@ -219,33 +180,8 @@ def queries(
     blocks: int = BLOCKS,
     losses: bool = True,
 ) -> Queries:
-    """The two queries as text, for an engine that Python cannot reach.
+    """The two queries as text, for an engine that Python cannot reach; `read_sums` reads the result of `second`.
 
-    Parameters
-    ----------
-    table
-        An Ibis table; `ibis.table(schema, name=...)` needs no connection.
-    models
-        As for `compare`, or the columns of one model.
-    dialect
-        One of DIALECTS.
-    first
-        What the first query gave, a path of csv or an Arrow table: its quantile edges are put into the second.
-    label, id, weight, by, labels, pos_label, n_classes, errors, n_bins, edges, blocks, losses
-        As for `evaluate`.
-
-    Returns
-    -------
-    Queries
-        The result of `second` is read by `read_sums`, which needs nothing else.
-
-    Raises
-    ------
-    ValueError
-        Where the dialect is not known.
-
-    Examples
-    --------
     >>> import ibis, truecal as tc
     >>> table = ibis.table({"id": "int64", "y": "int64", "p": "float64"}, name="predictions")
     >>> found = tc.sql.queries(table, "p", dialect="duckdb", label="y", id="id", n_bins=10)
@@ -271,30 +207,12 @@ def queries(
     return Queries(None, to_sql(second_query(rows, plan.parts(), plan.blocks, plan.to_text()), dialect))
 
 
+@described("An Evaluation, or a Comparison.", **_WORDS)
 def read_sums(source: Any, *, level: float = 0.95, seed: int = 0) -> Evaluation | Comparison:
-    """What the second query gave, as an Evaluation, or a Comparison of several models.
+    """Read what the second query gave as an Evaluation, or a Comparison of several models.
 
-    Parameters
-    ----------
-    source
-        The path of a csv file with a header, or an Arrow table.
-    level
-        The level of the intervals.
-    seed
-        The seed of the sign flips of the calibration test by blocks.
+    Other tables, and sums of which some are missing or of rows that cannot be measured, raise a ValueError.
 
-    Returns
-    -------
-    Evaluation or Comparison
-
-    Raises
-    ------
-    ValueError
-        Where these are not the sums of such a query, where some are missing, or where the query counted rows that
-        cannot be measured.
-
-    Examples
-    --------
     >>> import ibis, numpy as np, pyarrow, truecal as tc
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(5_000)
