@@ -58,7 +58,7 @@ def test_a_fitted_classifier_and_a_map_make_a_classifier(name, k, strings):
     model, response = MODELS[name]
     model = clone(model).fit(X[:300], y[:300])
     before = getattr(model, response)(X)
-    calibrated = tc.calibrate(model, X[300:450], y[300:450], method="isotonic")
+    calibrated = tc.calibrate(model, X[300:450], y[300:450], method="isotonic", guard=False)
     assert_close(getattr(model, response)(X), before)  # it was not fitted again
     assert calibrated.response_ == response
     assert calibrated.classes_.tolist() == model.classes_.tolist()
@@ -116,12 +116,14 @@ def test_every_map_has_a_name_and_may_be_given_itself():
     model = GaussianNB().fit(X[:300], y[:300])
     assert set(METHODS.values()) == set(MAPS)
     for name, cls in METHODS.items():
-        assert type(tc.calibrate(model, X[300:], y[300:], method=name).recalibrator_) is cls
+        assert type(tc.calibrate(model, X[300:], y[300:], method=name, guard=False).recalibrator_) is cls
     mine = tc.recalibration.HistogramBinning(n_bins=4)
-    calibrated = tc.calibrate(model, X[300:], y[300:], method=mine)
+    calibrated = tc.calibrate(model, X[300:], y[300:], method=mine, guard=False)
     assert calibrated.recalibrator_.n_bins == 4 and calibrated.recalibrator_ is not mine
     assert not hasattr(mine, "edges_")
-    floored = tc.calibrate(model, X[300:], y[300:], method=tc.TemperatureScaling.from_probabilities(floor=0.1))
+    floored = tc.calibrate(
+        model, X[300:], y[300:], method=tc.TemperatureScaling.from_probabilities(floor=0.1), guard=False
+    )
     assert floored.response_ == "predict_proba" and floored.recalibrator_.floor == 0.1
 
 
@@ -159,16 +161,61 @@ def test_near_zero_probabilities_do_not_decide_the_fit():
     assert 0.2 < after < before < 0.5
 
 
-def test_a_map_that_makes_validation_worse_is_not_kept():
+def test_a_map_that_makes_the_brier_score_worse_is_not_kept():
     model, X_val, y_val, X_test, _ = digits_naive_bayes()
     wrong = np.where(np.arange(len(y_val)) % 40 == 0, (y_val + 5) % 10, y_val)
     sharp = tc.TemperatureScaling.from_probabilities(floor=1e-200)
     with pytest.warns(
-        UserWarning, match=r"TemperatureScaling makes the Brier score .* worse, 0\.\d+ -> 0\.\d+: .*left as"
+        UserWarning, match=r"TemperatureScaling gains .* their Brier score worse by 0\.\d+ ± 0\.\d+: .*left as"
     ):
         calibrated = tc.calibrate(model, X_val, wrong, method=sharp)
     assert isinstance(calibrated.recalibrator_, tc.recalibration.Identity)
     np.testing.assert_allclose(calibrated.predict_proba(X_test), model.predict_proba(X_test), atol=1e-9)
+
+
+def calibrated_logits(n, rng, temperature=1.0):
+    s = 2 * rng.normal(size=n)
+    return temperature * s, (rng.random(n) < 1 / (1 + np.exp(-s))).astype(int)
+
+
+@pytest.mark.filterwarnings("ignore:.*left as they are")
+@pytest.mark.parametrize(("temperature", "kept"), [(1.0, 0.3), (2.0, 0.95)])
+def test_the_guard_keeps_maps_that_help_and_no_others(temperature, kept):
+    """Of a calibrated model it keeps at most 30% of the maps here (16% where gains are normal), of T = 2 nearly all."""
+    found = []
+    for seed in range(40):
+        s, y = calibrated_logits(400, np.random.default_rng(seed), temperature)
+        calibrated = tc.calibrate(Logit(), s[:, None], y)
+        assert calibrated.guard_.keeps == (not isinstance(calibrated.recalibrator_, tc.recalibration.Identity))
+        found.append(calibrated.guard_.keeps)
+    assert np.mean(found) <= kept if temperature == 1 else np.mean(found) >= kept
+
+
+def test_a_map_can_be_forced_and_the_guard_still_reports():
+    s, y = calibrated_logits(300, np.random.default_rng(0))
+    with pytest.warns(UserWarning, match="not more than one standard error: predictions are left as they are"):
+        plain = tc.calibrate(Logit(), s[:, None], y, method="isotonic")
+    forced = tc.calibrate(Logit(), s[:, None], y, method="isotonic", guard=False)
+    assert isinstance(plain.recalibrator_, tc.recalibration.Identity)
+    assert isinstance(forced.recalibrator_, tc.IsotonicOneVsRest)
+    assert plain.guard_.to_dict() == forced.guard_.to_dict() and not forced.guard_.keeps
+    assert "nats of log loss per unseen row" in repr(forced.guard_)
+
+
+def test_the_guard_is_the_gain_in_five_folds():
+    s, y = calibrated_logits(203, np.random.default_rng(3), 2.0)
+    weight = np.random.default_rng(0).integers(1, 4, len(s)).astype(float)
+    found = tc.calibrate(Logit(), s[:, None], y, sample_weight=weight).guard_
+    fold = np.random.default_rng(0).permutation(len(y)) % 5
+    gain = np.empty(len(y))
+    for f in range(5):
+        fit = fold != f
+        t = tc.TemperatureScaling().fit(s[fit], y[fit], weight[fit]).temperature_
+        sign = np.where(y[~fit] == 1, -1, 1) * s[~fit]
+        gain[~fit] = np.logaddexp(0, sign) - np.logaddexp(0, sign / t)
+    mean = np.average(gain, weights=weight)
+    error = np.sqrt(np.square(weight * (gain - mean)).sum() * len(y) / (len(y) - 1)) / weight.sum()
+    assert (found.gain, found.standard_error) == (pytest.approx(mean, rel=1e-6), pytest.approx(error, rel=1e-6))
 
 
 def test_clones_and_copies_keep_the_classifier():
@@ -255,8 +302,20 @@ def test_data_frames_go_to_the_classifier_as_they_are():
     X, y = data(2)
     frame = pd.DataFrame(X).add_prefix("x")
     model = LogisticRegression().fit(frame[:300], y[:300])
-    calibrated = tc.calibrate(model, frame[300:], pd.Series(y[300:]), method="vector")
+    calibrated = tc.calibrate(model, frame[300:], pd.Series(y[300:]), method="vector", guard=False)
     assert calibrated.predict_proba(frame).shape == (600, 2)
+
+
+class Logit(ClassifierMixin, BaseEstimator):
+    """The first column is the logit of class 1."""
+
+    classes_ = np.array([0, 1])
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0]
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > 0).astype(int)
 
 
 class Duck(ClassifierMixin, BaseEstimator):

@@ -42,7 +42,7 @@ def test_ece_chooses_the_worse_map_and_a_truthful_error_the_better_one(n_bins):
 def test_the_scores_are_those_of_the_fitted_maps():
     rng = np.random.default_rng(0)
     fit, select = overconfident(400, rng), overconfident(300, rng)
-    chosen = select_recalibration(PAIR, *fit, *select)
+    chosen = select_recalibration(PAIR, *fit, *select, error="classwise")
     assert [s.value for s in chosen.scores] == sorted(s.value for s in chosen.scores)
     for score in chosen.scores:
         p = clone(PAIR[score.name]).fit(*fit).predict_proba(select[0])
@@ -61,7 +61,7 @@ def test_a_selection_can_be_read_and_stored():
     assert_close(chosen, select_recalibration([Identity(), TemperatureScaling()], *fit, *select), 1)
     assert chosen != select_recalibration([TemperatureScaling()], *fit, *select)
     assert "best" not in chosen.to_dict()
-    assert "TemperatureScaling, chosen by the score of LinCE^cw (truthful) on 100 samples" in repr(chosen)
+    assert "TemperatureScaling, chosen by cross_entropy (truthful) on 100 samples" in repr(chosen)
     assert repr(chosen).splitlines()[1].lstrip().startswith("TemperatureScaling  0.")
     assert repr(chosen).endswith("optimistic: the map was chosen on these rows")
     assert chosen._repr_html_().startswith('<pre style="white-space: pre-wrap">')
@@ -106,7 +106,8 @@ def test_a_callable_must_say_that_it_is_truthful():
         ({"error": "nope"}, ValueError, "error must be one of"),
         ({"error": 3}, TypeError, "error must be a name in ERRORS, a CalibrationError or a callable, got 3"),
         ({"error": "binary"}, ValueError, "does not take one probability per class"),
-        ({"n_bins": (5, 20)}, ValueError, "n_bins must be one count"),
+        ({"n_bins": 5}, ValueError, "n_bins cannot be used with the loss cross_entropy"),
+        ({"error": "classwise", "n_bins": (5, 20)}, ValueError, "n_bins must be one count"),
         ({"error": lambda y, p: 0.0, "n_bins": 5}, ValueError, "n_bins cannot be used with a callable"),
         ({"candidates": {1: Identity()}}, TypeError, "the name of a candidate must be a string, got 1"),
         ({"candidates": []}, ValueError, "candidates is empty"),
@@ -119,6 +120,38 @@ def test_select_refuses(options, kind, message):
     candidates = options.pop("candidates", PAIR)
     with pytest.raises(kind, match=message):
         select_recalibration(candidates, *overconfident(50, rng), *overconfident(50, rng), **options)
+
+
+def test_without_selection_rows_five_folds_choose_and_all_rows_are_fitted():
+    z, y = overconfident(400, np.random.default_rng(0))
+    chosen = select_recalibration([Identity(), TemperatureScaling()], z, y)
+    assert chosen.name == "TemperatureScaling" and chosen.n_samples == 400
+    assert chosen.best.temperature_ == pytest.approx(TemperatureScaling().fit(z, y).temperature_)
+    assert chosen.guard is not None and chosen.guard.keeps
+    assert chosen.guard.gain == pytest.approx(chosen.scores[1].value - chosen.scores[0].value)
+    with pytest.raises(ValueError, match="logits_select and y_select belong together"):
+        select_recalibration([Identity()], z, y, z)
+
+
+@pytest.mark.parametrize("named", [{}, {"none": Identity()}])
+def test_no_map_is_kept_that_gains_too_little(named):
+    rng = np.random.default_rng(5)
+    z, y = overconfident(200, rng)
+    candidates = {"temperature": TemperatureScaling(), **named}
+    chosen = select_recalibration(candidates, z / 2.5, y)
+    forced = select_recalibration({"temperature": TemperatureScaling()}, z / 2.5, y, guard=False)
+    assert isinstance(chosen.best, Identity) and chosen.name in ("identity", "none")
+    assert isinstance(forced.best, TemperatureScaling)
+    assert forced.guard is not None and not forced.guard.keeps
+    assert "not more than one standard error" in repr(forced)
+
+
+def test_a_map_that_gives_a_label_probability_zero_is_the_last():
+    z, y = overconfident(300, np.random.default_rng(0))
+    chosen = select_recalibration(PAIR | {"cells": CanonicalRecalibration()}, z, y)
+    assert chosen.scores[-1].value == np.inf and chosen.name == "temperature"
+    with pytest.raises(ValueError, match="cross_entropy of candidate 'cells' is inf: expected a finite number"):
+        select_recalibration({"cells": CanonicalRecalibration()}, z, y)
 
 
 def shuffled(z, y):

@@ -21,8 +21,8 @@ from .shared_options import Reading
 
 CHOSEN = "auto"
 FORMATS = (".npz", ".csv", ".parquet")
-FEWEST_ROWS = 60  # of validation, to choose a map on a third of them
-MOST_DIRICHLET = 20  # classes up to which a matrix is among the candidates
+FEWEST_ROWS = 20  # of validation, to choose a map in five folds of them
+MOST_MATRIX = 20  # classes up to which a matrix is among the candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,6 @@ def check_output(path: Path, method: str) -> None:
 
 def recalibrated(validation: Path, test: Path, reading: Reading, method: str) -> Recalibration:
     """Fit on the validation file, apply to the test file; neither is changed."""
-    from truecal.recalibration.prefit import METHODS
-
     fitted_on, tested = read_one(validation, reading), read_one(test, reading, reading.labels)
     if names_classes(fitted_on) and names_classes(tested):
         tested = in_order_of(fitted_on, tested)
@@ -74,8 +72,7 @@ def recalibrated(validation: Path, test: Path, reading: Reading, method: str) ->
     notes = list(check_apart(tested.path, Z, validation, X))
     with warnings.catch_warnings(record=True) as raised:  # what the fit reports is shown with the result
         warnings.simplefilter("always")
-        chosen, how = (method, "as named") if method != CHOSEN else _choose(fitted_on.path, X, y, space)
-        best = METHODS[chosen](space=space).fit(X, y)
+        chosen, best, how = _chosen(fitted_on.path, X, y, space, method)
         after = best.predict_proba(Z)
     fit = f"{chosen} ({how}) fitted on {len(X)} rows of {path_text(validation)}"
     notes = [fit, *notes, *dict.fromkeys(str(warning.message) for warning in raised)]
@@ -94,26 +91,29 @@ def _data(read: Predictions, labelled: bool = True) -> tuple[Floats, Any, str]:
     return read.probabilities(), read.y_true, "probabilities"
 
 
-def _choose(path: str, X: Floats, y: Any, space: str) -> tuple[str, str]:
-    """The map of best score on a third of the validation rows, of those fitted on the rest."""
+def _chosen(path: str, X: Floats, y: Any, space: str, method: str) -> tuple[str, Any, str]:
+    """The map of least log loss in five folds, or the one that was named; with what the guard found."""
     from truecal.recalibration import select_recalibration
+    from truecal.recalibration.guard import judge, unseen
     from truecal.recalibration.prefit import METHODS
 
+    if method != CHOSEN:
+        best, before = METHODS[method](space=space), METHODS["identity"](space=space).fit(X, y).predict_proba(X)
+        return method, best.fit(X, y), f"as named; {judge(method, y, before, unseen(best, X, y))}"
     if len(X) < FEWEST_ROWS:
-        raise failure(
-            path, f"expected at least {FEWEST_ROWS} rows to choose a map, got {len(X)}: choose one with --method"
-        )
-    names = ["identity", "temperature", "platt", "beta", "isotonic"]
+        words = f"expected at least {FEWEST_ROWS} rows to choose a map, got {len(X)}"
+        raise failure(path, f"{words}: choose one with --method")
+    names = ["temperature", "platt", "beta", "quadratic", "spline"]
     if X.shape[1] > 2:
-        names = ["identity", "temperature", "vector", "isotonic", *["dirichlet"] * (X.shape[1] <= MOST_DIRICHLET)]
-    order = np.random.default_rng(0).permutation(len(X))
-    first, second = order[len(X) // 3 :], order[: len(X) // 3]
-    maps = {name: METHODS[name](space=space) for name in names}
+        names = ["temperature", "svs", *["sms"] * (X.shape[1] <= MOST_MATRIX)]
     try:
-        found = select_recalibration(maps, X[first], y[first], X[second], y[second])
+        found = select_recalibration({name: METHODS[name](space=space) for name in names}, X, y)
     except ValueError as error:
         raise FileError(f"{path_text(path)}: no map can be chosen ({error}): choose one with --method") from error
-    return found.name, f"of best score on {len(second)} rows, of {', '.join(names)}"
+    how = f"of least log loss in five folds, of {', '.join(names)}"
+    if found.name not in names:
+        how = "no map helps enough; --method NAME uses one all the same"
+    return found.name, found.best, f"{how}; {found.guard}"
 
 
 def write(found: Recalibration, path: Path) -> None:

@@ -1,6 +1,6 @@
 """What repairs predictions that have drifted: an offset, a temperature, both, or a refit; and maps as JSON files.
 
-Nested maps of the predictions are fitted on recent rows by cross-entropy, in five folds, and compared by the score of
+Nested maps of the predictions are fitted on recent rows by cross-entropy, in five folds, and compared by that of
 rows that a fold has not seen. The simplest map that no other beats by more than the standard error of their difference
 is advised.
 """
@@ -170,7 +170,7 @@ class Candidate(Result):
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Repair(Result):
-    """Which map repairs the predictions of recent rows: `best` by the score, `map` fitted on all of them."""
+    """Which map repairs the predictions of recent rows: `best` by the log loss, `map` fitted on all of them."""
 
     best: str
     map: PredictionMap
@@ -234,19 +234,35 @@ def repair_of(inputs: Inputs) -> Repair:
         after = p.copy()
         for f in range(FOLDS if name != NONE else 0):
             after[fold == f] = fit(y[fold != f], p[fold != f]).apply(p[fold == f])
-        losses.append(squared_loss(y, after))
+        losses.append(log_losses(y, after))
         left = gap(y, after, error=error)
         value = float(score(y, after, error=error))
         candidates.append(Candidate(name, value, left.points, left.low, left.high, left.note))
-    best = min(range(len(candidates)), key=lambda i: candidates[i].score)
+    best = min(range(len(candidates)), key=lambda i: losses[i].mean())
     chosen = next(i for i in range(best + 1) if i == best or not _worse(losses[i] - losses[best]))
     name = candidates[chosen].name
     return Repair(name, fits[name](y, p), tuple(candidates), n)
 
 
+def gain_of(differences: Array, weight: Array | None = None) -> tuple[float, float]:
+    """The mean of paired differences of losses and its standard error; infinite for fewer than two rows."""
+    w = np.ones(len(differences)) if weight is None else weight / np.mean(weight)
+    gain = float(np.mean(w * differences))
+    n = np.count_nonzero(w)
+    spread = np.sqrt(np.square(w * (differences - gain)).sum() * n / (n - 1)) / len(w) if n > 1 else np.inf
+    return gain, float(spread)
+
+
 def _worse(difference: Array) -> bool:
     """Whether a mean loss difference exceeds its standard error."""
-    return bool(difference.mean() > difference.std(ddof=1) / np.sqrt(len(difference)))
+    gain, error = gain_of(difference)
+    return gain > error
+
+
+def log_losses(y: Array, p: Array) -> Array:
+    """The cross-entropy of each row, of the probability of one event or of all classes; 27.6 nats at most."""
+    own = np.where(y == 1, p, 1 - p) if p.ndim == 1 else p[np.arange(len(y)), y]
+    return np.asarray(-np.log(np.maximum(own, _FLOOR)))
 
 
 def squared_loss(y: Array, p: Array) -> Array:

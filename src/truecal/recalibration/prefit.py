@@ -23,7 +23,7 @@ from truecal.recalibration.affine import (
     StructuredVectorScaling,
     VectorScaling,
 )
-from truecal.recalibration.base import FLOOR, Floats, Recalibrator, on_host, softmax_of
+from truecal.recalibration.base import FLOOR, Floats, Recalibrator, softmax_of
 from truecal.recalibration.bin_maps import (
     CanonicalRecalibration,
     CenteredIsotonic,
@@ -31,6 +31,7 @@ from truecal.recalibration.bin_maps import (
     IsotonicOneVsRest,
     ScalingBinning,
 )
+from truecal.recalibration.guard import judge, unseen
 from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, QuadraticScaling, VennAbers
 from truecal.recalibration.spline import SplineScaling
 from truecal.recalibration.temperature import EnsembleTemperatureScaling, Identity, TemperatureScaling
@@ -57,34 +58,40 @@ METHODS: dict[str, type[Recalibrator]] = {
 }
 SAME = 1e-6  # how far the softmax of decision_function may lie from predict_proba and still be the same prediction
 SMALLEST = float(np.log(FLOOR))
-WORSE = 1e-9  # a Brier score larger by more than this is worse
 
 
 @described("A classifier with the map behind it.")
 def calibrate(
-    estimator: Any, X: Any, y: Any, *, method: str | Recalibrator = "temperature", sample_weight: Any = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    method: str | Recalibrator = "temperature",
+    guard: bool = True,
+    sample_weight: Any = None,
 ) -> CalibratedClassifier:
     """Recalibrate a fitted classifier on validation data (X, y) that it was not trained on.
 
     method: "temperature", "ets", "vector", "matrix", "dirichlet", "svs", "sms", "platt", "beta", "quadratic", "spline",
     "isotonic", "centered_isotonic", "venn_abers", "histogram", "scaling_binning", "canonical", "identity", or a
-    recalibration estimator with options of your choice. The classifier is never fitted again. A map that makes the
-    Brier score of the validation data worse is not kept: predictions then stay as they are, with a warning. Forests and
-    nearest neighbours predict exact zeros, which no temperature can repair (this warns too): use
-    `TemperatureScaling.from_probabilities(floor=0.01)` or "isotonic".
+    recalibration estimator with options of your choice. The classifier is never fitted again.
+
+    Predictions stay as they are, with a warning, unless the map gains more than one standard error in log loss in a
+    five-fold cross-validation; `guard_` has what was found, and guard=False uses the map whatever was found. Forests
+    and nearest neighbours predict exact zeros, which no temperature can repair (this warns too): use
+    `TemperatureScaling.from_probabilities(floor=0.01)` or "centered_isotonic".
 
     >>> import truecal as tc
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import make_classification
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> X, y = load_iris(return_X_y=True)
-    >>> names = load_iris().target_names[y]
-    >>> model = GaussianNB().fit(X[::2], names[::2])
-    >>> calibrated = tc.calibrate(model, X[1::2], names[1::2])
-    >>> calibrated.predict(X[:1]).tolist(), calibrated.predict_proba(X[:1]).shape
-    (['setosa'], (1, 3))
+    >>> X, y = make_classification(1000, 20, n_informative=5, n_redundant=15, random_state=0)
+    >>> model = GaussianNB().fit(X[:500], y[:500])
+    >>> calibrated = tc.calibrate(model, X[500:], y[500:])
+    >>> calibrated.predict_proba(X[:1]).shape, calibrated.guard_.keeps
+    ((1, 2), True)
     """
     frozen = estimator if isinstance(estimator, FrozenEstimator) else FrozenEstimator(estimator)
-    return CalibratedClassifier(frozen, method=method).fit(X, y, sample_weight)
+    return CalibratedClassifier(frozen, method=method, guard=guard).fit(X, y, sample_weight)
 
 
 @dataclass(eq=False, repr=False)
@@ -95,13 +102,15 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     of its scores is what predict_proba says, or where there is no predict_proba (a binary score s stands for the logits
     0, s); otherwise it takes the logarithms of the probabilities.
 
-    Parameters: `estimator`, fitted (in scikit-learn's FrozenEstimator, if it is to stay so in clones); `method`, as in
-    `calibrate`. Attributes: `recalibrator_`, the fitted map, or `Identity` where that was better; `response_`, the
-    method of the estimator whose outputs the map takes; `classes_`, those of the estimator.
+    Parameters: `estimator`, fitted (in scikit-learn's FrozenEstimator, if it is to stay so in clones); `method` and
+    `guard`, as in `calibrate`. Attributes: `recalibrator_`, the fitted map, or `Identity` where the guard did not keep
+    it; `guard_`, the gain of the map on unseen rows; `response_`, the method of the estimator whose outputs the map
+    takes; `classes_`, those of the estimator.
     """
 
     estimator: Any
     method: str | Recalibrator = field(default="temperature", kw_only=True)
+    guard: bool = field(default=True, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map on validation data that the estimator was not trained on."""
@@ -113,13 +122,15 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.recalibrator_: Recalibrator = method.set_params(labels=classes, space=space).fit(outputs, y, sample_weight)
         self.classes_, self.response_ = classes, response
         same = Identity(labels=classes, space=space).fit(outputs, y, sample_weight)
-        before, after = (_brier(fitted, outputs, y, sample_weight) for fitted in (same, self.recalibrator_))
-        if after > before + WORSE:
+        codes = np.searchsorted(classes, as_array(y, "y").reshape(-1))
+        after = unseen(method, outputs, y, sample_weight)
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        self.guard_ = judge(type(method).__name__, codes, same.predict_proba(outputs), after, weight)
+        if self.guard and not self.guard_.keeps and not isinstance(method, Identity):
             self.recalibrator_ = same
             warnings.warn(
-                f"{type(method).__name__} makes the Brier score of the validation data worse, {before:.4g} -> "
-                f"{after:.4g}: predictions are left as they are. Try method='isotonic', or where predictions are "
-                "exactly 0 method=TemperatureScaling.from_probabilities(floor=0.01)",
+                f"{self.guard_.sentence}: predictions are left as they are. guard=False uses the map; where "
+                "predictions are exactly 0 try method=TemperatureScaling.from_probabilities(floor=0.01)",
                 UserWarning,
                 stacklevel=4,
             )
@@ -135,13 +146,6 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of largest recalibrated probability; the first one wins a tie."""
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
-
-
-def _brier(fitted: Recalibrator, outputs: Floats, y: Any, sample_weight: Any) -> float:
-    codes = np.searchsorted(fitted.classes_, as_array(y, "y").reshape(-1))
-    proba = np.asarray(on_host(fitted.predict_proba(outputs)), dtype=np.float64)
-    loss = np.square(proba).sum(axis=1) + 1 - 2 * proba[np.arange(len(codes)), codes]
-    return float(np.average(loss, weights=None if sample_weight is None else as_array(sample_weight, "sample_weight")))
 
 
 def _warn_of_zeros(outputs: Floats, classes: NDArray[Any], y: Any, response: str) -> None:

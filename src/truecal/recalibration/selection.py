@@ -1,4 +1,4 @@
-"""Choose a recalibration map by its score, on data that no map was fitted on."""
+"""Choose a recalibration map by its log loss, or any other loss or error, on rows that it was not fitted on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from sklearn.base import clone
 from truecal.core.data import as_array, check_same_length, shown
 from truecal.core.extras import require
 from truecal.core.labels import check_labels
+from truecal.core.losses import LOSSES, Loss
 from truecal.core.parameters import described
 from truecal.core.result import Result
 from truecal.kinds.named_errors import get_error
 from truecal.recalibration.base import Recalibrator, blocks
+from truecal.recalibration.guard import Guard, judge, unseen
+from truecal.recalibration.temperature import Identity
 from truecal.sums.errors import CalibrationError
 
 Metric = Callable[[Any, Any], Any]
@@ -40,7 +43,9 @@ class Score:
 class Selection(Result):
     """The chosen map, fitted, and the scores of all candidates on the selection data, best first.
 
-    The score of the chosen map is optimistic, because the map was chosen on these rows. Measure it on a test set.
+    `guard` is the gain of the best candidate over no map; where that is not more than its standard error, `best` is no
+    map, unless the guard was switched off. The score of the chosen map is optimistic, because the map was chosen on
+    these rows. Measure it on a test set.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Selection(Result):
     error: str
     truthful: bool
     n_samples: int
+    guard: Guard | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the fitted map itself is not among them."""
@@ -66,6 +72,7 @@ class Selection(Result):
         for s in self.scores:
             gap = "" if s.gap is None else f", gap {s.gap:.1f} points"
             lines.append(f"  {s.name:<{width}}  {s.value:.5g}{gap}")
+        lines += [] if self.guard is None else [f"  {self.guard.sentence}"]
         return "\n".join([*lines, "  the first value is optimistic: the map was chosen on these rows"])
 
 
@@ -74,24 +81,26 @@ def select_recalibration(
     candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator],
     logits_fit: Any,
     y_fit: Any,
-    logits_select: Any,
-    y_select: Any,
+    logits_select: Any = None,
+    y_select: Any = None,
     *,
-    error: str | CalibrationError | Metric = "classwise",
+    error: str | CalibrationError | Metric = "cross_entropy",
     n_bins: int | None = None,
     allow_untruthful: bool = False,
+    guard: bool = True,
 ) -> Selection:
-    """Fit every candidate on one part of the validation data and keep the one of least score on the other part.
+    """Keep the candidate of least log loss on rows that it was not fitted on, or no map where it gains too little.
 
-    The two parts must not share samples, and neither may be the data on which the result is evaluated: an error is
-    truthful only for predictions that never saw the labels it is computed with, and a chosen map has seen both parts'.
-    Selection rows that are among those fitted on (same X to float32, same y) more often than chance explains raise
-    an error, or a warning where they are few.
+    Every candidate is fitted in five folds and judged on the rows that a fold leaves out; the best is then fitted to
+    all rows. With `logits_select` it is fitted to `logits_fit` and judged on `logits_select`. The two parts must not
+    share samples, and neither may be the data on which the result is evaluated. Selection rows that are among those
+    fitted on (same X to float32, same y) more often than chance explains raise an error, or a warning where they are
+    few. The best candidate is not kept unless its gain in log loss over no map exceeds one standard error.
 
     candidates: estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They are
-    cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: what the
-    score is about, a name in `ERRORS` or a CalibrationError; squared errors choose by their score, loss + gap², at the
-    automatic number of bins unless told, l1 errors by themselves. Or a callable (y_true, y_proba) -> float with an
+    cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: a name in
+    `LOSSES`; a name in `ERRORS` or a CalibrationError, where squared errors choose by their score, loss + gap², at the
+    automatic number of bins unless told, l1 errors by themselves; or a callable (y_true, y_proba) -> float with an
     attribute `truthful`, which gets column indices for y_true, whatever `labels` are. Under an error that is not
     truthful a worse map can win, so it raises unless allow_untruthful=True. A score that is not finite raises. The
     value of the chosen map is optimistic, because the map was chosen by it: measure it on a test set.
@@ -102,24 +111,41 @@ def select_recalibration(
     >>> logits = 3 * rng.normal(size=(2000, 3))
     >>> y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)       # the true temperature is 2
     >>> maps = [tc.recalibration.Identity(), tc.TemperatureScaling()]
-    >>> tc.select_recalibration(maps, logits[:1000], y[:1000], logits[1000:], y[1000:]).name
+    >>> tc.select_recalibration(maps, logits, y).name
     'TemperatureScaling'
     """
     named = _named(candidates)
     metric, label = _metric(error, n_bins)
-    truthful = bool(getattr(metric, "truthful", False))
+    truthful = isinstance(metric, Loss) or bool(getattr(metric, "truthful", False))
     if not truthful and not allow_untruthful:
         reason = getattr(metric, "reason", "it does not declare that it is")
         raise ValueError(
             f"error {label} is not truthful ({reason}): it can prefer the worse map; "
             "choose a truthful one, such as 'classwise', or pass allow_untruthful=True"
         )
-    refuse_reuse(logits_fit, y_fit, logits_select, y_select)
-    fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
-    scores = [_score(name, f, metric, label, logits_select, y_select) for name, f in fitted.items()]
+    if (logits_select is None) != (y_select is None):
+        raise ValueError("logits_select and y_select belong together: give both or neither")
+    if logits_select is None:
+        p = {name: unseen(candidate, logits_fit, y_fit) for name, candidate in named.items()}
+        X, y = logits_fit, y_fit
+    else:
+        refuse_reuse(logits_fit, y_fit, logits_select, y_select)
+        fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
+        p = {name: f.predict_proba(logits_select) for name, f in fitted.items()}
+        X, y = logits_select, y_select
+    codes = {name: _codes_of(candidate, p[name], y) for name, candidate in named.items()}
+    scores = [_score(name, metric, label, codes[name], p[name]) for name in named]
     scores.sort(key=lambda s: s.value)  # stable: the first candidate wins a tie
-    name = scores[0].name
-    return Selection(name, fitted[name], tuple(scores), label, truthful, len(as_array(y_select, "y_select")))
+    name, found = scores[0].name, None
+    _finite(scores[0].value, name, label)
+    if not isinstance(named[name], Identity):
+        same = Identity(space=named[name].space, labels=named[name].labels).fit(X, y)
+        found = judge(name, codes[name], same.predict_proba(X), p[name])
+        if guard and not found.keeps:
+            name = next((other for other in named if isinstance(named[other], Identity)), "identity")
+            named = {name: Identity(space=same.space, labels=same.labels)}
+    best = clone(named[name]).fit(logits_fit, y_fit)
+    return Selection(name, best, tuple(scores), label, truthful, len(as_array(y, "y_select")), found)
 
 
 def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> dict[str, Recalibrator]:
@@ -144,6 +170,10 @@ def _named(candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator]) -> d
 
 
 def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple[Metric, str]:
+    if isinstance(error, str) and error in LOSSES:
+        if n_bins is not None:
+            raise ValueError(f"n_bins cannot be used with the loss {error}, which has no bins")
+        return LOSSES[error], error
     if not isinstance(error, (str, CalibrationError)):
         if not callable(error):
             raise TypeError(f"error must be a name in ERRORS, a CalibrationError or a callable, got {shown(error)}")
@@ -162,13 +192,18 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
     return metric, f"the score of {name}" if metric.norm == "l2" else name
 
 
-def _score(name: str, fitted: Recalibrator, metric: Metric, label: str, logits: Any, y: Any) -> Score:
-    p = fitted.predict_proba(logits)
-    codes = check_labels(y, p.shape[1], None if fitted.labels is None else fitted.classes_, name="y_select")
+def _codes_of(candidate: Recalibrator, p: Any, y: Any) -> NDArray[Any]:
+    codes = check_labels(y, p.shape[1], candidate.labels, name="y_select")
     check_same_length(logits_select=p, y_select=codes)
+    return codes
+
+
+def _score(name: str, metric: Metric, label: str, codes: NDArray[Any], p: Any) -> Score:
     if isinstance(metric, CalibrationError) and metric.norm == "l2":
         gap: Any = metric.decompose(codes, p).gap
         return Score(name, _finite(metric(codes, p, scale="score"), name, label), gap)
+    if isinstance(metric, Loss):  # infinite for a map that gave a label probability 0, which is then the last
+        return Score(name, float(metric(codes, p)))
     return Score(name, _finite(metric(codes, p), name, label))
 
 
