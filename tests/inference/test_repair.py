@@ -32,7 +32,7 @@ def advised(kind: str, n: int = 3000, seed: int = 0) -> Repair:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BENT)
 def test_the_map_that_is_needed_is_advised(kind):
-    found = advised(kind)
+    found = advised(kind, 10_000)
     assert found.best == kind
     names = [candidate.name for candidate in found.candidates]
     assert names == ["none", "offset", "temperature", "temperature and offset", "refit"]

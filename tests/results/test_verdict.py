@@ -63,7 +63,7 @@ def test_rows_that_differ_alike_tell_no_models_apart():
     """Three equal rows that came true: what was seen does not vary, which is no evidence."""
     result = compare(np.ones(3, int), {"a": [0.4] * 3, "b": [0.9] * 3}, n_bins=1, errors=["binary"])
     assert "b and a predict best: Brier 0.01, no significant difference" in result.verdict.predictive
-    assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "undecided"
+    assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "cannot be told"
 
 
 def test_gaps_behind_the_best_have_joint_intervals(comparison):

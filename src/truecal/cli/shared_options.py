@@ -150,9 +150,7 @@ class Outputs:
 
     html: Annotated[Path | None, _output("--html", "Write a self-contained report page.", "FILE")] = None
     json: Annotated[Path | None, _output("--json", "Write all results as JSON.", "FILE")] = None
-    csv: Annotated[
-        Path | None, _output("--csv", "Write a row per model; with --details, one per error and bin count.", "FILE")
-    ] = None
+    csv: Annotated[Path | None, _output("--csv", "Write a row per model; --details: per error.", "FILE")] = None
 
     @property
     def wanted(self) -> dict[str, Path | None]:
