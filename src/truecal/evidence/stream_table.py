@@ -25,7 +25,7 @@ from ..core.sample import Bounds, Sample
 from ..core.table import BinTable
 from ..core.types import Array
 from ..sums import plain as kernels
-from ..sums.tabulate import in_unit, refuse_unit
+from ..sums.tabulate import in_unit, refuse_exponent
 
 SUMS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
 TOTALS = ("weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")
@@ -150,7 +150,7 @@ def _two_sum_error(a: Array, b: Array, total: Array) -> Array:
 def check_cells(sample: Sample, rule: BinningRule) -> None:
     """Refuse cells that are not of these predictions or do not cover them, and weights whose squares are no numbers."""
     rule.refuse_misfit(sample.seen)
-    refuse_unit(sample)
+    refuse_exponent(sample.weight_exponent)
     rule.joint_index(sample.reports[:0])  # edges of other numbers of classes are refused
     if rule.has_counts or sample.joint:
         return

@@ -339,9 +339,12 @@ def _standardised(draws: Draws) -> Draws:
     """Divided by the root mean square over observed and drawn values together: the observed one keeps no special place,
     so the largest over bin counts is exchangeable and the level stays exact (the null mean of U is 0). Counts at which
     U is always 0, such as a bin for every row, have nothing to say."""
-    square = (np.square(draws.drawn).sum(axis=0) + np.square(draws.observed)) / (1 + len(draws.drawn))
+    unit = np.frexp(np.maximum(abs(draws.drawn).max(axis=0), abs(draws.observed)))[1]  # squares of 2^unit may be none
+    square = (np.square(np.ldexp(draws.drawn, -unit)).sum(axis=0) + np.square(np.ldexp(draws.observed, -unit))) / (
+        1 + len(draws.drawn)
+    )
     speaks = square > 0
-    scale = np.sqrt(np.where(speaks, square, 1.0))
+    scale = np.ldexp(np.sqrt(np.where(speaks, square, 1.0)), unit)
     silent = 0.0 if not speaks.any() else -np.inf
     observed, drawn = (np.where(speaks, x / scale, silent) for x in (draws.observed, draws.drawn))
     return Draws(observed, drawn)

@@ -106,7 +106,7 @@ def in_unit(table: BinTable, sample: Sample) -> BinTable:
     """The table with weights as the user gave them, so that tables of different samples can be merged."""
     if sample.weights is None or sample.weight_exponent == 0:
         return table
-    refuse_unit(sample)
+    refuse_exponent(sample.weight_exponent)
     return scaled(table, sample.weight_exponent)
 
 
@@ -120,9 +120,9 @@ def scaled(table: BinTable, exponent: int) -> BinTable:
     return replace(table, totals=table.totals.in_unit(exponent), **found)
 
 
-def refuse_unit(sample: Sample) -> None:
-    """Squares of the weights as given must be numbers."""
-    if abs(sample.weight_exponent) > 400:
+def refuse_exponent(exponent: int) -> None:
+    """Squares of the weights as given must be numbers; the largest weight is about 2^exponent."""
+    if abs(exponent) > 400:
         raise ValueError(
             "sample_weight is too large or too small: rescale it, so that its squares are finite and not 0"
         )

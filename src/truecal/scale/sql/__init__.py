@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
 from ...core.data import check_positive_int, shown
@@ -104,7 +104,7 @@ def evaluate(
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
     rows = _rows(table, {name: _one(proba, top)}, columns, n_classes, losses)
     level, seed = check_level(level), check_draws(1, seed)[1]
-    plan = plan_of(rows, [name], errors, n_bins, edges, blocks if id is not None else 0)
+    plan = plan_of(rows, [name], columns, errors, n_bins, edges, blocks if id is not None else 0)
     found = _run(plan, rows).result(level, seed)
     assert isinstance(found, Evaluation)
     return found
@@ -147,7 +147,7 @@ def compare(
     if len({(row.kind, row.classes) for row in rows}) > 1:
         raise ValueError("models must have the same classes, or all one probability, or all the top class alone")
     level, seed = check_level(level), check_draws(1, seed)[1]
-    plan = plan_of(rows, list(models), errors, n_bins, edges, blocks if id is not None else 0)
+    plan = plan_of(rows, list(models), columns, errors, n_bins, edges, blocks if id is not None else 0)
     return _run(plan, rows).comparison(level, seed)
 
 
@@ -192,13 +192,13 @@ def queries(
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {shown(dialect)}")
     named = _named(models)
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)
-    rows = _rows(table, named, columns, n_classes, losses)
+    rows = _rows(table, named, columns, n_classes, losses, dialect)
     for name in (*table.columns, getattr(table.op(), "name", "")):
         if dialect == "bigquery" and any(
             sign in name for sign in "`\\"
         ):  # it has no such names, and no way to quote them
             raise ValueError(f"BigQuery has no names with backticks or backslashes, got {shown(name)}")
-    plan = plan_of(rows, list(named), errors, n_bins, edges, blocks if id is not None else 0)
+    plan = plan_of(rows, list(named), columns, errors, n_bins, edges, blocks if id is not None else 0)
     parts = plan.open_parts()
     if first is not None:
         plan = plan.freeze(parts, *histograms(read_table(first), parts))
@@ -226,6 +226,8 @@ def read_sums(source: Any, *, level: float = 0.95, seed: int = 0) -> Evaluation 
     table = read_table(source)
     if "example" not in table.column_names or "part" not in table.column_names:
         raise ValueError(f"expected the result of the second query, got columns {', '.join(table.column_names[:12])}")
+    if not table.num_rows:
+        raise ValueError("the sums have no rows: the table of the query is empty, or its result was not saved")
     about = [
         text
         for part, text in zip(*(table.column(n).to_pylist() for n in ("part", "example")), strict=True)
@@ -295,7 +297,9 @@ def _is_text(name: str) -> bool:
     return name.lower() == "example" or name.lower().startswith("by_")
 
 
-def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: int | None, losses: bool) -> list[Row]:
+def _rows(
+    table: Any, models: Mapping[str, Any], columns: Columns, n_classes: int | None, losses: bool, dialect: str = ""
+) -> list[Row]:
     ibis = engine()
     if not isinstance(table, ibis.expr.types.Table):
         raise TypeError(
@@ -303,10 +307,12 @@ def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: in
             "ibis.memtable(frame)"
         )
     schema = table.schema()
-    columns.check(schema)
+    columns.check(schema, dialect or engine_name(table))
+    read = [ModelColumns.read(given, schema) for given in models.values()]
+    if engine_name(table) == "polars" and not dialect:
+        table, columns, read = _renamed(table, columns, read)
     found = []
-    for given in models.values():
-        model = ModelColumns.read(given, schema)
+    for model in read:
         classes = None if n_classes is None else check_positive_int(n_classes, "n_classes")
         if model.array is not None and classes is None:
             classes = len(columns.labels) if columns.labels is not None else _length(table, model.array)
@@ -315,6 +321,28 @@ def _rows(table: Any, models: Mapping[str, Any], columns: Columns, n_classes: in
             raise ValueError(f"labels must name the {row.classes} classes, got {len(columns.labels)}")
         found.append(row)
     return found
+
+
+def _renamed(table: Any, columns: Columns, models: Sequence[ModelColumns]) -> tuple[Any, Columns, list[ModelColumns]]:
+    """The table with names of ours: Polars takes a name such as ^q$ or * for a pattern, and would read other columns.
+
+    A frame is renamed by Polars itself, as every expression of Ibis names its columns by such a pattern.
+    """
+    backends, _ = table._find_backends()
+    frame = backends[0].compile(table)
+    names = {name: f"column {j}" for j, name in enumerate(table.columns)}
+
+    def ours(of: Any, wanted: Sequence[str]) -> dict[str, Any]:
+        given = {field: getattr(of, field) for field in wanted}
+        return {
+            field: names[value] if isinstance(value, str) else tuple(names[name] for name in value)
+            for field, value in given.items()
+            if value is not None
+        }
+
+    connection = engine().polars.connect({"rows": frame.rename(names)})
+    found = [replace(model, **ours(model, [field.name for field in fields(model)])) for model in models]
+    return connection.table("rows"), replace(columns, **ours(columns, ("label", "id", "weight", "by"))), found
 
 
 def _length(table: Any, array: str) -> int:

@@ -18,6 +18,7 @@ from ...evidence.stream_table import Blocks, StreamTable, edges_of
 from ...results.assembly import judge_subgroups
 from ...results.comparison import Comparison
 from ...results.evaluation import Evaluation
+from ...sums.tabulate import refuse_exponent
 from ..stream import Stream, compare_streams, evaluation_of
 from .expressions import FAULTS, loss_columns
 from .query_plan import Counted, QueryPlan
@@ -104,6 +105,8 @@ class QuerySums:
         wrong_sq = float(wrong.sum())
         if weighted and property.picks_outcome:
             wrong_sq = float((found["weight_sq"] - found["outcome_sq"])[:, 0].sum())
+        if weighted:
+            refuse_exponent(int(np.frexp(views[0][1]["heaviest"].max())[1]))
         totals = Totals(
             rows=int(found["n"][:, 0].sum()),
             weight=float(weight.sum()),
@@ -219,7 +222,7 @@ def _subgroups(columns: Sequence[Sequence[str | None]], rows: int) -> tuple[tupl
     """The distinct combinations of subgroups, and that of every row of the sums."""
     if not columns:
         return ((),), np.zeros(rows, dtype=np.intp)
-    keys = [tuple(str(value) for value in row) for row in zip(*columns, strict=True)]
+    keys = [tuple(value or "" for value in row) for row in zip(*columns, strict=True)]
     known = {key: i for i, key in enumerate(sorted(set(keys)))}
     if len(known) > MOST_SUBGROUPS:
         raise ValueError(f"by has {len(known)} combinations of subgroups, at most {MOST_SUBGROUPS} are allowed")

@@ -104,8 +104,8 @@ class Columns:
     labels: tuple[Any, ...] | None = None
     pos_label: Any = 1
 
-    def check(self, schema: Mapping[str, Any]) -> None:
-        """All columns are there, and have types that can be read."""
+    def check(self, schema: Mapping[str, Any], engine: str) -> None:
+        """All columns are there, and have types that can be read by this engine."""
         for what in ("label", "id", "weight"):
             if (name := getattr(self, what)) is not None:
                 column_of(what, name, schema)
@@ -113,6 +113,8 @@ class Columns:
             column_of("by", name, schema)
         if self.id is not None and not (schema[self.id].is_integer() or schema[self.id].is_string()):
             raise TypeError(f"id must be a column of whole numbers or text, {shown(self.id)} holds {schema[self.id]}")
+        if self.id is not None and engine == "sqlite" and schema[self.id].is_string():
+            raise TypeError("id must be a column of whole numbers: SQLite has no hash of text; or leave out id")
         if self.weight is not None and not schema[self.weight].is_numeric():
             raise TypeError(f"weight must be a column of numbers, {shown(self.weight)} holds {schema[self.weight]}")
         if self.label is not None and self.label in self.by:
@@ -357,8 +359,7 @@ def _whole(column: Any) -> Any:
         return engine().ifelse(column, 1, engine().ifelse(column.isnull(), engine().null("int8"), 0))
     if not kind.is_integer():
         raise TypeError(
-            f"labels must be whole numbers, true or false, or one of labels=, the column {shown(column.get_name())} "
-            f"holds {kind}"
+            f"labels must be whole numbers, true or false, or one of labels=; the column of label= holds {kind}"
         )
     return column
 

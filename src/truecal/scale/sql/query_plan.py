@@ -24,7 +24,7 @@ from ...kinds import BINARY, CLASSES, COMPOSED, KINDS, TOP_LABEL, Kind
 from ..files import check_applies
 from ..saved_stream import read_rule, rule_words
 from ..stream import Stream, check_blocks
-from .expressions import EVENT, TOP, Row
+from .expressions import EVENT, TOP, Columns, Row
 from .statements import Histogram, QueryPart
 
 VERSION = 1
@@ -174,9 +174,15 @@ class QueryPlan:
 
 
 def plan_of(
-    rows: Sequence[Row], names: Sequence[str], errors: Sequence[str] | None, n_bins: Any, edges: Any, blocks: int
+    rows: Sequence[Row],
+    names: Sequence[str],
+    columns: Columns,
+    errors: Sequence[str] | None,
+    n_bins: Any,
+    edges: Any,
+    blocks: int,
 ) -> QueryPlan:
-    """What is counted of some models; quantile edges may still be open."""
+    """What is counted of some models; quantile edges may still be open. `columns` are named as the user names them."""
     models = []
     for row, name in zip(rows, names, strict=True):
         wanted = tuple(errors or row.kind.stream_errors)
@@ -190,8 +196,7 @@ def plan_of(
                 )
             entries += read_plan(error, _bins(error, n_bins, edges), edges)
         models.append(Counted(str(name), row.kind, row.classes, row.dtype, tuple(dict.fromkeys(entries)), row.losses))
-    first = rows[0].columns
-    return QueryPlan(tuple(models), check_blocks(blocks), first.weight is not None, first.by)
+    return QueryPlan(tuple(models), check_blocks(blocks), columns.weight is not None, columns.by)
 
 
 def _bins(error: str, n_bins: Any, edges: Any) -> Any:

@@ -219,10 +219,10 @@ def _even(u: Any, cuts: Sequence[float], dtype: str) -> Any:
     the type of the predictions. At 0 and beyond 1 the cell is outside by one, which is put right when sums are read.
     """
     m = len(cuts) + 1
-    nearest = (u * float(m) + 0.5).try_cast("int32")  # NULL for NaN, which is counted as a fault elsewhere
+    nearest = (u * float(m) + 0.5).try_cast("int64")  # NULL for NaN, which is counted as a fault elsewhere
     edge = nearest / float(m)
     edge = edge.cast("float32").cast("float64") if dtype == "float32" else edge
-    return nearest - (u <= edge).cast("int32")
+    return nearest - (u <= edge).cast("int64")  # one type: Polars joins no parts whose cells are of two
 
 
 def _is_even(cuts: Sequence[float], dtype: str) -> bool:
