@@ -69,8 +69,13 @@ def parser(prog: str) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m reproduction") -> int:
     """Exit status 0 when all is done, 1 for files and folders that are not as they should be, 2 for bad arguments, 4
     when the time limit came first."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["calarena"]:
+        from reproduction import calarena
+
+        return calarena.main(words[1:])
     command = parser(prog)
-    given: dict[str, Any] = vars(command.parse_args(arguments))
+    given: dict[str, Any] = vars(command.parse_args(words))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)
     logits = given.pop("rows_from", None)
     try:
