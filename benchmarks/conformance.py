@@ -145,7 +145,7 @@ The exit code is 0 if all agree and 3 if not. In a test suite:
 ```python
 >>> import truecal as tc
 >>> from conformance import check
->>> all(outcome.agrees() for outcome in check(tc.ece, "ece", weight_option="sample_weight"))
+>>> all(outcome.agrees() for outcome in check(tc.ERRORS["ece"], "ece", weight_option="sample_weight"))
 True
 
 ```

@@ -110,7 +110,7 @@ def check(
 
     >>> import truecal as tc
     >>> from conformance import check
-    >>> all(outcome.agrees() for outcome in check(tc.ece, "ece", weight_option="sample_weight"))
+    >>> all(outcome.agrees() for outcome in check(tc.ERRORS["ece"], "ece", weight_option="sample_weight"))
     True
     """
     if measure not in measures():

@@ -20,10 +20,12 @@ from truecal.baselines import ERRORS, Baseline
 from truecal.core.properties import Binary, Outcomes
 from truecal.core.types import Array
 from truecal.io.writing import write_atomic
+from truecal.kinds import MULTILABEL, NUMBERS, ORDERED
 from truecal.sums.errors import CalibrationError
 
 FOLDER = Path(__file__).with_name("sets")
 BINS = 15
+OTHERS = tuple(kind.properties[0] for kind in (ORDERED, MULTILABEL, NUMBERS))
 Raw = tuple[str, Array, Array, Array | None]
 """What a set is for, labels, probabilities (of class 1, or of all classes) and weights."""
 
@@ -137,7 +139,7 @@ def members() -> Iterator[tuple[str, Any, str]]:
     """Name, measure and definition of all that is stored."""
     told = {row[0].strip("`"): row[3] for row in table_rows()}
     for name, member in ERRORS.items():
-        if member.property.kinds and member.property.kinds[0] in ("ordered", "multilabel", "distribution"):
+        if isinstance(member.property, OTHERS):
             continue  # the data sets are of classes
         if isinstance(member, CalibrationError) and member.binning.has_counts:
             member = member.with_bins(BINS)

@@ -35,18 +35,18 @@ def ece(
 ) -> float:
     """The usual expected calibration error: Σ_B (n_B/n) |mean prediction − mean outcome| over bins.
 
-    Of the confidence in the top class for (n, k) probabilities, of the positive class for (n,). strategy: "uniform"
-    (bins of equal width) or "quantile" (of equal mass). Not truthful: rank models by `tc.score`. Guo et al. 2017,
-    arXiv 1706.04599.
+    Of the positive class for two classes, given as (n,) or (n, 2) probabilities, and of the confidence in the top class
+    for more. strategy: "uniform" (bins of equal width) or "quantile" (of equal mass). Not truthful: rank models by
+    `tc.score`. Guo et al. 2017, arXiv 1706.04599.
 
     >>> import truecal as tc
-    >>> round(tc.ece([0, 1, 1, 0], [[.6, .4], [.3, .7], [.8, .2], [.9, .1]], n_bins=10), 6)
-    0.4
-    >>> round(tc.ece([0, 1, 1], [.1, .4, .8]), 6)
-    0.3
+    >>> round(tc.ece([0, 2, 1], [[.6, .3, .1], [.3, .1, .6], [.5, .3, .2]], n_bins=10), 6)
+    0.433333
+    >>> round(tc.ece([0, 1, 1], [.1, .4, .8]), 6), round(tc.ece([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]]), 6)
+    (0.3, 0.3)
     """
     proba = y_proba if on_device(y_proba) else as_array(y_proba, "y_proba")
-    property = Binary(pos_label) if len(proba.shape) == 1 else Confidence()
+    property = Binary(pos_label) if proba.shape[1:] in ((), (2,)) else Confidence()
     sample = property.read(y_true, proba, sample_weight=sample_weight, labels=labels)
     return absolute(sample, n_bins=n_bins, strategy=strategy)
 

@@ -31,7 +31,7 @@ from truecal.io.column_rules import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
 from truecal.io.failures import failure, path_text
 from truecal.io.matching import IdColumn
-from truecal.io.prediction_file import Floats
+from truecal.io.prediction_file import FILE_KINDS, Floats
 from truecal.io.read_file import is_found
 from truecal.kinds import TopPredictions
 from truecal.kinds.inputs import Progress, read_inputs
@@ -43,14 +43,7 @@ if TYPE_CHECKING:
     from truecal.inference.estimation import Estimate
     from truecal.inference.thresholds import Threshold
 
-KIND_WORDS: dict[str, FileKind] = {
-    "logits": "logits",
-    "probs": "probabilities",
-    "probabilities": "probabilities",
-    "top_label": "top_label",
-    "choices": "choices",
-    "tokens": "tokens",
-}
+KIND_WORDS: dict[str, FileKind] = {"probs": "probabilities", **{kind: kind for kind in FILE_KINDS}}
 CONFIDENCE_ERRORS = ("confidence", "confidence_uncorrected", "confidence_l1", "confidence_two_bin")
 
 
@@ -150,9 +143,9 @@ def estimated(
     if names_classes(loaded.first) and names_classes(new):
         new = in_order_of(loaded.first, new)
     model = next(iter(loaded.models.values()))
-    if isinstance(model, TopPredictions) != (new.kind == "top_label"):
+    if isinstance(model, TopPredictions) != new.top_only:
         raise failure(unlabelled, f"expected predictions of the form of {path_text(labelled)}")
-    p_new = new.confidence if new.kind == "top_label" else new.probabilities()
+    p_new = new.confidence if new.top_only else new.probabilities()
     if getattr(model, "ndim", 2) == 1:
         p_new = p_new[:, 1] if p_new is not None and p_new.ndim == 2 else p_new
     found = estimate(loaded.y_true, model, p_new, cost=cost, groups=loaded.first.groups, level=level)
@@ -272,9 +265,9 @@ def _labels(read: Sequence[Predictions]) -> Any:
     for predictions in read:
         if predictions.y_true is not None:
             return predictions.y_true
-    if all(predictions.kind == "top_label" for predictions in read):
+    if all(predictions.top_only for predictions in read):
         return None
-    raise _no_labels(next(predictions for predictions in read if predictions.kind != "top_label"))
+    raise _no_labels(next(predictions for predictions in read if not predictions.top_only))
 
 
 def _no_labels(predictions: Predictions) -> FileError:
@@ -285,7 +278,7 @@ def _no_labels(predictions: Predictions) -> FileError:
 
 
 def _model(predictions: Predictions, one_number: bool) -> Any:
-    if predictions.kind != "top_label":
+    if not predictions.top_only:
         as_given = one_number and predictions.proba is not None
         return predictions.proba if as_given else predictions.probabilities()
     if predictions.correct is None:

@@ -81,7 +81,7 @@ def recalibrated(validation: Path, test: Path, reading: Reading, method: str) ->
 
 def _data(read: Predictions, labelled: bool = True) -> tuple[Floats, Any, str]:
     """A matrix of logits or probabilities, hard labels, and which of the two it is."""
-    if read.kind == "top_label" or (read.n_choices is not None and len(np.unique(read.n_choices)) > 1):
+    if read.top_only or (read.n_choices is not None and len(np.unique(read.n_choices)) > 1):
         raise failure(read.path, "expected the probabilities or logits of the same classes in every row")
     if labelled and (read.y_true is None or read.y_true.ndim != 1):
         words = "expected one label per row to fit a map on"

@@ -10,6 +10,7 @@ from typing import Any, Self
 import typer
 
 from truecal.io.forecast_files import read_forecasts, read_label_sets, read_label_tables, read_outcomes
+from truecal.kinds import MULTILABEL, NUMBERS
 from truecal.kinds.inputs import Progress
 
 from .shared_options import Reading, numbers, split
@@ -33,11 +34,11 @@ class TwoTables:
     def of(cls, asked: Asked) -> Self | None:
         task, measuring = asked.measuring.task, asked.measuring
         why = f"cannot be used with --task {task}; use Python"
-        if task == "multilabel":
+        if task == MULTILABEL.task:
             asked.allow((*_TAKEN, *_DRAWS, "--logits", "--percent"), why)
             tables = load_tables(asked.places, asked.reading)
             return cls(asked, tables, {"labels": tables[2]})
-        if task == "distribution":
+        if task == NUMBERS.name:
             asked.allow((*_TAKEN, *_DRAWS, "--thresholds", "--levels"), why)
             if measuring.thresholds is None:
                 raise typer.BadParameter("is needed: thresholds fixed before the outcomes", param_hint="--thresholds")

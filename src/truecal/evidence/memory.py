@@ -223,7 +223,8 @@ class _Work:
         automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
         counts: tuple[int, ...] = asked or several_bins(sample.rows)
         if asked is None:
-            headline = max(1, min(automatic, 2 * sample.rows // 5))
+            few = max(1, 2 * sample.rows // 5)  # the usual ECE has its bins however few rows there are
+            headline = automatic if metric.norm == "l1" else min(automatic, few)
             counts = tuple(sorted({*counts, headline}))
         else:
             headline = min(counts, key=lambda m: abs(np.log(m / automatic)))

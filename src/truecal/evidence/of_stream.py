@@ -38,6 +38,7 @@ TIED = (
 )
 NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
 BLOCK_DRAWS = 1999
+NO_DIRECTION = "no direction is named: without the rows that takes more rows with uncertain outcomes"
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
 MOST_VIEWS = 2000
 FEW_ROWS = "left out: too few rows, or none that share a bin"
@@ -48,6 +49,8 @@ def stream_evidence(stream: StreamState, level: float, seed: int | None = None) 
     if not next(iter(stream.tallies.values())).table.totals.weight:
         raise ValueError(f"expected rows with weights above 0, all {stream.rows} so far have weights of 0")
     found = Evidence(stream.kind, stream.rows, stream.n_classes, level, _direction(stream))
+    if np.isnan(found.direction.pvalue) and not stream.units:
+        found.note(NO_DIRECTION)
     _note_source(found, stream, tested=seed is not None)
     headlines, blocks = _headlines(stream), stream.settings["blocks"]
     forms: list[BlockForm] = []

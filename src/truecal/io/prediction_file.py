@@ -67,22 +67,27 @@ class Predictions:
         return len(self._rows)
 
     @property
+    def top_only(self) -> bool:
+        """Whether only the confidence in the top class is known."""
+        return self.kind == "top_label"
+
+    @property
     def n_classes(self) -> int | None:
         """The number of columns (of the longest row for "choices"), None for "top_label"."""
-        if self.kind == "top_label":
+        if self.top_only:
             return None
         return 2 if self.one_number else int(self._rows.shape[1])
 
     @property
     def one_number(self) -> bool:
         """Whether the file gives one number per row, class 1's of two."""
-        return self.kind != "top_label" and self._rows.ndim == 1
+        return not self.top_only and self._rows.ndim == 1
 
     @property
     def supports(self) -> tuple[str, ...]:
         """The properties whose calibration these predictions can be checked for."""
         ragged = self.n_choices is not None and len(np.unique(self.n_choices)) > 1
-        if self.kind == "top_label" or ragged:
+        if self.top_only or ragged:
             return ("confidence",)
         return ("binary", "confidence") if self.one_number else ("confidence", "classwise", "full")
 
@@ -107,7 +112,7 @@ class Predictions:
     def logit_matrix(self) -> Floats:
         """(n, k): `logits`; one logit z per row as (0, z), whose softmax is the sigmoid of z."""
         if self.logits is None:
-            wanted = "probabilities of all classes" if self.kind == "top_label" else "logits"
+            wanted = "probabilities of all classes" if self.top_only else "logits"
             raise failure(self.path, f"expected {wanted}, but the file has only {self.kind.replace('_', ' ')}")
         return np.stack([np.zeros_like(self.logits), self.logits], axis=1) if self.one_number else self.logits
 

@@ -251,7 +251,7 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         checked = weights if nothing else check_weights(weights, read.n)
     except ValueError as error:
         raise failure(read.path, str(error)) from error
-    if read.kind == "top_label":
+    if read.top_only:
         if read.correct is None:
             raise failure(read.path, "expected labels, or whether each top class was right")
         assert read.confidence is not None

@@ -226,7 +226,7 @@ def _by_rows(array: Any, name: str, first: Any) -> list[Any]:
 
 
 def _no_rows(array: Any) -> Inputs:
-    if array.ndim == 1:
+    if array.shape[1:] in ((), (2,)):
         return Inputs(BINARY, np.zeros(0, dtype=bool), np.zeros(0))
     if array.ndim != 2 or np.isnan(array.shape[1]):
         raise ValueError(f"predictions must have shape (n,) or (n, k), got {array.shape}")

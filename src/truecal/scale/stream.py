@@ -88,12 +88,12 @@ def stream(
 def _usual_plan(
     names: Sequence[str], n_bins: BinCounts | None, edges: Any, thresholds: Any = None
 ) -> tuple[StreamEntry, ...]:
-    """The plan of errors that nobody named: the usual ECE keeps its 15 bins of equal width."""
+    """The plan of errors that nobody named: the usual ECE has bins of equal width, 15 unless n_bins is a number."""
     plans: list[StreamEntry] = []
     for name in names:
         usual = name in ece_names()
         own = edges if not usual else edges.get(name) if isinstance(edges, Mapping) else None
-        plans += read_plan(name, None if usual else n_bins, own, thresholds)
+        plans += read_plan(name, None if usual and isinstance(n_bins, str) else n_bins, own, thresholds)
     return tuple(plans)
 
 
