@@ -195,8 +195,8 @@ def regret(world: str, n: int, k: int, samples: int) -> tuple[float, float]:
         maps = {
             "none": tc.recalibration.Identity(),
             "temperature": tc.TemperatureScaling(),
-            "vector": tc.VectorScaling(),
-            "isotonic": tc.IsotonicOneVsRest(),
+            "vector": tc.recalibration.VectorScaling(),
+            "isotonic": tc.recalibration.IsotonicOneVsRest(),
             "histogram": tc.recalibration.HistogramBinning(),
         }
         with warnings.catch_warnings():

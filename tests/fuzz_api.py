@@ -142,7 +142,14 @@ def _error(w: World) -> Any:
 
 
 def _candidates(w: World) -> Any:
-    return w.pick([tc.TemperatureScaling(), tc.recalibration.Identity()], {"a": tc.VectorScaling()}, [], {}, ["x"], 5)
+    return w.pick(
+        [tc.TemperatureScaling(), tc.recalibration.Identity()],
+        {"a": tc.recalibration.VectorScaling()},
+        [],
+        {},
+        ["x"],
+        5,
+    )
 
 
 def _models(w: World) -> Any:

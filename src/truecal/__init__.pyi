@@ -45,16 +45,15 @@ from .kinds.functions import (
 from .kinds.named_errors import decompose
 from .recalibration import (
     BetaScaling,
-    IsotonicOneVsRest,
     PlattScaling,
     TemperatureScaling,
-    VectorScaling,
     VennAbers,
     calibrate,
     select_recalibration,
 )
 from .results.compare import compare
 from .results.comparison import Comparison
+from .results.decision_curve import decision_curve
 from .results.evaluate import evaluate
 from .results.evaluation import Evaluation
 from .results.sampled_answers import from_samples
@@ -78,7 +77,6 @@ __all__ = [
     "EqualWidth",
     "Evaluation",
     "Full",
-    "IsotonicOneVsRest",
     "Linear",
     "Monitor",
     "PlattScaling",
@@ -89,7 +87,6 @@ __all__ = [
     "TopLabel",
     "TopPredictions",
     "TwoBin",
-    "VectorScaling",
     "VennAbers",
     "audit",
     "binary_error",
@@ -102,6 +99,7 @@ __all__ = [
     "confidence_error",
     "confidence_interval",
     "cross_entropy",
+    "decision_curve",
     "decompose",
     "distribution_error",
     "ece",

@@ -197,7 +197,7 @@ def test_a_map_can_be_forced_and_the_guard_still_reports():
         plain = tc.calibrate(Logit(), s[:, None], y, method="isotonic")
     forced = tc.calibrate(Logit(), s[:, None], y, method="isotonic", guard=False)
     assert isinstance(plain.recalibrator_, tc.recalibration.Identity)
-    assert isinstance(forced.recalibrator_, tc.IsotonicOneVsRest)
+    assert isinstance(forced.recalibrator_, tc.recalibration.IsotonicOneVsRest)
     assert plain.guard_.to_dict() == forced.guard_.to_dict() and not forced.guard_.keeps
     assert "nats of log loss per unseen row" in repr(forced.guard_)
 

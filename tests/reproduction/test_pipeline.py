@@ -276,8 +276,8 @@ class TestScores:
         plain = score_logits(*case)
         row = score_logits(validation, y_validation, test, y, recalibrations=tuple(RECALIBRATIONS))
         assert_close({name: row[name] for name in plain}, plain, 1)
-        for name, estimator in (("none", tc.recalibration.Identity()), ("vector", tc.VectorScaling()),
-                                ("isotonic", tc.IsotonicOneVsRest())):  # fmt: skip
+        for name, estimator in (("none", tc.recalibration.Identity()), ("vector", tc.recalibration.VectorScaling()),
+                                ("isotonic", tc.recalibration.IsotonicOneVsRest())):  # fmt: skip
             p = estimator.fit(validation, y_validation).predict_proba(test)
             assert row[f"{name}_brier"] == pytest.approx(tc.brier(y, p), rel=1e-8)
             assert row[f"{name}_LinCE_cw_qua_20"] == pytest.approx(tc.classwise_error(y, p, n_bins=20), rel=1e-8)

@@ -78,6 +78,6 @@ def test_bad_logits_are_refused_in_the_words_of_the_cpu():
 
 def test_other_maps_are_fitted_on_the_cpu_and_give_tensors():
     z, y = logits()
-    found = tc.VectorScaling().fit(OnDevice(z), OnDevice(y)).predict_proba(OnDevice(z))
+    found = tc.recalibration.VectorScaling().fit(OnDevice(z), OnDevice(y)).predict_proba(OnDevice(z))
     assert isinstance(found, torch.Tensor)
-    np.testing.assert_allclose(found, tc.VectorScaling().fit(z, y).predict_proba(z), rtol=1e-9)
+    np.testing.assert_allclose(found, tc.recalibration.VectorScaling().fit(z, y).predict_proba(z), rtol=1e-9)

@@ -235,7 +235,7 @@ def mean_interval(
     estimate = sums.total / sums.weight
     if trouble in (INFINITE, UNBOUNDED, SCARCE):
         return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
-    units = _Units.of(sums)
+    units = Units.of(sums)
     alpha = (1 - level) / comparisons
     if trouble:
         return _t_interval(units.units, estimate, alpha, comparisons, trouble)
@@ -250,7 +250,7 @@ def mean_interval(
     return IntervalEstimate(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
 
 
-def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int, note: str) -> IntervalEstimate:
+def _t_interval(units: Moments, estimate: float, alpha: float, comparisons: int, note: str) -> IntervalEstimate:
     freedom = max(units.number - 1, 1)
     seen, _ = units.about(estimate)
     se = float(np.sqrt(seen * units.number / freedom) / units.weight)
@@ -262,27 +262,30 @@ def _t_interval(units: _Moments, estimate: float, alpha: float, comparisons: int
 
 
 @dataclass(frozen=True)
-class _Moments:
-    """Of rows or clusters with totals t = w·value: sums about their mean, which add up whatever the blocks."""
+class Moments:
+    """Of rows or clusters with totals t = w·value: sums about their mean, which add up whatever the blocks.
+
+    Means and sums of values may be arrays, with one entry per threshold of a decision.
+    """
 
     number: int = 0
     """How many have weight."""
     weight: float = 0.0
     weight_sq: float = 0.0
-    mean: float = 0.0
+    mean: Any = 0.0
     """Σ t/Σ w."""
-    seen: float = 0.0
+    seen: Any = 0.0
     """Σ (t − w·mean)²."""
-    product: float = 0.0
+    product: Any = 0.0
     """Σ (t − w·mean)·w."""
 
     @staticmethod
-    def of(total: Array, weight: Array) -> _Moments:
+    def of(total: Array, weight: Array) -> Moments:
         whole = float(weight.sum())
         mean = float(total.sum()) / whole if whole > 0 else 0.0
         deviation = total - weight * mean
         sums = (dot(weight, weight), mean, dot(deviation, deviation), dot(deviation, weight))
-        return _Moments(int(namespace(weight).count_nonzero(weight)), whole, *sums)
+        return Moments(int(namespace(weight).count_nonzero(weight)), whole, *sums)
 
     def about(self, mean: Any) -> tuple[Any, Any]:
         """`seen` and `product` about another mean."""
@@ -290,7 +293,7 @@ class _Moments:
         seen = self.seen - 2 * moved * self.product + moved**2 * self.weight_sq
         return np.maximum(seen, 0.0), self.product - moved * self.weight_sq
 
-    def plus(self, other: _Moments) -> _Moments:
+    def plus(self, other: Moments) -> Moments:
         """Those of both."""
         if not self.number:
             return other
@@ -299,7 +302,7 @@ class _Moments:
         (seen, product), (more, another) = self.about(mean), other.about(mean)
         weight_sq = self.weight_sq + other.weight_sq
         number = self.number + other.number
-        return _Moments(number, whole, weight_sq, mean, float(seen + more), product + another)
+        return Moments(number, whole, weight_sq, mean, float(seen + more), product + another)
 
 
 @dataclass(eq=False)
@@ -308,7 +311,7 @@ class _Sums:
 
     clusters: Array | None
     """(2, clusters): w·value and w of each cluster."""
-    rows: _Moments = field(default_factory=_Moments)
+    rows: Moments = field(default_factory=Moments)
     total: float = 0.0
     weight: float = 0.0
     most: float = 0.0
@@ -329,7 +332,7 @@ class _Sums:
         if not isfinite(values.value).all():
             self.infinite = True
             return
-        self.rows = self.rows.plus(_Moments.of(total, w))
+        self.rows = self.rows.plus(Moments.of(total, w))
         if cluster is not None and self.clusters is not None:
             self.clusters += [np.bincount(cluster, x, self.clusters.shape[1]) for x in (total, w)]
         if values.high is None or values.low is None or values.surprise is None:
@@ -367,28 +370,28 @@ def _range_sums(w: Array, sums: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Units:
+class Units:
     """Rows or clusters, and what a pseudo-row is."""
 
-    units: _Moments
+    units: Moments
     pseudo: float
     """The weight of a pseudo-row before the design effect."""
     size: float
     """Effective rows per cluster."""
-    own: float
+    own: Any
     """Σ of squares of rows about their mean."""
-    hi: float
-    lo: float
+    hi: Any
+    lo: Any
 
     @staticmethod
-    def of(sums: _Sums) -> _Units:
+    def of(sums: _Sums) -> Units:
         rows, (by, high, low) = sums.rows, sums.ranges[:3].tolist()
         hi, lo = (high / by, low / by) if by > 0 else (0.0, 0.0)
         units, size = rows, 1.0
         if sums.clusters is not None:
-            units = _Moments.of(*sums.clusters)
+            units = Moments.of(*sums.clusters)
             size = units.weight_sq / rows.weight_sq
-        return _Units(units, rows.weight_sq / rows.weight, size, rows.seen, hi, lo)
+        return Units(units, rows.weight_sq / rows.weight, size, rows.seen, hi, lo)
 
     @property
     def effective(self) -> float:

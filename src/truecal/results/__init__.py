@@ -14,6 +14,7 @@ _CLASSES = {
     "Decomposition": "sums.errors",
     "BinTable": "core.table",
     "Comparison": "results.comparison",
+    "DecisionCurve": "results.decision_curve",
     "Evaluation": "results.model",
     "ConsistencyBands": "inference.bands",
     "CalibrationTest": "inference.calibration",

@@ -76,7 +76,7 @@ def compare(
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
-    inputs, notes = _read_models(y_true, models, options, sample_weight)
+    inputs, notes = read_models(y_true, models, options, sample_weight)
     if groups is not None or not all(is_tensor(model.reports) for model in inputs.values()):
         inputs = {name: model.on_host() for name, model in inputs.items()}
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
@@ -146,7 +146,7 @@ def _predictions(models: Any, X: Any, labels: Any) -> tuple[Any, Any]:
     return {name: given for name, (given, _) in found.items()}, common_classes(classes, labels)
 
 
-def _read_models(
+def read_models(
     y_true: Any, models: Any, options: dict[str, Any], sample_weight: Any
 ) -> tuple[dict[str, Inputs], list[str]]:
     """Validate every model, name the one that is wrong, and bring all to one kind."""

@@ -90,7 +90,7 @@ def markdown(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> str:
     | --- | ---: |
     | a\\|b | 0.25 |
     """
-    titles = [head.title.replace("\n", " ") for head in heads]
+    titles = [markdown_text(head.title.replace("\n", " ")) for head in heads]
     marks = ["---:" if head.right else "---" for head in heads]
     cells = [[markdown_text(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in (titles, marks, *cells))

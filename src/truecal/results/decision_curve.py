@@ -1,0 +1,457 @@
+"""decision_curve: at which thresholds a model is worth acting on, and for whom one model is better than another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, final
+
+import numpy as np
+
+from ..core.data import as_array, shown
+from ..core.extras import require
+from ..core.parameters import described
+from ..core.result import Result, html_text, plain, table_html
+from ..core.sample import unit_weights
+from ..core.types import Array
+from ..inference.acting import (
+    MOST_POINTS,
+    Acting,
+    Contrast,
+    best_use,
+    critical,
+    familywise,
+    largest,
+    pointwise,
+)
+from ..inference.checks import check_draws, check_groups, check_level
+from ..inference.mean_losses import IntervalEstimate
+from ..kinds.inputs import Inputs
+from .compare import read_models
+from .ranking import Dominance, dominance
+from .tables import Head, latex, markdown, table_lines
+
+DRAWS = 4999
+Range = tuple[float, float]
+"""The first and the last threshold of a run of thresholds."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A curve over thresholds: its interval at each threshold, and a band that holds at all of them at once."""
+
+    estimate: Array
+    low: Array
+    high: Array
+    band_low: Array
+    band_high: Array
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One model: net benefit, mean L_t, and the share of rows that it acts on, over thresholds.
+
+    `useful` are the ranges of thresholds at which acting on the model is better than acting on everybody and better
+    than acting on nobody, at all of them at once.
+    """
+
+    name: str
+    net_benefit: Band
+    loss: Band
+    acted: Array
+    useful: tuple[Range, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CurveDifference:
+    """Net benefit of the first model less that of the second, with a band over all thresholds and pairs of models.
+
+    `pvalues` are familywise: over all thresholds and pairs. At thresholds in `alike` no row is decided differently.
+    """
+
+    first: str
+    second: str
+    difference: Band
+    pvalues: Array
+    alike: Array
+    better: tuple[Range, ...]
+    worse: tuple[Range, ...]
+    everywhere: str | None
+    """The model that is better for every decision maker, where there is one."""
+
+    @property
+    def pvalue(self) -> float:
+        """The smallest p-value over thresholds, corrected over all of them and over pairs."""
+        return float(self.pvalues.min())
+
+    @property
+    def sentence(self) -> str:
+        """For whom the first model is better."""
+        a, b = self.first, self.second
+        if self.alike.all():
+            return f"{a} and {b} lead to the same decisions at every threshold"
+        if self.everywhere is not None:
+            worse = b if self.everywhere == a else a
+            return f"{self.everywhere} is better than {worse} for every decision maker"
+        if not self.better and not self.worse:
+            return f"no difference between {a} and {b} can be told at any threshold (p = {self.pvalue:.2g})"
+        if not self.better:
+            return f"{b} is better than {a} for thresholds {_ranges(self.worse)}; elsewhere no difference can be told"
+        worse = f", worse for {_ranges(self.worse)}" if self.worse else ""
+        return (
+            f"{a} is better than {b} for thresholds {_ranges(self.better)}{worse}; elsewhere no difference can be told"
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BestUse:
+    """Acting on a share of the rows, those with the highest predictions: at least `threshold`.
+
+    `found` is the share of all events that are among them, and `right` the share of them that are events.
+    """
+
+    name: str
+    share: float
+    threshold: float
+    found: IntervalEstimate
+    right: IntervalEstimate
+
+    @property
+    def sentence(self) -> str:
+        """What acting on that share finds."""
+        found, right = (f"{x.estimate:.1%} [{x.low:.1%}, {x.high:.1%}]" for x in (self.found, self.right))
+        return (
+            f"{self.name}: acting on the {self.share:.4g} of rows with the highest predictions (at least "
+            f"{self.threshold:.4g}) finds {found} of the events; {right} of these rows are events"
+        )
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class DecisionCurve(Result):
+    """Net benefit and mean L_t of models over thresholds, with bands, differences, and what they show.
+
+    Who acts where the prediction is at least t loses t by a false alarm and 1 − t by a miss: L_t. Net benefit is
+    prevalence − mean L_t/(1 − t), and the integral of 2 L_t over t is the Brier score.
+    """
+
+    thresholds: Array
+    curves: tuple[Curve, ...]
+    act_on_all: Band
+    differences: tuple[CurveDifference, ...]
+    uses: tuple[BestUse, ...]
+    prevalence: float
+    n_samples: int
+    n_resamples: int
+    level: float
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Curve:
+        for curve in self.curves:
+            if curve.name == name:
+                return curve
+        raise KeyError(f"no model is called {shown(name)}; expected one of {', '.join(c.name for c in self.curves)}")
+
+    @property
+    def cost_ratios(self) -> Array:
+        """t/(1 − t) for each threshold t: the cost of a false alarm in units of the cost of a miss."""
+        return np.asarray(self.thresholds / (1 - self.thresholds))
+
+    @cached_property
+    def dominance(self) -> Dominance:
+        """The order of the models on these rows: mean L_t no larger at any threshold, and smaller at one."""
+        return dominance({curve.name: curve.loss.estimate for curve in self.curves})
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """At which thresholds each model is worth acting on, and for whom one model is better than another."""
+        own = []
+        for curve in self.curves:
+            if curve.useful:
+                said = f"for thresholds {_ranges(curve.useful)}; elsewhere no gain can be told"
+                own.append(f"{curve.name}: better than acting on everybody and on nobody {said}")
+            else:
+                own.append(f"{curve.name}: no gain over acting on everybody or on nobody can be told at any threshold")
+        return (*own, *(pair.sentence for pair in self.differences), *(use.sentence for use in self.uses))
+
+    @property
+    def headline(self) -> str:
+        """How many rows and thresholds there are."""
+        t = self.thresholds
+        of = f"{len(t)} thresholds from {t[0]:.4g} to {t[-1]:.4g}" if len(t) > 1 else f"threshold {t[0]:.4g}"
+        return f"{self.n_samples} rows, events {self.prevalence:.1%}, {of}, {self.level:.0%} bands"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per model and threshold; "act on all" is the first model."""
+        found = []
+        everybody = Curve("act on all", self.act_on_all, self._loss_of_all, np.ones(len(self.thresholds)), ())
+        for curve in (everybody, *self.curves):
+            for j, t in enumerate(self.thresholds.tolist()):
+                row = {"model": curve.name, "threshold": t, "cost_ratio": t / (1 - t), "acted": float(curve.acted[j])}
+                for name, band in (("net_benefit", curve.net_benefit), ("loss", curve.loss)):
+                    row |= {name: float(band.estimate[j])}
+                    row |= {f"{name}_{end}": float(getattr(band, end)[j]) for end in _ENDS}
+                found.append(row)
+        return found
+
+    @property
+    def _loss_of_all(self) -> Band:
+        """A false alarm in each row without the event."""
+        band, t = self.act_on_all, self.thresholds
+
+        # net benefit = prevalence − (1 − prevalence)·t/(1 − t) is linear in the prevalence, and so is the loss
+        def loss(net: Array) -> Array:
+            return np.asarray(t * (1 - (net * (1 - t) + t)))
+
+        return Band(*map(loss, (band.estimate, band.high, band.low, band.band_high, band.band_low)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return super().to_dict() | {"sentences": plain(self.sentences)}
+
+    def to_pandas(self) -> Any:
+        """One row per model and threshold."""
+        return require("pandas", "pandas").DataFrame(self.rows())
+
+    def table(self, thresholds: Sequence[float] | None = None) -> tuple[list[Head], list[list[str]]]:
+        """Titles and texts: net benefit with its simultaneous band, at some thresholds."""
+        heads = [Head("threshold"), Head("act on all"), *(Head(curve.name) for curve in self.curves)]
+        texts = []
+        for j in self._chosen(thresholds):
+            bands = [curve.net_benefit for curve in self.curves]
+            cells = [f"{_number(b.estimate[j])} [{_number(b.band_low[j])}, {_number(b.band_high[j])}]" for b in bands]
+            texts.append([f"{self.thresholds[j]:.4g}", _number(self.act_on_all.estimate[j]), *cells])
+        return heads, texts
+
+    def _chosen(self, thresholds: Sequence[float] | None) -> list[int]:
+        """Those nearest to the given ones; by default round ones, or nine in equal steps."""
+        t = self.thresholds
+        if thresholds is not None:
+            return [int(np.argmin(np.abs(t - one))) for one in thresholds]
+        round_ones = [j for j, one in enumerate(t.tolist()) if np.isclose([0.05, *np.arange(1, 10) / 10], one).any()]
+        if len(t) <= 12 or len(round_ones) < 4:
+            return sorted({round(j) for j in np.linspace(0, len(t) - 1, min(len(t), 9)).tolist()})
+        return round_ones
+
+    def to_latex(self) -> str:
+        """Net benefit at some thresholds as a table for LaTeX, with the rules of the package booktabs."""
+        return latex(*self.table())
+
+    def to_markdown(self) -> str:
+        """Net benefit at some thresholds as a table in Markdown."""
+        return markdown(*self.table())
+
+    def plot(self, *, kind: str = "net benefit", ax: Any = None) -> Any:
+        """Net benefit over thresholds, or mean L_t (kind="loss"), by `truecal.plots.decision_curve`."""
+        return require("truecal.plots", "plots").decision_curve(self, kind=kind, ax=ax)
+
+    def __repr__(self) -> str:
+        heads, texts = self.table()
+        table = [f"  {line}" for line in table_lines(heads, texts)]
+        return "\n".join([self.headline, "net benefit", *table, *self.sentences, *(f"note: {n}" for n in self.notes)])
+
+    def _repr_html_(self) -> str:
+        heads, texts = self.table()
+        said = "".join(f"<li>{html_text(line)}</li>" for line in (*self.sentences, *self.notes))
+        table = table_html(texts, [head.title for head in heads])
+        return f"<p>{html_text(self.headline)}: net benefit</p>{table}<ul>{said}</ul>"
+
+
+_ENDS = ("low", "high", "band_low", "band_high")
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}".replace("-", "−")
+
+
+def _ranges(ranges: Sequence[Range]) -> str:
+    """Ranges of thresholds in words."""
+    some = [f"{low:.4g} to {high:.4g}" if high > low else f"{low:.4g}" for low, high in ranges]
+    return some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
+
+
+def _runs(holds: Array, thresholds: Array) -> tuple[Range, ...]:
+    """Runs of thresholds at which something holds."""
+    steps = np.flatnonzero(np.diff(np.concatenate([[0], holds.astype(int), [0]])))
+    return tuple((float(thresholds[i]), float(thresholds[j - 1])) for i, j in steps.reshape(-1, 2).tolist())
+
+
+@described(
+    "A DecisionCurve.",
+    y_proba="Probabilities as in `evaluate`, or a mapping of names to those of several models.",
+    thresholds="Increasing thresholds strictly between 0 and 1. Default: 0.01 to 0.99 in steps of 0.01.",
+    of='The class whose event is acted on, for several classes; or "confidence", the default for them: act on the top '
+    "class where its probability is at least the threshold.",
+    prevalence="The share of events in the population that is acted on, where that of these rows is another one. The "
+    "predictions are taken as they are.",
+    resource="The share of rows that can be acted on: adds what acting on those with the highest predictions finds.",
+)
+def decision_curve(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    thresholds: Any = None,
+    of: Any = None,
+    prevalence: float | None = None,
+    resource: float | None = None,
+    labels: Any = None,
+    pos_label: Any = 1,
+    sample_weight: Any = None,
+    groups: Any = None,
+    level: float = 0.95,
+    n_resamples: int = DRAWS,
+    seed: int = 0,
+) -> DecisionCurve:
+    """Is a model worth acting on, at which thresholds, and which of several models is better for whom?
+
+    Who acts where the prediction is at least t accepts (1 − t)/t false alarms for one event that is found. Net benefit
+    is the share of rows that are events acted on, less t/(1 − t) for each false alarm. The curves have intervals at
+    each threshold and bands that hold at all of them; models are compared on the same rows, with p-values corrected
+    over thresholds and pairs.
+
+    References
+    ----------
+    Vickers, Elkin 2006, doi 10.1177/0272989X06295361; Ehm, Gneiting, Jordan, Krüger 2016, doi 10.1111/rssb.12154.
+
+    >>> import numpy as np, truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.beta(1, 3, 2000)
+    >>> y = rng.random(2000) < risk
+    >>> found = tc.decision_curve(y, {"risk": risk, "rounded": risk.round(1)}, thresholds=[.1, .2, .3])
+    >>> found.sentences[0]
+    'risk: better than acting on everybody and on nobody for thresholds 0.1 to 0.3; elsewhere no gain can be told'
+    """
+    level, (draws, seed) = check_level(level), check_draws(n_resamples, seed)
+    models = y_proba if isinstance(y_proba, Mapping) else {"model": y_proba}
+    options = {"labels": labels, "pos_label": pos_label}
+    inputs, notes = read_models(y_true, models, options, sample_weight)
+    events = {name: events_of(model.on_host(), of, labels) for name, model in inputs.items()}
+    first = next(iter(inputs.values())).on_host()
+    clusters = check_groups(groups, first.n_samples, y_true=y_true)
+    weights = unit_weights(first.weights).get("weights")
+    t = _check_thresholds(thresholds, len(events))
+    for name, (y, _) in events.items():
+        if y.all() or not y.any():
+            what = "has the event" if y.all() else "is without the event"
+            of_model = f" of {name}" if len(events) > 1 and of is not None else ""
+            raise ValueError(
+                f"decision_curve needs rows with the event and rows without it: every row{of_model} {what}"
+            )
+    if prevalence is not None:
+        prevalence = _check_share(prevalence, "prevalence")
+        if not all(np.array_equal(y, next(iter(events.values()))[0]) for y, _ in events.values()):
+            raise ValueError("prevalence cannot be used: whether the top class is right differs between the models")
+        notes.append(f"the events are weighted to a prevalence of {prevalence:.4g}; predictions are taken as they are")
+    outcomes, predictions = ([pair[i] for pair in events.values()] for i in (0, 1))
+    acting = Acting.of(outcomes, predictions, t, weights, clusters, prevalence)
+    share = None if resource is None else _check_share(resource, "resource")
+    uses = []
+    if share is not None:
+        for name, (y, p) in events.items():
+            w = _to_prevalence(y, weights, prevalence)
+            cut, events_found, right = best_use(y, p, share, w, clusters, level)
+            uses.append(BestUse(name, share, cut, events_found, right))
+    return _curves(acting, tuple(events), level, draws, seed, tuple(uses), len(first.y), tuple(notes))
+
+
+def _to_prevalence(y: Array, weights: Array | None, prevalence: float | None) -> Array | None:
+    if prevalence is None:
+        return weights
+    w = np.ones(len(y)) if weights is None else weights
+    share = float(w @ y) / float(w.sum())
+    return np.asarray(w * np.where(y, prevalence / share, (1 - prevalence) / (1 - share)))
+
+
+def _curves(
+    acting: Acting,
+    names: tuple[str, ...],
+    level: float,
+    draws: int,
+    seed: int,
+    uses: tuple[BestUse, ...],
+    rows: int,
+    notes: tuple[str, ...],
+) -> DecisionCurve:
+    t, models = acting.thresholds, range(len(names))
+    pairs = list(combinations(models, 2))
+    ways: list[tuple[int | str, int | str]] = [("all", "none"), *((k, "none") for k in models)]
+    ways += [*(("perfect", k) for k in models), *((k, "all") for k in models), *pairs]
+    contrasts = {way: Contrast(acting, *way) for way in ways}
+    maxima = dict(zip(ways, largest(list(contrasts.values()), draws, seed).T, strict=True))
+
+    def band(way: tuple[int | str, int | str], family: Array, scale: Array | float = 1.0) -> Band:
+        found = contrasts[way]
+        ends = [end * scale for z in (pointwise(level), critical(family, level)) for end in found.interval(z)]
+        return Band(found.estimate * scale, *ends)
+
+    curves = []
+    for k, name in enumerate(names):
+        over = np.maximum(maxima[k, "none"], maxima[k, "all"])
+        gains = (band((k, "none"), over).band_low > 0) & (band((k, "all"), over).band_low > 0)
+        acted = sum(acting.sums[acting.place(k, event)] * contrasts[k, "none"].shares[event] for event in (0, 1))
+        loss = band(("perfect", k), maxima["perfect", k], 1 - t)
+        curves.append(Curve(name, band((k, "none"), maxima[k, "none"]), loss, np.asarray(acted), _runs(gains, t)))
+    family = np.max([maxima[pair] for pair in pairs], axis=0) if pairs else np.zeros(draws)
+    differences = []
+    for pair in pairs:
+        found = band(pair, family)
+        a, b = (names[k] for k in pair)
+        better, worse = found.band_low > 0, found.band_high < 0
+        alike = contrasts[pair].alike
+        whole = a if (better | alike).all() and better.any() else b if (worse | alike).all() and worse.any() else None
+        pvalues = familywise(contrasts[pair].beyond(), family)
+        differences.append(CurveDifference(a, b, found, pvalues, alike, _runs(better, t), _runs(worse, t), whole))
+    prevalence = float(contrasts["all", "none"].shares[1] * acting.sums[acting.place("all", 1)[0]])
+    everybody = band(("all", "none"), maxima["all", "none"])
+    return DecisionCurve(t, tuple(curves), everybody, tuple(differences), uses, prevalence, rows, draws, level, notes)
+
+
+def events_of(inputs: Inputs, of: Any, labels: Any) -> tuple[Array, Array]:
+    """Per row, whether the event happened and its predicted probability."""
+    inputs.check_one_label("decision_curve")
+    confident = isinstance(of, str) and of == "confidence"
+    if inputs.kind.one_event and not confident:
+        if of is not None:
+            raise ValueError(f"of={shown(of)} cannot be used: there is one event; pos_label says which label it is")
+        return inputs.y.astype(bool), inputs.reports
+    if inputs.kind.top_only or of is None or confident:
+        top = inputs.top_label()
+        return top.y.astype(bool), top.reports
+    classes: list[Any] = list(range(inputs.n_classes or 0)) if labels is None else [str(label) for label in labels]
+    wanted = of if labels is None else str(of)
+    if isinstance(of, bool) or wanted not in classes:
+        raise ValueError(f'of must be "confidence" or one of the classes {shown(classes)}, got {shown(of)}')
+    column = classes.index(wanted)
+    return inputs.y == column, inputs.reports[:, column]
+
+
+def _check_thresholds(thresholds: Any, models: int) -> Array:
+    if thresholds is None:
+        return np.arange(1, 100) / 100
+    t = np.atleast_1d(as_array(thresholds, "thresholds"))
+    if t.ndim != 1 or not len(t) or t.dtype.kind not in "iuf":
+        raise ValueError(f"thresholds must be numbers strictly between 0 and 1, got {shown(thresholds)}")
+    t = t.astype(np.float64)
+    bad = ~((t > 0) & (t < 1))
+    if bad.any():
+        raise ValueError(
+            f"thresholds must lie strictly between 0 and 1, got {t[bad][0]:.4g}: at 0 everybody is acted on, at 1 a "
+            "false alarm costs infinitely more than a miss"
+        )
+    if (np.diff(t) <= 0).any():
+        raise ValueError("thresholds must increase")
+    if len(t) * models > MOST_POINTS:
+        raise ValueError(f"{models} models can be compared at {MOST_POINTS // models} thresholds, got {len(t)}")
+    return t
+
+
+def _check_share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
+    return float(value)
