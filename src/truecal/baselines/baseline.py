@@ -11,9 +11,9 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import check_positive_int, check_seed, shown
+from ..core.frames import matching_rows
 from ..core.properties import Binary, Classwise, Confidence, Property, TopLabel
 from ..core.sample import Sample
-from ..core.torch_compile import outside_torch_compile
 from ..core.types import Array
 
 Measure = Callable[..., float]
@@ -83,7 +83,7 @@ class Baseline:
             raise TypeError(f"{self.name} has no option {unknown[0]!r}; its options: {known}")
         return replace(self, settings=tuple((self.options | changes).items()))
 
-    @outside_torch_compile
+    @matching_rows
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, pos_label: Any = None
     ) -> float:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from .data import as_array, shown
+from .torch_compile import outside_torch_compile
 from .types import Array
+
+MOST_PARTS = 64
+"""Longer lists are taken for numbers, not for columns or models."""
 
 
 def column_classes(y_true: Any, y_proba: Any, labels: Any = None) -> Any:
@@ -74,11 +80,33 @@ def _as_classes(values: Array, names: list[Any]) -> Array | None:
     return classes if np.isin(values, classes).all() else None
 
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+NOT_OF_ROWS = frozenset(
+    ("labels", "thresholds", "phi", "cost", "edges", "values", "levels", "names", "classes", "p_new", "logits_select")
+)
+"""Arguments that hold one entry per class, level or edge, or whose rows are others than those of the labels."""
+
+
+def matching_rows(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A public function of arrays by row: refuses pandas arguments with the same index in another order.
+
+    It also leaves the graph of torch.compile, as every public function does.
+    """
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    skipped = len(inspect.signature(function).parameters) - len(names)
+
+    def check(*args: Any, **kwargs: Any) -> None:
+        refuse_reordered(**dict(zip(names, args[skipped:], strict=False)) | kwargs)
+
+    return outside_torch_compile(function, check)
+
+
 def refuse_reordered(**arrays: Any) -> None:
     """Rows are matched by position; refused where two pandas indexes hold the same entries in another order.
 
     Then position and index say different things about which rows belong together. Other indexes, such as those of a
-    test set beside fresh predictions, are not compared.
+    test set beside fresh predictions, are not compared. Mappings and pairs of columns are looked into.
 
     >>> import pandas as pd
     >>> from truecal.core.frames import refuse_reordered
@@ -86,16 +114,36 @@ def refuse_reordered(**arrays: Any) -> None:
     Traceback (most recent call last):
     ValueError: y_true and y_proba have the same index in another order: rows are matched by position...
     """
-    indexed = {name: x.index for name, x in arrays.items() if hasattr(getattr(x, "index", None), "equals")}
+    if "pandas" not in sys.modules:  # nothing else has an index
+        return
+    indexed = [found for name, x in arrays.items() if name not in NOT_OF_ROWS for found in _indexes(name, x)]
     if len(indexed) < 2:
         return
-    (first, index), *others = indexed.items()
+    (first, index), *others = indexed
     for name, other in others:
         if len(index) and len(index) == len(other) and not index.equals(other) and _same_entries(index, other):
             raise ValueError(
                 f"{first} and {name} have the same index in another order: rows are matched by position; "
                 f"reorder one with .loc[{first}.index], or pass .to_numpy() of both if their order is right"
             )
+
+
+def _indexes(name: str, x: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """The pandas indexes of an argument: of itself, of the columns of a mapping, or of the parts of a pair."""
+    index = getattr(x, "index", None)
+    if hasattr(index, "equals"):
+        yield name, index
+    elif not depth:
+        return
+    elif isinstance(x, Mapping) and not hasattr(x, "shape"):  # a sparse matrix may be a dictionary
+        for key in x:
+            yield from _indexes(f"{name}[{shown(key)}]", x[key], depth - 1)
+    elif hasattr(x, "confidence") and hasattr(x, "correct"):
+        yield from _indexes(f"{name}.correct", x.correct, depth - 1)
+        yield from _indexes(f"{name}.confidence", x.confidence, depth - 1)
+    elif isinstance(x, (tuple, list)) and len(x) <= MOST_PARTS:
+        for j, part in enumerate(x):
+            yield from _indexes(f"{name}[{j}]", part, depth - 1)
 
 
 def _same_entries(one: Any, two: Any) -> bool:

@@ -12,13 +12,12 @@ import numpy as np
 
 from .arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
 from .data import check_pair, check_weights, wide_blocks
-from .frames import refuse_reordered
+from .frames import matching_rows
 from .labels import check_multiclass
 from .losses_by_label import confidence_losses, cross_entropies, mistakes, sphericals, squares
 from .parameters import described_text
 from .properties import Classwise, Full, Outcomes
 from .sample import unit_weights
-from .torch_compile import outside_torch_compile
 from .types import Array
 
 _PARAMETERS = ("y_true", "y_proba", "sample_weight", "per_example", "labels")
@@ -77,11 +76,10 @@ class Loss:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool, labels: Any = None
     ) -> float | Array: ...
-    @outside_torch_compile
+    @matching_rows
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, per_example: bool = False, labels: Any = None
     ) -> float | Array:
-        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         if on_device(y_proba):
             sample = Classwise().read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
             assert sample.labels is not None and sample.distributions is not None
@@ -212,6 +210,7 @@ def linear_loss(
 ) -> float: ...
 @overload
 def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_example: Literal[True]) -> Array: ...
+@matching_rows
 def linear_loss(outcomes: Any, reports: Any, *, sample_weight: Any = None, per_example: bool = False) -> float | Array:
     """||u − φ(y)||² of any linear property: outcome values and reports, both (n,) or (n, d).
 

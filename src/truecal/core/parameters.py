@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from .torch_compile import outside_torch_compile
+from .frames import matching_rows
 
 Described = TypeVar("Described", bound=Callable[..., Any])
 
@@ -109,12 +109,12 @@ SHARED = {
 
 
 def described(returns: str = "", **own: str) -> Callable[[Described], Described]:
-    """Put a numpydoc section of parameters into a docstring, before its examples; functions leave compiled graphs."""
+    """Put a numpydoc section of parameters into a docstring, before its examples; functions check the order of rows."""
 
     def add(thing: Described) -> Described:
         names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
         thing.__doc__ = described_text(thing.__doc__ or "", names, returns, own)
-        return outside_torch_compile(thing) if inspect.isfunction(thing) else thing  # type: ignore[return-value]  # of the same type
+        return matching_rows(thing) if inspect.isfunction(thing) else thing  # type: ignore[return-value]  # of the same type
 
     return add
 

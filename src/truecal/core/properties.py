@@ -20,7 +20,6 @@ from .data import (
     check_size,
     check_weights,
 )
-from .frames import refuse_reordered
 from .labels import check_binary_outcomes, check_labels, check_multiclass
 from .losses_by_label import confidence_losses, squares
 from .parameters import described
@@ -116,7 +115,6 @@ class Property(ABC):
         if on_device(y_proba):
             # a module loaded by name
             return device_backend().read(self, y_true, y_proba, sample_weight, labels)  # type: ignore[no-any-return]  # an array or a tensor
-        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
         y, reports = self.check(y_true, y_proba, labels)
         return self.sample(y, reports, check_weights(sample_weight, len(reports)))
 

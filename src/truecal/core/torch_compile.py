@@ -11,14 +11,19 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
-def outside_torch_compile(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The same function, which runs outside the graph where torch.compile traces its caller."""
+def outside_torch_compile(
+    function: Callable[Given, Found], before: Callable[..., None] | None = None
+) -> Callable[Given, Found]:
+    """The same function, which runs outside the graph where torch.compile traces its caller; `before` sees its
+    arguments first."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Found:
         torch = sys.modules.get("torch")  # never imported here
         if torch is not None and torch.compiler.is_compiling():
             return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-any-return]  # untyped
+        if before is not None:
+            before(*args, **kwargs)
         return function(*args, **kwargs)
 
     # torch.compile counts recompilations by code object: each function has its own, under its own name

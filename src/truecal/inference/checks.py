@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, check_seed, shown
-from ..core.frames import refuse_reordered
 from ..core.rules import BinCounts, BinningRule
 from ..core.types import Array, Groups
 from ..kinds.functions import ScoreOptions
@@ -91,7 +90,6 @@ def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Gro
     """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
     if groups is None:
         return None
-    refuse_reordered(y_true=y_true, groups=groups)
     array = np.asarray(as_array(on_cpu(groups), "groups"))
     if array.shape != (n,):
         raise ValueError(f"groups must give each of the {n} rows its cluster, got shape {array.shape}")

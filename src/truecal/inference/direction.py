@@ -26,6 +26,7 @@ from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 
 from ..core.arrays import dot
 from ..core.data import row_blocks
+from ..core.frames import matching_rows
 from ..core.properties import Property
 from ..core.result import Result
 from ..core.sample import Sample
@@ -139,6 +140,7 @@ class MeanGap(Result):
         )
 
 
+@matching_rows
 def mean_gap(
     y_true: Any,
     y_proba: Any,

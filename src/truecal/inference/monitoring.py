@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from ..core.data import as_array, both_classes, row_blocks, shown
+from ..core.frames import refuse_reordered
 from ..core.locks import Shared, one_at_a_time
 from ..core.parameters import described
 from ..core.result import Result, plain
@@ -252,6 +253,7 @@ class Monitor(Shared):
         None, and of the same kind every time. `time` is a label or a number for these rows; an alarm reports it. Rows
         that raise an error change nothing.
         """
+        refuse_reordered(y_true=y_true, y_proba=y_proba, time=time, sample_weight=sample_weight)
         if sample_weight is not None:
             raise ValueError(
                 "sample_weight cannot be used: e-values of weighted rows have no guarantee; "

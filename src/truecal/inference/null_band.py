@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from ..core.frames import matching_rows
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
@@ -134,6 +135,7 @@ class Noise(Result):
         return "\n".join(lines)
 
 
+@matching_rows
 def noise_of_U(
     y_true: Any,
     y_proba: Any,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..core.arrays import on_device
 from ..core.data import as_array
+from ..core.frames import refuse_reordered
 from ..core.parameters import described, described_text
 from ..core.properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from ..core.rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, VectorRule
@@ -82,6 +83,7 @@ class ErrorFunction:
             raise TypeError(f"{self.__name__}() {problem}") from None
         bound.apply_defaults()
         given = bound.arguments
+        refuse_reordered(**given)
         first, second = (given.pop(name) for name in self._data)
         about = {name: given.pop(name) for name in ("sample_weight", "scale", "labels") if name in given}
         wide = self._vectors is not None and _is_wide(second)

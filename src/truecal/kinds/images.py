@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import on_cpu
 from ..core.data import as_array, shown
-from ..core.frames import columns_of, has_columns
+from ..core.frames import columns_of, has_columns, matching_rows
 from ..core.types import Array
 
 FEWEST = 3
@@ -85,6 +85,7 @@ def is_dense(y_proba: Any) -> bool:
     return len(getattr(y_proba, "shape", ())) > 2
 
 
+@matching_rows
 def as_rows(y_true: Any, y_proba: Any, *, ignore_index: int | None = None, class_axis: int | None = None) -> DenseRows:
     """Predictions of images or sequences as rows: (N, C, H, W), (N, H, W, C), (N, C, L) and the like, or (N, H, W).
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.arrays import compiled_loops, device_backend, is_tensor, on_cpu, on_device, to_device_of
 from ..core.data import as_array, row_blocks, shown, wide_blocks
-from ..core.frames import column_classes, refuse_reordered
+from ..core.frames import column_classes
 from ..core.properties import Binary, Classwise, Confidence, Property
 from ..core.sample import Sample
 from ..core.types import Array, Groups
@@ -208,11 +208,10 @@ def read_inputs(
 
 
 def on_host(given: Given) -> Given:
-    """The same arguments in the memory of the CPU, checked for rows in another order, with the classes of columns."""
+    """The same arguments in the memory of the CPU, with the classes of columns."""
     if given.y_true is None or hasattr(given.y_proba, "confidence"):
         return given
     y_true, y_proba = on_cpu(given.y_true), on_cpu(given.y_proba)
-    refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=given.sample_weight)
     return replace(given, y_true=y_true, y_proba=y_proba, labels=column_classes(y_true, y_proba, given.labels))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.arrays import doubled, is_tensor, namespace, on_cpu
 from ..core.data import as_array, check_positive_int, check_report_table, check_same_length, check_weights, shown
+from ..core.frames import matching_rows
 from ..core.parameters import described
 from ..core.properties import Property
 from ..core.result import Result
@@ -318,6 +319,7 @@ def cdf(values: Any, grid: Any) -> Gridded:
     return Gridded(cdf_values(_numbers(values, "values", 2), at), at)
 
 
+@matching_rows
 def normal(mean: Any, sd: Any) -> Normal:
     """Forecasts by mean and standard deviation of a normal distribution, (n,) each.
 

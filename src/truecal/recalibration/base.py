@@ -24,6 +24,7 @@ from truecal.core.data import (
     row_blocks,
     shown,
 )
+from truecal.core.frames import refuse_reordered
 from truecal.core.labels import check_labels
 from truecal.core.row_kernels import softmax
 
@@ -175,6 +176,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on validation data, which must not be the data the result is evaluated on."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
         fitted = copy(self)  # this one stays as it was if anything below fails
         logits = fitted._read(X, reset=True)
         if self.space == "logits":

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from truecal.core.data import as_array, shown
+from truecal.core.frames import refuse_reordered
 from truecal.core.parameters import described
 from truecal.recalibration.affine import (
     AffineMap,
@@ -114,6 +115,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map on validation data that the estimator was not trained on."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
         classes = _fitted_classes(self.estimator)
         method = _recalibrator(self.method)
         response = "predict_proba" if method.space == "probabilities" else _response(self.estimator, X, classes)

@@ -15,7 +15,7 @@ _CLASSES = {
     "BinTable": "core.table",
     "Comparison": "results.comparison",
     "DecisionCurve": "results.decision_curve",
-    "Evaluation": "results.model",
+    "Evaluation": "results.evaluation",
     "ConsistencyBands": "inference.bands",
     "CalibrationTest": "inference.calibration",
     "Estimate": "inference.estimation",

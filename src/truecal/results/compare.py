@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.arrays import is_tensor
-from ..core.frames import refuse_reordered
 from ..core.parameters import described
 from ..core.rules import BinCounts
 from ..inference.checks import check_groups
@@ -74,7 +73,6 @@ def compare(
     if images is not None:
         y_true, groups, models = images.y_true, images.groups, images.models
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
-    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     inputs, notes = read_models(y_true, models, options, sample_weight)
     if groups is not None or not all(is_tensor(model.reports) for model in inputs.values()):

@@ -11,7 +11,7 @@ import numpy as np
 from ..baselines.by_name import check_errors
 from ..core.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, shown
-from ..core.frames import columns_of, has_columns, refuse_reordered
+from ..core.frames import columns_of, has_columns
 from ..core.parameters import described
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
@@ -96,7 +96,6 @@ def evaluate(
     if images is not None:
         y_true, groups, y_proba = images.y_true, images.groups, images.models[""]
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
-    refuse_reordered(y_true=y_true, groups=groups, by=by, folds=folds)
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
     inputs = with_folds(inputs if groups is None else inputs.on_host(), folds)

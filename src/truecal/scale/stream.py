@@ -16,6 +16,7 @@ from ..core.data import (
     check_positive_int,
     shown,
 )
+from ..core.frames import refuse_reordered
 from ..core.locks import one_at_a_time
 from ..core.parameters import described
 from ..core.rules import BinCounts
@@ -218,6 +219,7 @@ class Stream(StreamState):
         Images or sequences, such as probabilities (N, C, H, W) and labels (N, H, W), are counted one after the other,
         without the pixels whose label is `ignore_index`; intervals then rest on images, not on pixels.
         """
+        refuse_reordered(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, groups=groups)
         if is_dense(y_proba):
             if groups is not None:
                 raise ValueError("groups cannot be used with images: each is a group")

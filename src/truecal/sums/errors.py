@@ -14,13 +14,13 @@ import numpy as np
 from ..core.cells import Piece
 from ..core.data import shown
 from ..core.dispatch import DISPATCH, Dispatch
+from ..core.frames import matching_rows
 from ..core.parameters import described
 from ..core.properties import Property
 from ..core.result import Result
 from ..core.rules import BinCounts, BinningRule, resolve_ties
 from ..core.sample import Bounds, Sample, Totals
 from ..core.table import BinTable, TableSums
-from ..core.torch_compile import outside_torch_compile
 from ..core.types import Array
 from .building import single_rules
 from .tabulate import moments, raw_error_sums, whole_tables
@@ -133,7 +133,7 @@ class CalibrationError:
         """Validate the user's arrays once, for use with `of` and `parts`."""
         return self.property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
 
-    @outside_torch_compile
+    @matching_rows
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
     ) -> Any:
@@ -257,7 +257,7 @@ class CalibrationError:
             score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),
         )
 
-    @outside_torch_compile
+    @matching_rows
     def tables(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
     ) -> tuple[BinTable, ...]:
@@ -265,7 +265,7 @@ class CalibrationError:
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
         return whole_tables(sample, self.binning, self.ties)
 
-    @outside_torch_compile
+    @matching_rows
     def decompose(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Decomposition:
         """The two parts of the error, n·error = loss + U, with the gap and the score."""
         sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)

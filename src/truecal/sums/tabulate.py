@@ -13,6 +13,7 @@ from ..core.arrays import device_backend, on_device
 from ..core.cells import Piece
 from ..core.data import shown
 from ..core.dispatch import DISPATCH, Dispatch
+from ..core.frames import matching_rows
 from ..core.properties import Property
 from ..core.rules import BinningRule, resolve_ties
 from ..core.sample import Sample, Totals
@@ -28,6 +29,7 @@ _POWERS = dict.fromkeys(("count", "outcome", "residual"), 1) | dict.fromkeys(
 """The arrays of a table, with the power of the weight that each is a sum of."""
 
 
+@matching_rows
 def tabulate(
     property: Property,
     binning: BinningRule,
