@@ -17,9 +17,10 @@ from .common import app
 
 from . import evaluating  # isort: skip  # the commands, in the order of the help
 from . import deciding  # isort: skip
+from . import decide  # isort: skip
 from . import serving  # isort: skip
 
-__all__ = ["app", "deciding", "evaluating", "run", "serving"]
+__all__ = ["app", "decide", "deciding", "evaluating", "run", "serving"]
 
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
 

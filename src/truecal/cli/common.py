@@ -127,7 +127,7 @@ def read(files: Sequence[Path], reading: Reading) -> Loaded:
 
 
 def write(
-    result: Any, outputs: Outputs, classes: Sequence[str] | None = None, details: bool = False, **words: str
+    result: Any, outputs: Outputs, classes: Sequence[str] | None = None, details: bool = False, **words: Any
 ) -> list[Path]:
     """Everything is made first and written last, and each file appears whole or not at all; which were written."""
     made: dict[Path, str] = {}

@@ -67,16 +67,24 @@ class Loaded:
         return {
             "errors": errors,
             "by": self._columns(measuring.by),
-            "groups": self.first.groups if measuring.groups is None else self._column(measuring.groups),
-            "sample_weight": self._column(measuring.weights, numbers=True),
+            "groups": self.clusters(measuring.groups),
+            "sample_weight": self.weights(measuring.weights),
         }
+
+    def clusters(self, spec: str | None) -> Any:
+        """The clusters that an option names, or those of the file."""
+        return self.first.groups if spec is None else self._column(spec)
+
+    def weights(self, spec: str | None) -> Any:
+        """The weights that an option names."""
+        return self._column(spec, numbers=True)
 
     def threshold(self, risk: float, delta: float, groups: str | None) -> Threshold:
         """The threshold of the only model."""
         from truecal.inference.checks import check_groups
         from truecal.inference.thresholds import threshold_of
 
-        clusters = self.first.groups if groups is None else self._column(groups)
+        clusters = self.clusters(groups)
         inputs = read_inputs(self.y_true, next(iter(self.models.values())))
         return threshold_of(inputs, risk, delta, check_groups(clusters, inputs.n_samples))
 

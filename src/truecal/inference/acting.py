@@ -24,6 +24,8 @@ from scipy.special import ndtr, ndtri
 from ..core.types import Array, Groups
 from .mean_losses import IntervalEstimate, Losses, Moments, Units, Values, mean_interval
 
+Terms = list[tuple[Array, Array]]
+"""Entries of the sums and coefficients, per threshold."""
 MOST_POINTS = 2000
 """Thresholds times models: the matrix of second moments has a row for each, with and without the event."""
 _BLOCK = 1 << 21  # numbers
@@ -167,7 +169,7 @@ class Contrast:
         without, with_ = (float(self.acting.sums[i]) for i in self._totals())
         return -self.odds * self.shares[0] * self.net(0) / without, self.shares[1] * self.net(1) / with_
 
-    def terms(self) -> list[tuple[Array, Array]]:
+    def terms(self) -> Terms:
         """Entries and coefficients whose sum over a row or cluster is its influence on the estimate."""
         (a0, b0), (a1, b1) = self._ends_of(0), self._ends_of(1)
         without, with_ = self.shares
@@ -202,7 +204,9 @@ class Contrast:
         if self.acting.prevalence is None:
             value = [(a1, one), (b1, -one), (a0, -self.odds), (b0, self.odds)]
             hi, lo = self._range(plus, minus)
-            return [(1.0, self._units(value, [(t1, one), (t0, one)], hi, lo))]
+            total = [(t1, one), (t0, one)]
+            differ = total if self.a == "perfect" else [(a1, one), (b1, -one), (a0, one), (b0, -one)]
+            return [(1.0, self._units(value, total, hi, lo, differ))]
         found: list[tuple[Array | float, Units]] = []
         for a, b, t, factor, perfect in (
             (a1, b1, t1, self.shares[1] * sums[t1[0]], 1.0),
@@ -212,7 +216,7 @@ class Contrast:
                 hi, lo = perfect * one, (perfect - 1) * one
             else:
                 hi, lo = plus * one, -minus * one
-            found.append((factor, self._units([(a, one), (b, -one)], [(t, one)], hi, lo)))
+            found.append((factor, self._units([(a, one), (b, -one)], [(t, one)], hi, lo, [(a, one), (b, -one)])))
         return found
 
     def _range(self, plus: float, minus: float) -> tuple[Array, Array]:
@@ -231,7 +235,7 @@ class Contrast:
         every = np.maximum(up + down, 1e-300)
         return (up + down * o) / every, -(up * o + down) / every
 
-    def _units(self, value: list[tuple[Array, Array]], total: list[tuple[Array, Array]], hi: Array, lo: Array) -> Units:
+    def _units(self, value: Terms, total: Terms, hi: Array, lo: Array, differ: Terms) -> Units:
         sums, rows, units = self.acting.sums, self.acting.rows, self.acting.units
         weight = float(sum(sums[i[0]] for i, _ in total))
         mean = sum(c * sums[i] for i, c in value) / weight
@@ -241,7 +245,8 @@ class Contrast:
             product = _form(matrix, value, total) - mean * square
             seen = _form(matrix, value, value) - mean * (product + _form(matrix, value, total))
             made.append(Moments(self.acting.n_units, weight, square, mean, np.maximum(seen, 0.0), product))
-        size = made[1].weight_sq / made[0].weight_sq
+        # effective rows per cluster, of those that are decided differently
+        size = np.maximum(_form(units, differ, differ) / np.maximum(_form(rows, differ, differ), 1e-300), 1.0)
         return Units(made[1], made[0].weight_sq / weight, size, made[0].seen, hi, lo)
 
     def ends(self, z: Any) -> tuple[Array, Array]:
@@ -281,7 +286,7 @@ def _square(matrix: Array, a: Array, b: Array) -> Array:
     return np.asarray(matrix[a, a] - 2 * matrix[a, b] + matrix[b, b])
 
 
-def _form(matrix: Array, first: list[tuple[Array, Array]], second: list[tuple[Array, Array]]) -> Array:
+def _form(matrix: Array, first: Terms, second: Terms) -> Array:
     """Σ c·d·matrix[i, j] at every threshold."""
     total: Any = 0.0
     for i, c in first:

@@ -376,7 +376,7 @@ class Units:
     units: Moments
     pseudo: float
     """The weight of a pseudo-row before the design effect."""
-    size: float
+    size: Any
     """Effective rows per cluster."""
     own: Any
     """Σ of squares of rows about their mean."""
@@ -407,7 +407,7 @@ class Units:
         """Centre and standard error after z²/2 pseudo-rows at hi and at lo."""
         v: Any = self.pseudo
         units = self.units
-        if self.size > 1:  # design effect, drawn towards clusters that go together by z² pseudo-surprises
+        if np.any(self.size > 1):  # design effect, drawn towards clusters that go together by z² pseudo-surprises
             prior = zz * (v * (self.hi - self.lo) / 2) ** 2
             effect = (units.seen + self.size * prior) / np.maximum(self.own + prior, 1e-300)
             v = v * np.clip(effect, 1.0, self.size)

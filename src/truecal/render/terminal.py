@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from truecal.inference.repair import Repair
     from truecal.inference.thresholds import Threshold
     from truecal.results.comparison import Comparison
+    from truecal.results.decision_curve import DecisionCurve
     from truecal.results.evaluation import Evaluation
     from truecal.results.leaderboard import Leaderboard
 
@@ -302,6 +303,17 @@ def estimate(result: Estimate, notes: Sequence[str], verbose: bool = False) -> N
     console.print(Text(f"\n{result.assumption}", style="bold"), soft_wrap=not console.is_terminal)
     if result.warning:
         console.print(Text(f"warning: {result.warning}", style="bold red"), soft_wrap=not console.is_terminal)
+    _notes(console, notes, verbose)
+
+
+def decisions(result: DecisionCurve, notes: Sequence[str], verbose: bool = False) -> None:
+    """What the curves show, and net benefit at some thresholds."""
+    console = _console()
+    console.print(Text(result.headline, style="bold"), soft_wrap=not console.is_terminal)
+    heads, rows = result.table()
+    titles = [head.title + ">" * head.right for head in heads]
+    _table(console, "net benefit", dict(zip(titles, zip(*rows, strict=True), strict=True)))
+    _say(console, *result.sentences, *(f"note: {note}" for note in result.notes))
     _notes(console, notes, verbose)
 
 

@@ -33,7 +33,8 @@ from .compare import read_models
 from .ranking import Dominance, dominance
 from .tables import Head, latex, markdown, table_lines
 
-DRAWS = 4999
+DRAWS = 1999
+LEAST_ACTED = 0.01
 Range = tuple[float, float]
 """The first and the last threshold of a run of thresholds."""
 
@@ -127,7 +128,7 @@ class BestUse:
         """What acting on that share finds."""
         found, right = (f"{x.estimate:.1%} [{x.low:.1%}, {x.high:.1%}]" for x in (self.found, self.right))
         return (
-            f"{self.name}: acting on the {self.share:.4g} of rows with the highest predictions (at least "
+            f"{self.name}: acting on the {100 * self.share:.4g}% of rows with the highest predictions (at least "
             f"{self.threshold:.4g}) finds {found} of the events; {right} of these rows are events"
         )
 
@@ -179,6 +180,12 @@ class DecisionCurve(Result):
             else:
                 own.append(f"{curve.name}: no gain over acting on everybody or on nobody can be told at any threshold")
         return (*own, *(pair.sentence for pair in self.differences), *(use.sentence for use in self.uses))
+
+    @property
+    def last_used(self) -> float:
+        """The last threshold at which a model acts on 1% of the rows: pictures of net benefit end there."""
+        used = np.any([curve.acted >= LEAST_ACTED for curve in self.curves], axis=0)
+        return float(self.thresholds[used][-1] if used.any() else self.thresholds[-1])
 
     @property
     def headline(self) -> str:

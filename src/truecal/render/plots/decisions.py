@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from ...core.extras import require
-from .draw import COLORS, _axes, _plain
+from .draw import COLORS, DASHES, _axes, _plain
 
 if TYPE_CHECKING:
     from ...inference.estimation import Estimate
     from ...inference.repair import Repair
     from ...inference.segments import Segments
     from ...inference.thresholds import Threshold
+    from ...results.decision_curve import DecisionCurve
 
 _NOT_CLEAR = "#8A8A8A"
+_COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 1 / 3, 0.5, 2 / 3, 0.8, 0.9)
+"""Thresholds at which the axis of costs has marks: 99 : 1, 49 : 1, 19 : 1, 9 : 1, 4 : 1, 2 : 1, 1 : 1 and so on."""
+
+
+def decision_curve(
+    result: DecisionCurve, *, kind: Literal["net benefit", "loss"] = "net benefit", ax: Any = None
+) -> Any:
+    """Net benefit over thresholds with simultaneous bands, beside acting on all rows and on none; or the mean of L_t.
+
+    Net benefit is drawn up to the last threshold at which a model acts on at least 1% of the rows. With kind="loss"
+    it is the Murphy diagram: lower is better, and the area under 2 L_t is the Brier score. The upper
+    axis is the cost of a miss in units of that of a false alarm. Bands are drawn for up to three models.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.decision_curve([0, 1, 1, 0] * 50, [.1, .9, .8, .2] * 50, n_resamples=99)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('threshold', 'net benefit')
+    >>> found.plot(kind="loss").get_ylabel()
+    'mean loss $L_t$'
+    >>> matplotlib.pyplot.close("all")
+    """
+    if kind not in ("net benefit", "loss"):
+        raise ValueError(f'kind must be "net benefit" or "loss", got {kind!r}')
+    net = kind == "net benefit"
+    ax, t = _axes(ax, figsize=(6.4, 4.4)), result.thresholds
+    for i, curve in enumerate(result.curves):
+        color, band = COLORS[i % len(COLORS)], curve.net_benefit if net else curve.loss
+        dash = DASHES[i // len(COLORS) % len(DASHES)]
+        ax.plot(t, band.estimate, color=color, linewidth=1.8, linestyle=dash, label=_plain(curve.name), zorder=3)
+        if len(result.curves) <= 3:
+            ax.fill_between(t, band.band_low, band.band_high, color=color, alpha=0.15, linewidth=0)
+    everybody = result.act_on_all.estimate if net else t * (1 - result.prevalence)
+    nobody = np.zeros(len(t)) if net else (1 - t) * result.prevalence
+    ax.plot(t, everybody, color="#555555", linewidth=1.2, linestyle="--", label="act on all", zorder=2)
+    ax.plot(t, nobody, color="#555555", linewidth=1.2, linestyle=":", label="act on none", zorder=2)
+    drawn = np.concatenate([curve.net_benefit.estimate if net else curve.loss.band_high for curve in result.curves])
+    top = 1.12 * result.prevalence if net else 1.05 * min(drawn.max(), 2 * np.minimum(everybody, nobody).max())
+    low = -0.25 * result.prevalence if net else 0.0
+    last = result.last_used if net else float(t[-1])
+    ax.set(
+        xlabel="threshold", ylabel=kind if net else "mean loss $L_t$", ylim=(low, top), xlim=(0, min(1.0, last + t[0]))
+    )
+    places = [place for place in _COSTS if last / 14 < place < last]  # where they have space
+    above = ax.secondary_xaxis("top")
+    above.set_xticks(places, [f"{max(1, 1 / place - 1):.3g} : {max(1, place / (1 - place)):.3g}" for place in places])
+    above.set_xlabel("cost of a miss : cost of a false alarm", fontsize="small")
+    above.tick_params(labelsize="small")
+    ax.legend(fontsize="small", frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def segments(result: Segments, *, most: int = 20, ax: Any = None) -> Any:

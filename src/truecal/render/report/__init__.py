@@ -10,6 +10,7 @@ from truecal.core.extras import require
 
 if TYPE_CHECKING:
     from truecal.results.comparison import Comparison
+    from truecal.results.decision_curve import DecisionCurve
     from truecal.results.evaluation import Evaluation
 
 
@@ -19,11 +20,13 @@ def render_report(
     title: str | None = None,
     classes: Sequence[object] | None = None,
     intro: str | None = None,
+    decisions: DecisionCurve | None = None,
 ) -> str:
     """The page as text: the leaderboard, the verdict, reliability diagrams, rankings by bin count, and the details.
 
     `classes` names the columns, in order; without it a class is called by its number. `intro` is a sentence or two
-    under the title. Names of models, files and classes and the title are shown as text, never as markup.
+    under the title, and `decisions` a result of `tc.decision_curve`, which gets a section. Names of models, files and
+    classes and the title are shown as text, never as markup.
 
     >>> import truecal as tc
     >>> from truecal.report import render_report
@@ -33,7 +36,7 @@ def render_report(
     (True, False, True)
     """
     page = require("truecal.render.report.build_page", "report")
-    return str(page.render(result, title, classes, intro))
+    return str(page.render(result, title, classes, intro, decisions))
 
 
 def write_report(
@@ -43,6 +46,7 @@ def write_report(
     title: str | None = None,
     classes: Sequence[object] | None = None,
     intro: str | None = None,
+    decisions: DecisionCurve | None = None,
 ) -> None:
     """Write the page of `render_report` to `path`; a failed write leaves no partial file.
 
@@ -57,7 +61,7 @@ def write_report(
     """
     from truecal.io import write_atomic
 
-    write_atomic(path, render_report(result, title=title, classes=classes, intro=intro))
+    write_atomic(path, render_report(result, title=title, classes=classes, intro=intro, decisions=decisions))
 
 
 __all__ = ["render_report", "write_report"]

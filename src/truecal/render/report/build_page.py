@@ -14,18 +14,20 @@ import vl_convert
 from markupsafe import Markup
 
 import truecal
-from truecal.render.report.charts import specifications
+from truecal.core.result import clean
+from truecal.render.report.charts import decision_chart, specifications
 from truecal.render.report.content import payload, read, summary
 from truecal.render.report.measures import measure
-from truecal.render.report.text import interval, number, script_json
+from truecal.render.report.text import LABEL, distinct, interval, number, script_json, shorten
 
 
-def render(result: Any, title: str | None, classes: Sequence[object] | None, intro: str | None = None) -> str:
+def render(result: Any, title: str | None, classes: Sequence[object] | None, intro: str | None, decisions: Any) -> str:
     """The page of a Comparison or an Evaluation."""
     source = read(result, classes)
     library, script = _library(), _asset("page.js")
     return _template().render(
         summary(source, title, intro),
+        decisions=None if decisions is None else _decisions(decisions),
         policy=_policy(library, script),
         style=Markup(_asset("style.css")),
         library=Markup(library),
@@ -34,6 +36,20 @@ def render(result: Any, title: str | None, classes: Sequence[object] | None, int
         specs=Markup(script_json(specifications())),
         version=truecal.__version__,
     )
+
+
+def _decisions(result: Any) -> dict[str, Any]:
+    """The section about decisions: sentences, a table, and two charts as pictures, which need no script."""
+    heads, rows = result.table()
+    names = distinct(shorten(clean(curve.name), LABEL) for curve in result.curves)
+    charts = [Markup(vl_convert.vegalite_to_svg(decision_chart(result, names, net))) for net in (True, False)]
+    return {
+        "headline": clean(result.headline),
+        "sentences": [clean(line) for line in (*result.sentences, *result.notes)],
+        "heads": [*(head.title for head in heads[:2]), *names],
+        "rows": rows,
+        "charts": charts,
+    }
 
 
 @lru_cache(maxsize=1)

@@ -169,3 +169,39 @@ def chain() -> dict[str, Any]:
         tooltip=_tooltip({"model": "name", "ranked by": "way", "rank": "rank"}),
     )
     return _spec(line + point, "Rank of the models along the dominance chain under two errors.")
+
+
+def decision_chart(result: Any, names: list[str], net: bool) -> dict[str, Any]:
+    """Net benefit, or the mean of L_t, over thresholds, with bands for up to three models; it has its data inside."""
+    t, pi = result.thresholds, result.prevalence
+    curves = [curve.net_benefit if net else curve.loss for curve in result.curves]
+    rows = [
+        {"model": name, "t": at, "y": y, "low": low, "high": high}
+        for name, band in zip(names, curves, strict=True)
+        for at, y, low, high in zip(t, band.estimate, band.band_low, band.band_high, strict=True)
+    ]
+    everybody, nobody = (result.act_on_all.estimate, 0 * t) if net else (t * (1 - pi), (1 - t) * pi)
+    for name, values in (("act on all", everybody), ("act on none", nobody)):
+        rows += [{"model": name, "t": at, "y": y} for at, y in zip(t, values, strict=True)]
+    domain = [-0.25 * pi, 1.12 * pi] if net else [0, 1.05 * max(band.band_high.max() for band in curves)]
+    shown = [*names, "act on all", "act on none"]
+    about: Any = {"title": None, "legend": alt.Legend(symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1.0)}
+    colors = [_LINES[i % len(_LINES)] for i in range(len(names))] + ["#888888"] * 2
+    dashes = alt.Scale(domain=shown, range=[[1, 0]] * len(names) + [[6, 4], [2, 3]])
+    x = alt.Scale(domain=[0, result.last_used if net else 1.0], nice=False)
+    y = alt.Scale(domain=domain, nice=False)
+    base = alt.Chart(alt.InlineData(rows)).encode(
+        x=alt.X("t:Q", title="threshold", scale=x),
+        color=alt.Color("model:N", scale=alt.Scale(domain=shown, range=colors), **about),
+    )
+    lines = base.mark_line(clip=True).encode(
+        y=alt.Y("y:Q", scale=y, title=None), strokeDash=alt.StrokeDash("model:N", scale=dashes, **about)
+    )
+    band = base.mark_area(clip=True, opacity=0.18 * (len(names) <= 3)).encode(y=alt.Y("low:Q", scale=y), y2="high:Q")
+    text = {"labelColor": "#808080", "titleColor": "#808080"}
+    chart = (band + lines).properties(width=400, height=260, background="transparent")
+    found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).configure_legend(**text).to_dict()
+    return found
+
+
+_LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#56B4E9", "#7A7A7A", "#8C6D00")

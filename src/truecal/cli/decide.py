@@ -1,0 +1,120 @@
+"""The command decide: at which thresholds predictions are worth acting on, and which model is better for whom."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from truecal.io import write_atomic
+from truecal.io.failures import need_extra
+
+from ..render import terminal as render
+from . import watching
+from .common import Files, as_json, check_paths, command, read, show, waiting
+from .loading import Loaded, expand, split_kind
+from .shared_options import Outputs, Printing, Reading, file_of, fraction, numbers
+
+
+@command("decide")
+def run_decide(
+    files: Files,
+    reading: Reading,
+    outputs: Outputs,
+    printing: Printing,
+    thresholds: Annotated[
+        str | None, typer.Option("--thresholds", help="Thresholds, or LOW:HIGH:COUNT. Default: 0.01:0.99:99.")
+    ] = None,
+    of: Annotated[
+        str | None, typer.Option("--class", help="The class to act on, of several. Default: act on the top class.")
+    ] = None,
+    prevalence: Annotated[
+        float | None, typer.Option("--prevalence", help="Share of events in the population that is acted on.")
+    ] = None,
+    resource: Annotated[
+        float | None, typer.Option("--resource", help="Share of rows that can be acted on, such as 0.1.")
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Level of intervals and bands.")] = 0.95,
+    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
+    weights: Annotated[str | None, typer.Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the decision curve as a picture.")] = None,
+) -> None:
+    """At which thresholds is a model worth acting on, and which of several models is better for whom?
+
+    Net benefit over thresholds with bands that hold at all of them, and differences of models with p-values corrected
+    over thresholds and pairs. Examples:
+
+    - `truecal decide preds.csv --thresholds 0.05:0.5:10`
+
+    - `truecal decide old.csv new.csv --resource 0.1 --html report.html`
+
+    - `truecal decide preds.csv --groups hospital --plot curve.png`
+    """
+    import truecal as tc
+
+    level = fraction(level, "--level")
+    files = expand(files, [*reading.files, *outputs.wanted.values()])
+    beside = [None if spec is None else file_of(spec) for spec in (groups, weights)]
+    inputs = [*(split_kind(file)[0] for file in files), *reading.files, *beside]
+    check_paths(inputs, {**outputs.wanted, "--plot": plot})
+    if plot is not None:
+        watching.check_picture(plot)
+    if outputs.html is not None:
+        need_extra("--html", "report")
+    at = None if thresholds is None else numbers(thresholds, "--thresholds", "0.1,0.2 or LOW:HIGH:COUNT")
+    loaded = read(files, reading)
+    about: dict[str, Any] = {"groups": loaded.clusters(groups), "sample_weight": loaded.weights(weights)}
+    with waiting("measuring"):
+        result = tc.decision_curve(
+            loaded.y_true,
+            loaded.models,
+            thresholds=at,
+            of=_class_of(of, loaded),
+            prevalence=prevalence,
+            resource=resource,
+            level=level,
+            seed=seed,
+            **about,
+        )
+    texts: dict[Path, str] = {}
+    if outputs.json is not None:
+        texts[outputs.json] = as_json(result)
+    if outputs.csv is not None:
+        texts[outputs.csv] = _as_csv(result.rows())
+    if outputs.html is not None:
+        from truecal.report import render_report
+
+        evaluated: Any = tc.compare(loaded.y_true, loaded.models, errors=loaded.errors, level=level, **about)
+        if len(loaded.models) == 1:
+            evaluated = next(iter(evaluated.evaluations.values()))
+        texts[outputs.html] = render_report(evaluated, classes=loaded.classes, decisions=result)
+    for path, text in texts.items():
+        write_atomic(path, text)
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6.4, 4.4))
+    written = [*texts, *([] if plot is None else [plot])]
+    show(written, printing, render.decisions, result, loaded.notes, printing.verbose)
+
+
+def _class_of(of: str | None, loaded: Loaded) -> int | str | None:
+    """The column of a class that is called by its name or number."""
+    if of is None or of == "confidence":
+        return of
+    if loaded.classes is not None and of in loaded.classes:
+        return loaded.classes.index(of)
+    if of.isdecimal():
+        return int(of)
+    known = "" if loaded.classes is None else f"one of {', '.join(loaded.classes[:8])}, "
+    raise typer.BadParameter(f"expected {known}confidence or the number of a column, got {of!r}", param_hint="--class")
+
+
+def _as_csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
