@@ -88,13 +88,13 @@ def test_columns_beside_the_predictions_are_as_in_python(folder: Path, truecal: 
 
 
 def test_a_label_column_is_suggested(folder: Path, truecal: Run) -> None:
-    frame = pd.read_csv("sharp.csv").rename(columns={"label": "answer"})
-    frame.insert(0, "text", "some words")
+    frame = pd.read_csv("sharp.csv").rename(columns={"label": "kategorie"})
+    frame["text"] = "some words"
     frame.to_csv("asked.csv", index=False)
     code, _, err = truecal("evaluate", "asked.csv", *FAST)
-    words = "columns not in use: 'text', 'answer': use --label-column answer, or pass them with --labels"
+    words = "columns not in use: 'kategorie', 'text': use --label-column kategorie, or pass them with --labels"
     assert code == 1 and words in err
-    code, _, _ = truecal("evaluate", "asked.csv", "--label-column", "answer", *FAST)
+    code, _, _ = truecal("evaluate", "asked.csv", "--label-column", "kategorie", *FAST)
     assert code == 0
 
 

@@ -44,9 +44,10 @@ def test_columns_are_found_by_their_names(
 
 
 def test_columns_can_be_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "truth,target,u,v,prob_a,prob_b\n0,1,0.5,0.5,0.25,0.75\n")
+    path = write(tmp_path / "a.csv", "truth,target,u,v,prob_a,prob_b\na,b,0.5,0.5,0.25,0.75\n")
     assert "found 'truth', 'target': name one with label_column" in refusal(path)
-    read = read_predictions(path, label_column="target", proba_columns=["u", "v"])
+    other = write(tmp_path / "b.csv", "truth,target,u,v,prob_a,prob_b\na,u,0.5,0.5,0.25,0.75\n")
+    read = read_predictions(other, label_column="target", proba_columns=["u", "v"])
     assert read.classes == ("u", "v") and read.probabilities().tolist() == [[0.5, 0.5]]
     assert "expected a column named 'w', found 'truth'" in refusal(
         path, label_column="target", proba_columns=["u", "w"]

@@ -144,9 +144,7 @@ def test_scores_are_probabilities_unless_said_otherwise(tmp_path: Path) -> None:
     graded = write(tmp_path / "d.csv", "correct,confidence,score\n1,0.5,7\n")
     assert read_predictions(graded).kind == "top_label"
     unclear = write(tmp_path / "e.csv", "label,score,age\n1,0.5,31\n")
-    assert "row 0 of the class columns sums to" in refusal(
-        unclear
-    )  # two numeric columns: nothing says which is the prediction
+    assert "--columns score --label-column label" in refusal(unclear)  # nothing says which is the prediction
     assert read_predictions(unclear, proba_columns="score").n == 1
 
 
@@ -171,7 +169,7 @@ def test_soft_labels_may_be_a_column_per_class(tmp_path: Path) -> None:
     read = read_predictions(path)
     assert read.classes == ("dog", "cat") and read.y_true is not None
     assert read.y_true.tolist() == [[0.75, 0.25], [0.0, 1.0]]
-    assert "labels from the columns 'label_dog', 'label_cat' (one per class, by their prefix)" in read.notes
+    assert "labels from the columns 'label_dog', 'label_cat' (one per class, by their names)" in read.notes
     path.write_text("target.cat,target.dog,prob_dog,prob_cat\n0,1,0.6,0.4\n1,0,0.3,0.7\n")
     one_hot = read_predictions(path)
     assert one_hot.y_true is not None and one_hot.y_true.tolist() == [0, 1]
@@ -217,8 +215,8 @@ def test_rows_without_a_prediction_are_refused_or_dropped(tmp_path: Path) -> Non
     gaps = np.array([[0.25, 0.75], [np.nan, np.nan], [0.5, 0.5]])
     lists = [None if np.isnan(row).any() else row.tolist() for row in gaps]
     npz(tmp_path / "a.npz", probs=gaps, labels=LABELS)
-    write(tmp_path / "b.csv", "label,prob_a,prob_b\n1,0.25,0.75\n0,,\n1,0.5,0.5\n")
-    columns = {"prob_a": pa.array(gaps[:, 0], from_pandas=True), "prob_b": pa.array(gaps[:, 1], from_pandas=True)}
+    write(tmp_path / "b.csv", "label,prob_0,prob_1\n1,0.25,0.75\n0,,\n1,0.5,0.5\n")
+    columns = {"prob_0": pa.array(gaps[:, 0], from_pandas=True), "prob_1": pa.array(gaps[:, 1], from_pandas=True)}
     parquet.write_table(pa.table({"label": LABELS, **columns}), tmp_path / "c.parquet")
     parquet.write_table(pa.table({"label": LABELS, "probs": lists}), tmp_path / "d.parquet")
     records = [{"label": int(y), "probs": row} for y, row in zip(LABELS, lists, strict=True)]
@@ -264,8 +262,8 @@ def test_rows_are_named_as_they_are_numbered_in_the_file(tmp_path):
 
 
 def test_files_with_gaps_are_compared_on_the_rows_of_all(tmp_path: Path) -> None:
-    one = write(tmp_path / "a.csv", "label,prob_a,prob_b\n0,,\n1,0.25,0.75\n0,0.5,0.5\n1,0.1,0.9\n")
-    two = write(tmp_path / "b.csv", "label,prob_a,prob_b\n0,0.9,0.1\n1,0.2,0.8\n0,,\n1,0.3,0.7\n")
+    one = write(tmp_path / "a.csv", "label,prob_0,prob_1\n0,,\n1,0.25,0.75\n0,0.5,0.5\n1,0.1,0.9\n")
+    two = write(tmp_path / "b.csv", "label,prob_0,prob_1\n0,0.9,0.1\n1,0.2,0.8\n0,,\n1,0.3,0.7\n")
     whole = npz(tmp_path / "c.npz", probs=np.full((4, 2), 0.5), labels=np.array([0, 1, 0, 1]))
     several = check_same_samples([read_predictions(path, drop_incomplete=True) for path in (one, two, whole)])
     for read in several:
@@ -273,7 +271,7 @@ def test_files_with_gaps_are_compared_on_the_rows_of_all(tmp_path: Path) -> None
         assert read.y_true is not None and read.y_true.tolist() == [1, 1]
     assert several[1].probabilities().tolist() == [[0.2, 0.8], [0.3, 0.7]]
     assert "2 rows dropped: other files have no prediction for them" in several[2].notes
-    rest = write(tmp_path / "e.csv", "label,prob_a,prob_b\n0,0.9,0.1\n1,,\n0,,\n1,,\n")
+    rest = write(tmp_path / "e.csv", "label,prob_0,prob_1\n0,0.9,0.1\n1,,\n0,,\n1,,\n")
     with pytest.raises(ValueError, match="no row has a prediction in every file"):
         check_same_samples([read_predictions(path, drop_incomplete=True) for path in (one, rest)])
     short = npz(tmp_path / "d.npz", probs=np.full((3, 2), 0.5), labels=np.array([0, 1, 0]))

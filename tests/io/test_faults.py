@@ -142,8 +142,8 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
 def test_typed_columns_of_a_wrong_type(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"label": [0], "prob_a": ["x"], "prob_b": [0.5]}), tmp_path / "a.parquet")
     assert refusal(tmp_path / "a.parquet") == "expected numbers in column 'prob_a', its type is string"
-    parquet.write_table(pa.table({"label": [0.5], "prob_a": [0.5], "prob_b": [0.5]}), tmp_path / "b.parquet")
-    assert "expected whole numbers or names in column 'label', row 0 has 0.5" in refusal(tmp_path / "b.parquet")
+    parquet.write_table(pa.table({"label": [1.5], "prob_a": [0.5], "prob_b": [0.5]}), tmp_path / "b.parquet")
+    assert "expected whole numbers or names in column 'label', row 0 has 1.5" in refusal(tmp_path / "b.parquet")
     missing = pa.table({"label": [0, 1], "prob_a": [0.5, None], "prob_b": [0.5, 0.5]})
     parquet.write_table(missing, tmp_path / "c.parquet")
     assert refusal(tmp_path / "c.parquet").startswith("expected a value at row 1, column 'prob_a', it is missing: see")

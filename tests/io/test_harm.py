@@ -158,7 +158,7 @@ def test_messages_name_the_options_of_the_command_line_too(tmp_path: Path) -> No
     assert "labels= (--labels)" in refusal(tmp_path / "b.npy")
     both = npz(tmp_path / "c.npz", probs=PROBA, logits=PROBA, labels=LABELS)
     assert "logits=True (--logits)" in refusal(both) and "proba_columns (--columns)" in refusal(both)
-    labels = npz(tmp_path / "d.npz", probs=PROBA, labels=LABELS, target=LABELS)
+    labels = npz(tmp_path / "d.npz", probs=PROBA, labels=LABELS, target=1 - LABELS)
     assert "label_column (--label-column)" in refusal(labels)
     assert "drop logits=True (--logits)" in refusal(npz(tmp_path / "e.npz", probs=PROBA, labels=LABELS), logits=True)
     top = write(tmp_path / "f.csv", "prediction,confidence\na,0.5\n")

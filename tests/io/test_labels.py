@@ -23,12 +23,19 @@ def test_labels_are_names_or_indices(tmp_path: Path) -> None:
         return list(read.y_true)
 
     assert labels("label,prob_b,prob_a", "a,0.5,0.5", "b,0.5,0.5") == [1, 0]  # by name, in column order
-    assert labels("label,prob_b,prob_a", "0,0.5,0.5", "1,0.5,0.5") == [0, 1]  # by index
+    path = write(tmp_path / "b.csv", "label,prob_b,prob_a\n0,0.5,0.5\n1,0.5,0.5\n")  # which is 1 is not told
+    assert "cannot tell which of 'b', 'a' the label '0' in column 'label' means: pass positive" in refusal(path)
+    for positive, indices in (("a", [0, 1]), ("b", [1, 0]), ("prob_b", [1, 0])):
+        assert list(read_predictions(path, positive=positive).y_true) == indices  # type: ignore[arg-type]  # not None
+    assert labels("label,prob_no,prob_Yes", "0,0.5,0.5", "1,0.5,0.5") == [0, 1]
+    assert labels("label,prob_yes,prob_no", "False,0.5,0.5", "True,0.5,0.5") == [1, 0]
+    assert labels("label,pos,neg", "1,0.5,0.5", "-1,0.5,0.5") == [0, 1]
+    assert labels("Democrat_Won,Democrat_WinProbability,Republican_WinProbability", "1,0.5,0.5", "0,0.5,0.5") == [0, 1]
     assert labels("label,prob_1,prob_2", "1,0.5,0.5", "2,0.5,0.5") == [0, 1]  # numbered classes: by name
     assert labels("label,prob_1,prob_0", "1,0.5,0.5", "0,0.5,0.5") == [1, 0]  # columns 0 and 1, in this order
     assert labels("label,prob_01,prob_02", "02,0.5,0.5", "01,0.5,0.5") == [1, 0]
     assert labels("label,prob_True,prob_False", "True,0.5,0.5", "False,0.5,0.5") == [0, 1]
-    assert labels("label,prob_a,prob_b", "1.0,0.5,0.5", "0.0,0.5,0.5") == [1, 0]
+    assert labels("label,prob_0,prob_1", "1.0,0.5,0.5", "0.0,0.5,0.5") == [1, 0]
     assert labels("label, prob_a, prob_b", " b, 0.5, 0.5", "a , 0.5, 0.5") == [1, 0]
     assert labels("label,prob_NA,prob_null", "null,0.5,0.5", "NA,0.5,0.5") == [1, 0]
 
@@ -53,7 +60,7 @@ def test_names_in_arrays(tmp_path: Path) -> None:
         (np.array([1, 2, 2]), "expected class indices 0 to 1 in key 'labels', but it counts from 1"),
         (np.array([0, 1, 5]), "must hold column indices from 0 to 1; row 2 has 5"),
         (np.array([0, 1, -1]), "row 2 has -1"),
-        (np.array([0.0, 1.0, 0.5]), "expected whole numbers or names in key 'labels', row 2 has 0.5"),
+        (np.array([0.0, 1.0, 1.5]), "expected whole numbers or names in key 'labels', row 2 has 1.5"),
         (np.array([0.0, np.nan, 1.0]), "row 1 has nan"),
         (np.array(["a", "b", "a"]), "the columns have no names"),
         (np.array([0, 1]), "expected a label for each of 3 rows, key 'labels' has 2"),

@@ -12,9 +12,9 @@ import typer
 
 from truecal.io import Predictions, atomic_path
 from truecal.io.agreement import in_order_of, names_classes
-from truecal.io.column_rules import is_identifier
 from truecal.io.failures import FileError, failure, need, path_text
 from truecal.io.prediction_file import Floats
+from truecal.io.roles import is_identifier
 
 from .loading import check_apart, read_one
 from .shared_options import Reading

@@ -36,6 +36,7 @@ class Reading:
     labels: Annotated[Path | None, _input("--labels", "Labels in another file.", "FILE")] = None
     label_column: Annotated[str | None, _input("--label-column", "Column or key of the labels.", "NAME")] = None
     columns: Annotated[str | None, _input("--columns", "Columns of the predictions.", "A,B,...")] = None
+    positive: Annotated[str | None, _input("--positive", "Label that is 1.", "NAME")] = None
     id: Annotated[str | None, _input("--id", "Column that matches rows.", "NAME")] = None
     no_id: Annotated[bool, _input("--no-id", "Rows are in the same order.")] = False
     header: Annotated[bool | None, _input("--header/--no-header", "Does line 1 hold names?")] = None
@@ -61,7 +62,7 @@ class Reading:
     @property
     def arguments(self) -> dict[str, Any]:
         """The options of `read_predictions`, but for the labels."""
-        same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header")
+        same = ("label_column", "logits", "label_base", "normalize", "percent", "drop_incomplete", "header", "positive")
         options = {name: getattr(self, name) for name in (*same, "length_normalized", "odds", "class_axis")}
         return {**options, "proba_columns": split(self.columns), "id_column": self.id_column}
 

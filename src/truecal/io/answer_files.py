@@ -8,17 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from truecal.io.column_rules import CORRECT_NAMES, Request
+from truecal.io.column_rules import Request
 from truecal.io.failures import FileError, failure, listing, need, parsing, quote
 from truecal.io.harness import has_repeats, json_lines, repeated_texts
 from truecal.io.inspect_log import correct_by_score, inspect_samples, is_inspect_log, score_of, stated_key
 from truecal.io.read_file import file_format, open_source
+from truecal.io.roles import first_called, is_called
 from truecal.io.streams import byte_stream
 
-QUESTION_NAMES = ("question_id", "question", "qid", "id", "doc_id", "example_id", "problem_id", "task_id")
-REFERENCE_NAMES = ("reference", "target", "gold", "label", "truth", "solution", "expected")
-ORDER_NAMES = ("sample", "sample_id", "sample_index", "epoch", "repeat", "trial", "attempt")
-"""Columns that number the answers of a question: a number that comes twice is a row that comes twice."""
 OPTIONS = "--samples ANSWERS --question ID, and --correct COLUMN or --reference COLUMN"
 
 
@@ -102,7 +99,7 @@ def read_stated(path: str, confidence: str, correct: str | None, question: str |
     for option, name in columns.items():
         if name is not None and name not in keys:
             raise request.refuse(f"expected the column {quote(name)} (--{option}), found {listing(sorted(keys))}")
-    marks = correct or _named(keys, CORRECT_NAMES)
+    marks = correct or first_called(keys, "correct")
     if marks is None:
         raise request.refuse(f"expected which answers are right, found {listing(sorted(keys))}: pass --correct")
     note = f"stated confidence from {quote(confidence)}, right answers from {quote(marks)}"
@@ -150,8 +147,8 @@ def _table_rows(request: Request, form: str, columns: Mapping[str, str | None]) 
             rows: list[dict[str, Any]] = library.read_table(request.path).to_pylist()
         return rows
     source = open_source(request, form)
-    wanted = {*(name for name in columns.values() if name is not None), *QUESTION_NAMES, *CORRECT_NAMES}
-    names = [name for name in source.forms if name in wanted or name in (*REFERENCE_NAMES, *ORDER_NAMES)]
+    roles = ("question", "correct", "reference", "repeat")
+    names = [name for name in source.forms if name in columns.values() or is_called(name, *roles)]
     values = {name: source.values(name) for name in names}
     length = min((len(column) for column in values.values()), default=0)
     return [{name: _item(column[row]) for name, column in values.items()} for row in range(length)]
@@ -175,10 +172,10 @@ def _from_rows(
             raise request.refuse(f"expected the column {quote(name)} (--{option}), found {listing(sorted(keys))}")
     used = dict(columns)
     nested = isinstance(rows[0].get(samples), (list, tuple))
-    used["question"] = columns["question"] or _named(keys, QUESTION_NAMES)
+    used["question"] = columns["question"] or first_called(keys, "question")
     if columns["correct"] is None and columns["reference"] is None:
-        used["correct"] = _named(keys - {samples}, CORRECT_NAMES)
-        used["reference"] = None if used["correct"] else _named(keys - {samples}, REFERENCE_NAMES)
+        used["correct"] = first_called(keys - {samples}, "correct")
+        used["reference"] = None if used["correct"] else first_called(keys - {samples}, "reference")
         if used["correct"] is None and used["reference"] is None:
             raise request.refuse(
                 f"expected which answers are right, found {listing(sorted(keys))}: pass --correct or --reference"
@@ -234,7 +231,7 @@ def _nested(request: Request, rows: Sequence[dict[str, Any]], used: Mapping[str,
 def _long(request: Request, rows: Sequence[dict[str, Any]], used: Mapping[str, str | None]) -> _Groups:
     """One row per answer."""
     found = _Groups()
-    order = _named(set(rows[0]) - set(used.values()), ORDER_NAMES)
+    order = first_called({*rows[0]} - {name for name in used.values() if name}, "repeat")
     seen: set[tuple[Any, Any]] = set()
     for number, row in enumerate(rows):
         name = _hashable(request, row.get(used["question"] or ""), number)
@@ -258,12 +255,6 @@ def _hashable(request: Request, name: Any, row: int) -> Any:
     if name is None or isinstance(name, (list, dict)):
         raise request.refuse(f"row {row} has no question")
     return name
-
-
-def _named(keys: set[str], names: Sequence[str]) -> str | None:
-    """The first of the names that is there, in any case."""
-    lower = {key.lower(): key for key in sorted(keys, reverse=True)}
-    return next((lower[name] for name in names if name in lower), None)
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------

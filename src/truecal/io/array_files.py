@@ -13,10 +13,11 @@ import numpy as np
 
 from truecal.core.data import as_array
 from truecal.core.types import Array
-from truecal.io.column_rules import CLASS_AXIS_OPTION, CLASSES_NAMES, NUMBER, VECTOR, WHOLE, Request, check_names
+from truecal.io.column_rules import CLASS_AXIS_OPTION, Request, check_names
 from truecal.io.failures import failure, listing, need, parsing, quote
 from truecal.io.label_values import Values, as_values
 from truecal.io.prediction_file import Floats
+from truecal.io.roles import NUMBER, VECTOR, WHOLE, is_called
 from truecal.io.source import Dense, Source, check_expansion, floats
 
 BARE = "the array"  # stands for the name an array without a name does not have
@@ -99,7 +100,7 @@ def _class_axis(request: Request, name: str, entry: Entry, entries: Mapping[str,
     if not fits and shape in labels:
         return None
     if len(fits) != 1:
-        names = [e.shape[0] for key, e in entries.items() if key.lower() in CLASSES_NAMES and len(e.shape) == 1]
+        names = [e.shape[0] for key, e in entries.items() if is_called(key, "classes") and len(e.shape) == 1]
         fits = [axis for axis in fits or axes if shape[axis] in names] or fits
     if len(fits) != 1:
         array = floats(request.path, entry.load(), quote(name))
@@ -299,7 +300,7 @@ def _check_torch_archive(path: str) -> None:
 
 
 def _torch_entry(path: str, torch: Any, name: str, tensor: Any) -> Entry:
-    if name.lower() in CLASSES_NAMES and isinstance(tensor, (list, tuple)):
+    if is_called(name, "classes") and isinstance(tensor, (list, tuple)):
         return Entry((len(tensor),), "U", lambda: np.array([str(v) for v in tensor]))
     if not isinstance(tensor, torch.Tensor):
         raise failure(path, f"expected tensors only, the key {quote(name)} holds a {type(tensor).__name__}")

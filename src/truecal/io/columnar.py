@@ -12,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.column_rules import INCOMPLETE_OPTION, NUMBER, VECTOR, Forms, Request, check_names
+from truecal.io.column_rules import INCOMPLETE_OPTION, Request, check_names
 from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
 from truecal.io.label_values import Values, as_values, check_texts
 from truecal.io.prediction_file import Floats
+from truecal.io.roles import NUMBER, VECTOR, Forms, Peek
 from truecal.io.source import Source, check_expansion, floats
 from truecal.io.streams import arrow_file, read_ahead
 
@@ -24,6 +25,7 @@ LISTS_AT_ONCE = 1 << 12
 FEWEST_COLUMNS = 16  # read in one pass over a file; a wide table takes at most as many passes
 MOST_COLUMNS = 100_000
 _CACHED_ROWS = 1 << 12
+PEEKED_ROWS, PEEKED_CELLS = 1000, 200_000  # looked at, to tell what columns are
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a whole number as it is usually written
 
 
@@ -43,6 +45,7 @@ class Table:
     stored: Callable[[], int] | None = None  # bytes behind these rows, where the path does not say
     by_column: bool = False  # numbers of a column lie side by side, which costs no turning of typed columns
     forms: Forms | None = None  # what the columns hold, where that is known
+    peek: Peek | None = None  # the first rows, where batches would cost more
     mixed: Callable[[str, Sequence[str]], Iterator[list[Any]]] | None = None
     """As `batches`, of one column as text and then of others as they are, where a pass costs much."""
 
@@ -76,9 +79,20 @@ def open_table(table: Table, named: bool = True) -> Source:
         except FileError:
             return None
 
+    def peek(names: Sequence[str]) -> dict[str, list[Any]] | None:
+        rows = min(PEEKED_ROWS, PEEKED_CELLS // max(1, len(names)))
+        if rows < 10:
+            return None
+        try:
+            arrays = next(iter(table.batches(list(names), True)), [])
+        except FileError:  # what is wrong is said where it is read
+            return None
+        return {name: array.slice(0, rows).to_pylist() for name, array in zip(names, arrays, strict=False)}
+
     forms = table.forms or _forms(table)
     both = None if table.mixed is None else together
-    return Source(table.path, "column", forms, numbers, values, named, objects=objects, together=both)
+    seen = table.peek or (peek if table.n_rows != 0 else None)
+    return Source(table.path, "column", forms, numbers, values, named, objects=objects, peek=seen, together=both)
 
 
 def _forms(table: Table) -> Forms:

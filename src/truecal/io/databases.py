@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import quote as url_quote
 
 from truecal.io.array_files import zip_members
-from truecal.io.column_rules import Request, check_names, name_says
+from truecal.io.column_rules import Request, check_names
 from truecal.io.failures import NoRowsError, failure, listing, need, parsing, quote
+from truecal.io.roles import scale_of
 from truecal.io.source import Source, check_expansion
 from truecal.io.streams import split_member
 from truecal.io.text_tables import open_flat
@@ -109,7 +110,7 @@ def _table(request: Request, pyarrow: Any, names: list[str], rows: list[Any]) ->
     for j, name in enumerate(names):
         cells = [row[j] for row in rows]
         if any(isinstance(cell, str) for cell in cells) and not all(isinstance(cell, str | None) for cell in cells):
-            if name_says(name) is not None or name in (request.proba_columns or ()):
+            if scale_of(name) is not None or name in (request.proba_columns or ()):
                 row = next(i for i, cell in enumerate(cells) if isinstance(cell, str))
                 place = f"row {row}, column {quote(name)}"
                 raise request.refuse(f"expected a number at {place}, got the text {quote(cells[row])}")

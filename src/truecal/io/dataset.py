@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.column_rules import Forms, Request
+from truecal.io.column_rules import Request
 from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
 from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
 from truecal.io.label_values import Values, numbers_if_whole
 from truecal.io.prediction_file import Predictions
 from truecal.io.read_file import FORMATS, file_format, is_found, judge
+from truecal.io.roles import Forms
 from truecal.io.source import Found, Source, extract, found_in
 from truecal.io.streams import arrow_file, read_ahead, split_suffix
 

@@ -14,27 +14,21 @@ import numpy as np
 from truecal.io.column_rules import (
     COLUMNS_OPTION,
     HEADER_OPTION,
-    LABEL_NAMES,
     LABEL_OPTION,
-    NUMBER,
-    VECTOR,
-    WEAK_LABEL,
-    WHOLE,
+    Labels,
     Request,
-    find_label,
-    find_layout,
-    unnamed_layout,
+    find_labels,
 )
 from truecal.io.failures import FileError, listing, quote
 from truecal.io.harness import is_sample_log
+from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats
 from truecal.io.read_file import file_format, open_source
+from truecal.io.roles import NUMBER, ROLES, VECTOR, WHOLE, called
 from truecal.io.source import Source
 from truecal.kinds import numbers as forecasts
 
-OUTCOME_NAMES = (*LABEL_NAMES, "outcome", "actual", "observed", "observation", "obs", "value")
-MEAN_NAMES = ("mean", "mu", "loc", "forecast_mean", "pred_mean", "y_mean", "predicted_mean")
-SD_NAMES = ("std", "sd", "sigma", "scale", "stddev", "stdev", "std_dev", "pred_std", "y_std", "forecast_std")
+_LABELS = (*ROLES["label"], *ROLES["truth"])
 _LEVELS_OPTION = "--levels"
 _QUANTILE = re.compile(r"(?:q|quantile|quant|p|pct|percentile|prctile)?[_ .-]?([0-9]*\.?[0-9]+)%?", re.IGNORECASE)
 _MEMBER = re.compile(r"(?:member|ens|ensemble|sample|draw|realization|m|s)[_ .-]?[0-9]+", re.IGNORECASE)
@@ -117,7 +111,7 @@ def _outcome(request: Request, source: Source) -> str:
             )
         return request.label_column
     numbers = [name for name, form in source.forms.items() if form in (NUMBER, WHOLE)]
-    found = [name for name in numbers if name.lower() in OUTCOME_NAMES] or [n for n in numbers if n == WEAK_LABEL]
+    found = called(numbers, "observed") or [name for name in numbers if name == "y"]
     if len(found) != 1:
         which = f"found {listing(found)}" if found else f"there are {listing(source.forms)}"
         wanted = f"one {source.what} of outcomes, such as y, outcome or observed"
@@ -161,7 +155,7 @@ def _forecast(
         if len(grid := [name for name in numbers if _GRID.fullmatch(name)]) > 1:
             grid.sort(key=_point)
             found["CDF values"] = (grid, lambda table: forecasts.cdf(table, [_point(name) for name in grid]))
-        mean, sd = ([n for n in numbers if n.lower() in names] for names in (MEAN_NAMES, SD_NAMES))
+        mean, sd = called(numbers, "mean"), called(numbers, "sd")
         if len(mean) == len(sd) == 1:
             found["mean and standard deviation"] = ([*mean, *sd], lambda t: forecasts.normal(t[:, 0], t[:, 1]))
         if not found and len(vectors) == 1:
@@ -247,7 +241,7 @@ def read_label_tables(
     one = family[0] if len(family) == 1 else _list_column(request, source) if labels and not family else None
     visible = {name: form for name, form in source.forms.items() if name not in family and name != one}
     visible = {name: form for name, form in visible.items() if not _is_label(name)} or visible
-    layout = layout_of(request, visible, None, source.what)
+    layout = layout_of(request, visible, Labels(), source.what)
     if layout.kind not in ("probabilities", "logits") or not layout.columns:
         raise request.refuse(f"expected a {source.what} per label, such as p_a and p_b, found {listing(source.forms)}")
     numbers = source.numbers(layout.columns, False)
@@ -297,7 +291,7 @@ def read_label_sets(
 
 
 def _is_label(name: str) -> bool:
-    return re.fullmatch(rf"(?:{'|'.join(LABEL_NAMES)}|y)[_.:].+", name, re.IGNORECASE | re.DOTALL) is not None
+    return re.fullmatch(rf"(?:{'|'.join(_LABELS)}|y)[_.:].+", name, re.IGNORECASE | re.DOTALL) is not None
 
 
 def _label_columns(
@@ -310,7 +304,7 @@ def _label_columns(
             if name not in source.forms:
                 raise request.refuse(f"expected a {source.what} {quote(name)}, found {listing(source.forms)}")
         return wanted
-    for prefix in (*LABEL_NAMES, WEAK_LABEL):
+    for prefix in (*_LABELS, "y"):
         pattern = re.compile(rf"{prefix}[_.:]?(.+)", re.IGNORECASE | re.DOTALL)
         forms = source.forms.items()
         found = {m[1]: n for n, form in forms if form in (NUMBER, WHOLE) and (m := pattern.fullmatch(n))}
@@ -321,7 +315,7 @@ def _label_columns(
 
 def _list_column(request: Request, source: Source) -> str | None:
     """The one column of lists, or of tables of 0 and 1, by its name."""
-    name, _ = find_label(request, source.forms, source.what)
+    name = find_labels(request, source.forms, source.what).name or ("y" if "y" in source.forms else None)
     if name is not None and source.what == "key" and source.forms[name] == WHOLE:
         return None
     return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 
 from truecal.core.data import as_array, check_probabilities
 from truecal.core.labels import check_labels
-from truecal.io.column_rules import BASE_OPTION
+from truecal.io.column_rules import BASE_OPTION, POSITIVE_OPTION, Request
 from truecal.io.failures import failure, listing, quote
 from truecal.io.prediction_file import Floats, Indices
+from truecal.io.roles import key_of, polarity, stripped
 
 Values = npt.NDArray[Any]
 
@@ -43,6 +45,8 @@ def as_values(path: str, values: Any, where: str) -> Values:
         with np.errstate(invalid="ignore"):
             bad = ~(np.isfinite(array) & (array == np.floor(array)) & (abs(array) < np.float64(2**53)))
         if bad.any():
+            if bool(((array >= 0) & (array <= 1)).all()):  # shares of class 1
+                return array.astype(np.float64)
             row = int(np.argmax(bad))
             raise failure(path, f"expected whole numbers or names in {where}, row {row} has {array[row]!s}")
         return array.astype(np.int64)
@@ -81,16 +85,130 @@ def _translated(values: Values, number: Callable[[str], int]) -> npt.NDArray[np.
     return np.fromiter(map(known.__getitem__, texts), dtype=np.int64, count=len(texts))
 
 
-def label_indices(
-    path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str, base: int = 0
-) -> Indices | Floats:
-    """Column indices: names are looked up among the class names, numbers are names of numbered classes or indices.
+@dataclass(frozen=True)
+class Outcomes:
+    """The classes that labels are of: how many, their names, and what tells which of two is 1."""
 
-    Indices may count from `base`. Rows of numbers must be distributions over the classes: one-hot rows become indices,
-    others stay as they are.
+    n: int
+    names: tuple[str, ...] | None = None
+    of: str = ""  # the class that one number per row is of, as its column is called
+    label: str = ""  # the column of the labels
+    strict: bool = False  # the order of the names says nothing
+    one: bool = False  # there is one number per row
+
+
+def label_indices(request: Request, values: Values, outcomes: Outcomes, where: str) -> tuple[Indices | Floats, str]:
+    """Column indices, and what to say about them: names are looked up among the class names, whatever their case and
+    punctuation; numbers are names of numbered classes or indices, which may count from the base of the request.
+
+    Of two classes, 1, yes, true and positive are one and 0, -1, no, false and negative the other. Rows of numbers must
+    be distributions over the classes: one-hot rows become indices, others stay as they are. Fractions are shares of
+    class 1.
     """
+    path, names = request.path, outcomes.names
     if values.ndim == 2:
-        return _soft_labels(path, values, n_classes, where)
+        return _soft_labels(path, values, outcomes.n, where), ""
+    if outcomes.n == 2 and (shares := _shares(values)) is not None and _poles(names) in (None, (False, True)):
+        return np.stack([1 - shares, shares], axis=1), "soft labels: shares of class 1"
+    if values.dtype.kind == "f":
+        row = int(np.argmax(values != np.floor(values)))
+        raise failure(path, f"expected whole numbers or names in {where}, row {row} has {values[row]!s}")
+    if names is not None and values.dtype == object and not set(values.tolist()) <= set(names):
+        for known in (names, stripped(names)):
+            place = {key_of(name): names[j] for j, name in enumerate(known)}
+            found = {text: place.get(key_of(text)) for text in set(values.tolist())}
+            if len(place) == len(names) and None not in found.values():
+                values = np.array([found[text] for text in values.tolist()], dtype=object)
+                break
+    if outcomes.n == 2 and not request.label_base and (found_two := _of_two(request, values, outcomes, where)):
+        return found_two
+    return _plain_indices(path, values, outcomes.n, names, where, request.label_base), ""
+
+
+def _shares(values: Values) -> Floats | None:
+    """Shares of class 1: numbers in [0, 1] with a fraction among them."""
+    if values.dtype == object:
+        try:
+            values = np.array([float(v) for v in values.tolist()])
+        except ValueError:
+            return None
+    if values.dtype.kind != "f" or not bool(((values >= 0) & (values <= 1)).all()):
+        return None
+    return values.astype(np.float64) if bool((values != np.floor(values)).any()) else None
+
+
+def _poles(names: tuple[str, ...] | None) -> tuple[bool | None, ...] | None:
+    return None if names is None else tuple(polarity(name) for name in stripped(names))
+
+
+def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) -> tuple[Indices, str] | None:
+    """Indices of two classes, by what labels, columns and the caller call them; None where indices are as written."""
+    names, wanted = outcomes.names, request.positive
+    distinct = list(dict.fromkeys(str(v) for v in values.tolist()))
+    poles = [polarity(v) for v in distinct]
+    texts = np.array([str(v) for v in values.tolist()], dtype=object)
+
+    def are(positive: Iterable[str], note: str = "") -> tuple[Indices, str]:
+        return np.isin(texts, list(positive)).astype(np.intp), note
+
+    if names is None and (wanted or outcomes.of):
+        named = [v for v in distinct if key_of(v) == key_of(wanted or outcomes.of)]
+        if not named and not wanted:  # churn_probability beside churned and stayed
+            named = [v for v in distinct if len(outcomes.of) > 2 and key_of(v).startswith(key_of(outcomes.of))]
+            named = named if len(named) == 1 else []
+        told = (
+            wanted or (None not in poles and polarity(outcomes.of) is False) or numbers_if_whole(values).dtype == object
+        )
+        if named and told and len(distinct) <= 2:
+            return are(named, f"label 1 = {quote(named[0])}")
+        if wanted and not named:
+            raise request.refuse(
+                f"expected one of the labels {listing(distinct)} for {POSITIVE_OPTION}, got {quote(wanted)}"
+            )
+    if names is None:
+        plain = values.dtype.kind in "iub" and set(distinct) <= {"0", "1", "True", "False"}
+        if len(distinct) > 2 or plain or set(distinct) <= {"0", "1"}:
+            return None
+        if None not in poles and len(distinct) <= 2:
+            chosen = [v for v, pole in zip(distinct, poles, strict=True) if pole]
+            return are(chosen, f"label 1 = {quote(chosen[0])}" if chosen else "")
+        if outcomes.one and numbers_if_whole(values).dtype == object and len(distinct) == 2:
+            how = (
+                f"say which label the probability is of with {POSITIVE_OPTION}, such as --positive {quote(distinct[0])}"
+            )
+            raise request.refuse(
+                f"expected two labels such as 0 and 1 or no and yes, {where} has {listing(distinct)}: {how}"
+            )
+        return None
+    keys = [key_of(name) for name in names], [key_of(name) for name in stripped(names)]
+    if set(distinct) <= set(names) and wanted is None:
+        return None
+    one: int | None = None
+    if wanted is not None:
+        one = next((known.index(key_of(wanted)) for known in keys if key_of(wanted) in known), None)
+        one = next((j for j, name in enumerate(names) if key_of(name) in key_of(wanted)), None) if one is None else one
+        if one is None or None in poles:
+            raise request.refuse(f"expected one of {listing(names)} for {POSITIVE_OPTION}, got {quote(wanted)}")
+    elif None not in poles:
+        of_names, inside = _poles(names), [key in key_of(outcomes.label) for key in keys[1]]
+        if of_names is not None and set(of_names) == {True, False}:
+            one = of_names.index(True)
+        elif sum(inside) == 1 and outcomes.strict:
+            one = inside.index(True)
+        elif outcomes.strict and numbers_if_whole(np.array(names, dtype=object)).dtype == object:
+            how = f"pass {POSITIVE_OPTION}, such as --positive {quote(names[1])}"
+            raise request.refuse(
+                f"cannot tell which of {listing(names)} the label {quote(distinct[0])} in {where} means: {how}"
+            )
+    if one is None:
+        return None
+    indices, _ = are(v for v, pole in zip(distinct, poles, strict=True) if pole)
+    return (indices if one == 1 else 1 - indices), ""
+
+
+def _plain_indices(
+    path: str, values: Values, n_classes: int, classes: tuple[str, ...] | None, where: str, base: int
+) -> Indices:
     expected = f"expected class indices 0 to {n_classes - 1} in {where}"
     numbers = numbers_if_whole(values)
     if classes is not None and values.dtype == object:

@@ -7,23 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truecal.io.column_rules import (
-    LABEL_NAMES,
-    LOGIT_NAMES,
-    NUMBER,
-    PROBA_NAMES,
-    SCORE_NAMES,
-    Request,
-    is_identifier,
-    name_says,
-)
+from truecal.io.column_rules import Request
 from truecal.io.failures import FileError, listing, quote
 from truecal.io.label_values import Values, numbers_if_whole
 from truecal.io.prediction_file import Floats, Indices
+from truecal.io.roles import NUMBER, called, is_called, is_identifier, meaning, scale_of
 from truecal.io.source import Source
 
-CLASS_NAMES = ("class", "class_name", "class_id", "classname", "category", "candidate", "choice", "option", "outcome")
-MARK_NAMES = ("correct", "is_correct", "is_true", "is_label", "is_target", "actual")
 MOSTLY = 0.8  # the share of samples that must have every class once, for a table to count as long
 SUMS_TO_ONE = 0.01
 
@@ -52,13 +42,13 @@ def from_long(request: Request, source: Source | object, labels_elsewhere: bool)
     if source.what != "column" or not source.named:
         return request, source
     given = request.proba_columns
-    strong = [n for n in source.forms if n.lower() in (*PROBA_NAMES, *LOGIT_NAMES) and source.forms[n] == NUMBER]
-    weak = [n for n in source.forms if n.lower() in SCORE_NAMES and source.forms[n] == NUMBER]
-    numbers = list(given) if given is not None else strong or weak
+    said = {n: m for n, form in source.forms.items() if form == NUMBER and (m := meaning(n)) is not None and not m.rest}
+    strong = [n for n, means in said.items() if means.scale is not None]
+    numbers = list(given) if given is not None else strong or [n for n, m in said.items() if m.said == "score"]
     named = request.id_column
     ids = [named] if isinstance(named, str) else [n for n in source.forms if is_identifier(n)]
-    classes = [n for n in source.forms if n.lower() in CLASS_NAMES and n != request.label_column]
-    classes += [n for n in source.forms if n.lower() in LABEL_NAMES and n != request.label_column]
+    others = [name for name in source.forms if name != request.label_column]
+    classes = called(others, "class") + called(others, "truth", "label")
     if len(numbers) != 1 or numbers[0] not in source.forms or not classes:
         return request, source
     for id_name in ids:
@@ -94,7 +84,7 @@ def _long(request: Request, source: Source, id_name: str, class_name: str, numbe
     first = np.full(len(order), len(ids), dtype=np.intp)
     np.minimum.at(first, sample, np.arange(len(ids)))
     found = _Long(id_name, class_name, ids[first], classes, sample, column, first)
-    if class_name.lower() in LABEL_NAMES and not _sums_to_one(found, source, number, whole):
+    if is_called(class_name, "truth", "label") and not _sums_to_one(found, source, number, whole):
         return None  # clusters of rows with a label each
     _check_whole(request, found, count)
     return found
@@ -129,7 +119,7 @@ def _check_whole(request: Request, found: _Long, count: Values) -> None:
 
 def _wide(request: Request, source: Source, found: _Long, number: str) -> Source:
     """The table with a column of predictions per class, and one row per sample of the others."""
-    prefix = {"probabilities": "prob", "logits": "logit", None: "score"}[name_says(number)]
+    prefix = {"probabilities": "prob", "logits": "logit", None: "score"}[scale_of(number)]
     columns = {f"{prefix}_{name}": j for j, name in enumerate(found.classes)}
     marks = _marks(request, source, found)
     used = (found.class_name, number)
@@ -161,9 +151,9 @@ def _wide(request: Request, source: Source, found: _Long, number: str) -> Source
 
 def _marks(request: Request, source: Source, found: _Long) -> tuple[str, Values] | None:
     """A column of zeros and ones that marks the class that came true, as labels."""
-    tried = (*LABEL_NAMES, *MARK_NAMES) if request.label_column is None else (request.label_column,)
-    for name in source.forms:
-        if name == found.class_name or (name not in tried and name.lower() not in tried):
+    named = request.label_column
+    for name in called(source.forms, "truth", "label", "mark") if named is None else [named]:
+        if name == found.class_name or name not in source.forms:
             continue
         try:
             values = numbers_if_whole(source.values(name))

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from truecal.io.column_rules import is_identifier, is_pandas_index
 from truecal.io.failures import FileError, failure, listing, path_text, quote
 from truecal.io.label_values import Values, numbers_if_whole
 from truecal.io.prediction_file import Indices
+from truecal.io.roles import is_identifier, is_pandas_index
 
 ID_OPTION = "id_column (--id)"
 AS_THEY_ARE = "if the rows of both files are in the same order, pass id_column=False (--no-id)"

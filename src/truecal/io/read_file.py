@@ -18,11 +18,12 @@ from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Re
 from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
-from truecal.io.label_values import Values, as_values, hits, label_indices, numbers_if_whole
+from truecal.io.label_values import Outcomes, Values, as_values, hits, label_indices, numbers_if_whole
 from truecal.io.long_tables import from_long
 from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.prediction_file import FileKind, Labels, Predictions
 from truecal.io.refused import LFS, PICKLES, pickle_error, pointer_error
+from truecal.io.roles import polarity
 from truecal.io.source import (
     FileParts,
     Source,
@@ -37,6 +38,7 @@ from truecal.io.source import (
 )
 from truecal.io.streams import split_member, split_suffix
 from truecal.io.token_logs import is_token_log, read_token_log
+from truecal.io.truths import check_not_below_chance
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
@@ -94,6 +96,7 @@ def read_predictions(
     id_column: IdColumn = None,
     class_axis: int | None = None,
     odds: bool = False,
+    positive: str | None = None,
 ) -> Predictions:
     """Read the predictions of one model from a file; the suffix says the format, names of columns or keys the rest.
 
@@ -109,7 +112,8 @@ def read_predictions(
     those of the predictions. By default a column of the same name with unique values in both files is used, where there
     is one; False takes rows in the order they are in. Identifiers that do not match one to one raise an error that
     counts and shows them. `class_axis`: the axis of the classes in an array of images or sequences, where the shapes
-    leave it open. `odds`: the numbers are decimal odds of a bookmaker. Raises FileError.
+    leave it open. `odds`: the numbers are decimal odds of a bookmaker. `positive`: of two classes the label that is 1,
+    or the class or column that the label 1 is of. Raises FileError.
 
     >>> import pathlib, tempfile
     >>> from truecal.io import read_predictions
@@ -125,6 +129,7 @@ def read_predictions(
     ...     print(note)
     probabilities from 2 columns 'prob_cat', 'prob_dog' (by the prefix 'prob')
     labels from the column 'label' (by its name)
+    label dog = column 'prob_dog'
     """
     place = os.fsdecode(path)
     name = readable(split_suffix(place)[0])
@@ -134,7 +139,7 @@ def read_predictions(
     request = Request(
         place, own, columns, logits, kind, label_base, normalize, percent, drop_incomplete, header, length_normalized
     )
-    request = replace(request, id_column=id_column, class_axis=class_axis, odds=odds)
+    request = replace(request, id_column=id_column, class_axis=class_axis, odds=odds, positive=positive)
     form = file_format(place)
     if form in ("npy", "npz", "torch", "safetensors"):
         request = replace(request, label_shapes=arrays.label_shapes(labels))
@@ -347,6 +352,8 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
     if classes is not None and len(classes) != width:
         raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")
     values, y_true = _labels_of(request, parts, given, (len(numbers), width), classes, notes)
+    if y_true is not None and (said := _against(request, parts, given, numbers, y_true)):
+        notes.append(said)
     read = Predictions(
         name,
         path,
@@ -379,10 +386,12 @@ def _labels_of(
     path = request.path
     for labels, where in ((parts.labels, parts.label_where), given or (None, "")):
         _refuse_numbers(request, parts, labels, classes, where)
-    own = None if parts.labels is None else _indices(request, parts.labels, shape, classes, parts.label_where)
+    own = None
+    if parts.labels is not None:
+        own = _indices(request, parts, parts.labels, shape, classes, parts.label_where, notes)
     values, indices = parts.labels, own
     if given is not None:
-        values, indices = given[0], _indices(request, given[0], shape, classes, given[1])
+        values, indices = given[0], _indices(request, parts, given[0], shape, classes, given[1], notes)
         notes.append(f"labels from {given[1]}")
         if own is not None and indices.ndim == 2 > own.ndim:
             notes.append(f"soft labels replace those in {parts.label_where}")
@@ -421,11 +430,36 @@ def _labels_differ(path: str, parts: FileParts, given: tuple[Values, str], row: 
 
 
 def _indices(
-    request: Request, values: Values, shape: tuple[int, int], classes: tuple[str, ...] | None, where: str
+    request: Request,
+    parts: FileParts | None,
+    values: Values,
+    shape: tuple[int, int],
+    classes: tuple[str, ...] | None,
+    where: str,
+    notes: list[str],
 ) -> Labels:
     if len(values) != shape[0]:
         raise request.refuse(f"expected a label for each of {shape[0]} rows, {where} has {len(values)}")
-    return label_indices(request.path, values, shape[1], classes, where, request.label_base)
+    outcomes = Outcomes(shape[1], classes)
+    if parts is not None:
+        outcomes = Outcomes(
+            shape[1], classes, parts.layout.of, parts.label, parts.what == "column", parts.numbers.size == len(values)
+        )
+    indices, note = label_indices(request, values, outcomes, where)
+    columns = () if parts is None else parts.layout.columns
+    if note:
+        notes.append(note)
+    elif shape[1] == len(columns) == 2 and indices.ndim == values.ndim == 1:
+        first = {int(j): numbers_if_whole(values)[int(np.argmax(indices == j))] for j in np.unique(indices)}
+        one = next((j for j, value in first.items() if polarity(value)), max(first))
+        notes.append(f"label {first[one]} = column {quote(columns[one])}")
+    return indices
+
+
+def _against(request: Request, parts: FileParts, given: Given, numbers: Any, y_true: Labels) -> str:
+    """Labels that the predictions are against are refused, unless the caller named them."""
+    told = given is not None or parts.told or request.positive is not None or not parts.label or parts.what == "key"
+    return check_not_below_chance(request, numbers, y_true, parts.label_where or "the labels", told)
 
 
 def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:
@@ -456,7 +490,7 @@ def _label_choices(read: Predictions, request: Request, values: Values, where: s
     counts = read.n_choices
     if counts is None:
         raise TypeError("choices need n_choices")
-    indices = _indices(request, values, (read.n, int(counts.max())), None, where)
+    indices = _indices(request, None, values, (read.n, int(counts.max())), None, where, [])
     if indices.ndim == 2:
         raise failure(read.path, f"expected the index of the right choice in every row, {where} has shares of each")
     beyond = np.flatnonzero(indices >= counts)

@@ -11,27 +11,26 @@ import numpy.typing as npt
 
 from truecal.core.data import are_distributions, check_probabilities, check_reports, row_blocks
 from truecal.io.column_rules import (
-    CLASSES_NAMES,
     INCOMPLETE_OPTION,
     LABEL_OPTION,
     LOGITS_OPTION,
     NORMALIZE_OPTION,
     ODDS_OPTION,
     PERCENT_OPTION,
-    Forms,
+    Labels,
     Layout,
     Request,
     check_names,
-    find_label,
-    find_layout,
-    is_identifier,
-    is_pandas_index,
+    find_labels,
     label_family,
-    unnamed_layout,
+    likely_labels,
 )
-from truecal.io.failures import NoRowsError, failure, listing, quote
-from truecal.io.label_values import Values, numbers_if_whole
+from truecal.io.failures import FileError, NoRowsError, failure, listing, quote
+from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole
+from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
+from truecal.io.roles import Forms, Peek, facts_of, is_called, is_identifier, is_pandas_index
+from truecal.io.truths import FEWEST, is_decision, settled
 
 SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
 MOST_EXPANSION = 40  # how many times its own size a compressed file may declare beyond that
@@ -76,6 +75,7 @@ class Source:
     unordered: bool = False  # classes have names and no order, so that numbers cannot be their indices
     objects: Callable[[str], list[Any]] | None = None  # one column as Python's values, None for what is missing
     groups: Indices | None = None  # the question that each row is about, where there are several rows per question
+    peek: Peek | None = None
     together: Callable[[str, Sequence[str]], tuple[Values, Floats] | None] | None = None
     """Reads a column of labels and columns of numbers in one pass; None where that is not possible, or finds a fault
     that reading one after the other names."""
@@ -99,6 +99,9 @@ class FileParts:
     used: frozenset[str] = frozenset()  # columns or keys that were read
     groups: Indices | None = None  # the image that each row is from
     dense: bool = False  # rows are pixels or tokens
+    label: str = ""  # the column of the labels
+    told: bool = False  # which the caller named
+    what: str = "column"
     unordered: bool = False
 
 
@@ -107,46 +110,50 @@ class Found:
     """Which columns or keys hold labels and predictions, by the rules: batches of one table share it."""
 
     forms: Forms
-    label: str | None
-    rule: str  # that found the label
+    labels: Labels
     layout: Layout
     family: tuple[str, ...]  # of labels, one per class
+
+    @property
+    def label(self) -> str | None:
+        return self.labels.name
 
 
 def found_in(request: Request, source: Source, labels_elsewhere: bool) -> Found:
     """Find labels and predictions by the rules."""
-    what, forms = source.what, source.forms
-    searched = source.named or request.label_column is not None
-    label, rule = find_label(request, forms, what, elsewhere=labels_elsewhere) if searched else (None, "")
-    layout = (find_layout if source.named else unnamed_layout)(request, forms, label, what)
-    family = () if labels_elsewhere or label is not None else label_family(forms, layout.classes)
-    return Found(forms, label, rule, layout, family)
+    what, forms, peek = source.what, source.forms, source.peek
+    if not (source.named or request.label_column is not None):
+        return Found(forms, Labels(), unnamed_layout(request, forms, Labels(), what), ())
+    labels = find_labels(request, forms, what, elsewhere=labels_elsewhere, peek=peek)
+    if not source.named:
+        return Found(forms, labels, unnamed_layout(request, forms, labels, what), ())
+    layout = find_layout(request, forms, labels, what, elsewhere=labels_elsewhere, peek=peek)
+    family = () if labels_elsewhere or labels.names else label_family(request, forms, layout, peek)
+    if not labels_elsewhere and not labels.names and not family and what == "column" and not layout.correct:
+        labels = likely_labels(request, forms, layout, what, peek)
+    labels = replace(labels, names=tuple(name for name in labels.names if name != layout.prediction))
+    return Found(forms, labels, layout, family)
 
 
 def extract(request: Request, source: Source, labels_elsewhere: bool, found: Found | None = None) -> FileParts:
     """Read labels and predictions, and only those: what the rules find, or found before."""
-    found = found or found_in(request, source, labels_elsewhere)
-    what, forms, label, rule, layout, family = (
-        source.what,
-        found.forms,
-        found.label,
-        found.rule,
-        found.layout,
-        found.family,
-    )
+    fresh, found = found is None, found or found_in(request, source, labels_elsewhere)
+    what, forms, layout, family = source.what, found.forms, found.layout, found.family
+    label, rule = found.label, found.labels.rule
+    fresh = fresh and not labels_elsewhere
     notes = [layout.note, *source.notes]
     columns = layout.columns or (layout.confidence or "",)
     both = None
     if label is not None and source.together is not None and not (labels_elsewhere or request.drop_incomplete):
         both = source.together(label, columns)
-    labels, where = None, ""
-    if label is not None:
-        labels, where = source.values(label) if both is None else both[0], f"{what} {quote(label)}"
-        notes.append(f"labels from the {where} ({rule})")
-    elif family:
-        labels, where = source.numbers(family, False).astype(np.float64), f"{what}s {listing(family)}"
-        notes.append(f"labels from the {where} (one per class, by their prefix)")
+    labels, where, missing = None, "", None
+    if label is not None and request.drop_incomplete and source.objects is not None:
+        labels, missing = _with_gaps(source, label)
+    elif label is not None:
+        labels = source.values(label) if both is None else both[0]
     numbers = source.numbers(columns, request.drop_incomplete) if both is None else both[1]
+    if layout.log:
+        numbers = np.exp(numbers)
     if request.percent:
         if layout.kind == "logits":
             raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")
@@ -155,9 +162,17 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     if request.odds:
         numbers, note = from_odds(request, numbers, layout)
         notes.append(note)
+    if label is not None and labels is not None and fresh and missing is None:
+        label, labels, rule = _settled(request, source, found, label, labels, numbers)
+    if label is not None:
+        where = f"{what} {quote(label)}"
+        notes.append(f"labels from the {where} ({rule})")
+    elif family:
+        labels, where = source.numbers(family, False).astype(np.float64), f"{what}s {listing(family)}"
+        notes.append(f"labels from the {where} (one per class, by their names)")
     classes, key = layout.classes, None
     if what == "key" and layout.kind != "top_label":
-        key = next((name for name in forms if name.lower() in CLASSES_NAMES), None)
+        key = next((name for name in forms if is_called(name, "classes")), None)
     if key is not None:
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
@@ -182,7 +197,57 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
         parts = replace(parts, notes=(*notes, source.dense.note), groups=groups, dense=True)
-    return _complete(request, parts) if request.drop_incomplete else parts
+    parts = replace(parts, label=label or "", told=found.labels.told or bool(request.label_column), what=what)
+    return _complete(request, parts, missing) if request.drop_incomplete else parts
+
+
+def _with_gaps(source: Source, label: str) -> tuple[Values, npt.NDArray[np.bool_] | None]:
+    """Labels of which some may be missing, and which rows have none."""
+    assert source.objects is not None
+    found = source.objects(label)
+    numeric = facts_of([v for v in found if str(v).strip().lower() not in _MISSING]).numbers is not None
+    blank = [v is None or v != v or (numeric and str(v).strip().lower() in _MISSING) for v in found]
+    if not any(blank) or all(blank) or any(isinstance(v, (list, dict)) for v in found):
+        return source.values(label), None
+    first = next(v for v, gone in zip(found, blank, strict=True) if not gone)
+    filled = [first if gone else v for v, gone in zip(found, blank, strict=True)]
+    return as_values(source.path, filled, f"{source.what} {quote(label)}"), np.array(blank)
+
+
+_MISSING = ("", "na", "nan", "null", "none", "n/a")
+
+
+def _settled(
+    request: Request, source: Source, found: Found, label: str, labels: Values, numbers: Floats
+) -> tuple[str, Values, str]:
+    """The labels that are the outcome, where others are decisions made from the predictions."""
+    layout, forms = found.layout, found.forms
+
+    def read(name: str) -> Values:
+        return labels if name == label else source.values(name)
+
+    def decided(values: Values) -> bool | None:
+        if layout.kind == "top_label":
+            if layout.prediction is None or values.ndim != 1:
+                return False
+            same = numbers_if_whole(values) == numbers_if_whole(_per_row(source, layout.prediction))
+            return bool(np.all(same)) and len(values) >= FEWEST and len(np.unique(values)) > 1
+        if len(values) != len(numbers) or numbers.ndim > 2:
+            return None if len(found.labels.names) > 1 else False
+        width = 2 if numbers.ndim == 1 else numbers.shape[1]
+        try:
+            indices, _ = label_indices(
+                request, values, Outcomes(width, layout.classes, layout.of, label, one=numbers.ndim == 1), label
+            )
+        except FileError:
+            return None
+        return is_decision(numbers, indices)
+
+    def others() -> Labels:
+        left = {name: form for name, form in forms.items() if name not in found.labels.names}
+        return likely_labels(request, left, layout, source.what, source.peek)
+
+    return settled(request, found.labels, others, read, decided)
 
 
 def from_odds(request: Request, odds: Floats, layout: Layout) -> tuple[Floats, str]:
@@ -225,9 +290,11 @@ def without_void(parts: FileParts, labels: Values) -> tuple[FileParts, Values]:
     return replace(found, notes=(*parts.notes, note)), labels[kept]
 
 
-def _complete(request: Request, parts: FileParts) -> FileParts:
-    """The rows that have a prediction, and how many have none."""
+def _complete(request: Request, parts: FileParts, missing: npt.NDArray[np.bool_] | None = None) -> FileParts:
+    """The rows that have a prediction and a label, and how many have none."""
     gone = np.asarray(np.isnan(parts.numbers).reshape(parts.n_rows, -1).any(axis=1))
+    lacks = "prediction" if missing is None else "prediction or no label"
+    gone = gone if missing is None else gone | missing
     if not gone.any():
         return parts
     if gone.all():
@@ -235,7 +302,7 @@ def _complete(request: Request, parts: FileParts) -> FileParts:
     kept = np.flatnonzero(~gone)
     each = {name: getattr(parts, name) for name in ("numbers", "labels", "predicted", "correct", "groups")}
     left = {name: part[kept] for name, part in each.items() if part is not None and len(part) == len(gone)}
-    note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped: they have no prediction"
+    note = f"{np.count_nonzero(gone)} of {len(gone)} rows dropped: they have no {lacks}"
     return replace(parts, notes=(*parts.notes, note), rows=kept, **left)
 
 
@@ -244,7 +311,13 @@ def only_column(request: Request, source: Source) -> str:
     names = [name for name in source.forms if not is_pandas_index(name)]
     if len(names) == 1 and request.label_column is None:
         return names[0]
-    name, _ = find_label(request, source.forms, source.what)
+    labels = find_labels(request, source.forms, source.what)
+    if len(labels.names) > 1:
+        found = listing(labels.names)
+        raise request.refuse(f"expected one label {source.what}, found {found}: name one with {LABEL_OPTION}")
+    name = labels.name
+    if name is None and "y" in source.forms:
+        name = "y"
     others = [name for name in names if not is_identifier(name) and name != request.id_column]
     if name is None and len(others) == 1:
         name = others[0]

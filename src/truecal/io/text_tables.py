@@ -16,11 +16,12 @@ from typing import Any, TextIO
 import numpy as np
 
 from truecal.io.array_files import BARE, Entry, open_arrays
-from truecal.io.column_rules import CONFIDENCE_NAMES, HEADER_OPTION, LABEL_NAMES, Request, check_names, name_says
-from truecal.io.columnar import MOST_COLUMNS, Table, open_table
+from truecal.io.column_rules import HEADER_OPTION, Request, check_names
+from truecal.io.columnar import MOST_COLUMNS, PEEKED_CELLS, PEEKED_ROWS, Table, open_table
 from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
 from truecal.io.harness import LONGEST_LINE as LONGEST_JSON_LINE
 from truecal.io.harness import json_lines
+from truecal.io.roles import is_called, scale_of
 from truecal.io.source import Source
 from truecal.io.streams import arrow_file, bounded_lines, byte_stream, split_suffix, whole
 
@@ -52,7 +53,7 @@ def open_csv(request: Request) -> Source:
     text, number = pyarrow.string(), pyarrow.float64()
     types: dict[str, Any] = {}
     for name, cell in zip(head.names, head.example, strict=True):
-        told = name in (request.proba_columns or ()) or name_says(name) is not None or name in CONFIDENCE_NAMES
+        told = name in (request.proba_columns or ()) or scale_of(name) is not None or is_called(name, "confidence")
         types[name] = number if told or cell.strip() == "" or _is_number(cell, head.decimal) else text
         if cell.lstrip().startswith("[") or (told and _is_vector(cell)):
             types[name] = pyarrow.list_(number)
@@ -63,7 +64,15 @@ def open_csv(request: Request) -> Source:
     def mixed(label: str, columns: Sequence[str]) -> Iterator[list[Any]]:
         return _batches(path, head, {label: text} | {name: types[name] for name in columns})
 
-    source = open_table(Table(path, types, batches, passes=False, mixed=mixed), named=head.lines > 0)
+    def peek(names: Sequence[str]) -> dict[str, list[Any]]:
+        places = [head.names.index(name) for name in names]
+        rows = min(PEEKED_ROWS, max(10, PEEKED_CELLS // len(head.names)))
+        records = itertools.islice(_records(path, head.delimiter), int(head.lines > 0), rows)
+        cells = [row for _, row in records if len(row) == len(head.names)]
+        plain = [[row[j].replace(",", ".") if head.decimal == "," else row[j] for row in cells] for j in places]
+        return dict(zip(names, plain, strict=True))
+
+    source = open_table(Table(path, types, batches, passes=False, mixed=mixed, peek=peek), named=head.lines > 0)
     return source if head.decimal == "." else replace(source, notes=(*source.notes, "decimal commas"))
 
 
@@ -129,7 +138,7 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
             return False
         if len(texts) > 2 or any(_is_fraction(cell, decimal) for cell in below or ()):
             return True
-    elif texts[0].lower() in LABEL_NAMES:
+    elif is_called(texts[0], "truth", "label"):
         return True
     if request.rows is not None:
         return sum(1 for _ in _records(request.path, delimiter)) == request.rows + 1

@@ -1,0 +1,446 @@
+"""Where the predictions of a file are: the rules of the documentation, in their order, over roles and values."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from truecal.io.column_rules import (
+    COLUMNS_OPTION,
+    HEADER_OPTION,
+    LABEL_OPTION,
+    LOGITS_OPTION,
+    Labels,
+    Layout,
+    Request,
+    check_names,
+    is_prediction,
+    plain_names,
+    present,
+    settle,
+    shown_columns,
+)
+from truecal.io.failures import FileError, listing, quote
+from truecal.io.roles import (
+    MOST_DISTINCT,
+    NUMBER,
+    ROLES,
+    VECTOR,
+    Facts,
+    Forms,
+    Meaning,
+    Peek,
+    Scale,
+    called,
+    is_called,
+    is_identifier,
+    key_of,
+    matches,
+    meaning,
+    peeked,
+    polarity,
+    scale_of,
+    sum_to_one,
+)
+
+_ODDS = re.compile(r"odds?[_.: ](.+)|(.+)[_.: ]odds?", re.IGNORECASE)
+
+
+def find_layout(
+    request: Request, forms: Forms, labels: Labels, what: str, *, elsewhere: bool = False, peek: Peek | None = None
+) -> Layout:
+    """Find the predictions among the columns or keys."""
+    taken = {*labels.names, request.id_column, *(request.label_column or "").split(",")}
+    others = {name: form for name, form in forms.items() if name not in taken}
+    search = _Search(request, others, what, labels, elsewhere, peek)
+    if request.kind == "top_label":
+        return search.top_label() or search.nothing()
+    if request.proba_columns is not None:
+        return search.named(forms)
+    if request.odds:
+        return search.odds() or search.nothing()
+    return (
+        search.by_vector_name()
+        or search.by_family()
+        or search.by_scalar_name()
+        or (None if request.told else search.top_label())
+        or search.by_score()
+        or search.refuse_odd()
+        or search.only_vector()
+        or search.by_weak_name()
+        or search.plain_classes()
+        or search.nothing()
+    )
+
+
+def unnamed_layout(request: Request, forms: Forms, labels: Labels, what: str) -> Layout:
+    """The predictions of an array, or columns, without names: the caller's word, or the default, says what they are."""
+    if request.kind in ("top_label", "choices"):
+        raise request.refuse(f"expected names of arrays or columns for kind={request.kind!r}, there are none")
+    columns = request.proba_columns or tuple(name for name in forms if name != labels.name)
+    for name in columns:
+        present(request, name, forms, what)
+        if forms[name] not in (NUMBER, VECTOR):
+            how = "pass labels with labels= (--labels)"
+            if what == "column":
+                how = f"if it holds the labels, name it with {LABEL_OPTION}; if it has a header, {HEADER_OPTION}"
+            raise request.refuse(f"expected predictions (floating-point numbers) in {name}, got {forms[name]}: {how}")
+    scale, sure = settle(request, None, "")
+    why = "without a name" if what == "key" else "there is no header"
+    return Layout(scale, columns, sure=sure, note=f"{scale} from {shown_columns(columns, what)} ({why})")
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The rules, in the order of the documentation; each gives a Layout, or None where it finds nothing."""
+
+    request: Request
+    forms: Forms  # without the labels
+    what: str
+    labels: Labels = field(default_factory=Labels)
+    elsewhere: bool = False
+    peek: Peek | None = None
+
+    def named(self, everything: Forms) -> Layout:
+        """The columns that the caller named; also the label's own, if that is what they say."""
+        wanted = self.request.proba_columns or ()
+        check_names(self.request.path, wanted, "proba_columns")
+        for name in wanted:
+            present(self.request, name, everything, self.what)
+        said = {scale_of(name) for name in wanted}
+        classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
+        if self.request.odds and classes is not None:
+            classes = _odds_names(classes)
+        return self._found(wanted, "named by proba_columns", said.pop() if len(said) == 1 else None, classes)
+
+    def by_vector_name(self) -> Layout | None:
+        """One column of vectors (or one array) called probs, class_probabilities, ..., or logits."""
+        said = {n: found for n in self._having(VECTOR) if (found := meaning(n)) is not None and not self._sampled(n)}
+        bare = {n: found for n, found in said.items() if found.family[1] == "alone"} or said
+        name = self._choose(*([n for n, m in bare.items() if m.scale == s] for s in ("probabilities", "logits")))
+        return None if name is None else self._found([name], "by its name", scale_of(name))
+
+    def by_family(self) -> Layout | None:
+        """Two columns or more whose names differ by the class: prob_cat, cat_prob, P(x=cat), logit_cat, score_cat."""
+        said = {n: means for n, form in self.forms.items() if (means := meaning(n)) and means.rest and form != VECTOR}
+        said = {n: m for n, m in said.items() if self.forms[n] == NUMBER or (m.scale and m.word != "p")}
+        found: dict[tuple[str, ...], dict[str, Meaning]] = {}
+        for name, means in said.items():
+            found.setdefault(means.family, {})[name] = means
+        found = {key: members for key, members in found.items() if len(members) > 1 and self._is_family(key, members)}
+        sure = {key: members for key, members in found.items() if key[0] in ("probabilities", "logits")}
+        found = sure or {key: members for key, members in found.items() if key[0] == "score"} or found
+        told = self.request.told
+        wanted = {key: m for key, m in found.items() if told is None or key[0] in (told, "score", "weak")}
+        if len(wanted) > 1:
+            shown = " and ".join(listing(members, 2) for members in wanted.values())
+            how = f"name the columns with {COLUMNS_OPTION}, or pass {LOGITS_OPTION} or kind='probabilities'"
+            raise self.request.refuse(f"expected one set of prediction columns, found {shown}: {how}")
+        if not wanted:
+            for members in found.values():  # the only family says the opposite of what the caller said
+                means = next(iter(members.values()))
+                settle(self.request, means.scale, f"the column prefix {quote(means.word)}")
+            return None
+        _, members = wanted.popitem()
+        means = next(iter(members.values()))
+        where = "suffix" if means.family[1] == "before" else "prefix"
+        return self._found(
+            tuple(members), f"by the {where} {quote(means.word)}", means.scale, self._class_names(members)
+        )
+
+    def _is_family(self, key: tuple[str, ...], members: dict[str, Meaning]) -> bool:
+        """Whether columns are the classes of one model: by a prefix that says so, or because they sum to 1."""
+        facts = self._facts(members)
+        if not facts or any(
+            each.numbers is None or each.missing for each in facts.values()
+        ):  # a later check has more to say
+            return key[1] == "after" and key[0] != "weak"
+        if key[0] == "logits":
+            return True
+        if sum_to_one(facts, list(members)) or self._named_as_labels([means.rest for means in members.values()]):
+            return True
+        fractions = [f for f in facts.values() if f.numbers is not None]
+        rough = bool(fractions) and abs(sum(float(f.numbers.mean()) for f in fractions) % 99 - 1) < 0.1
+        return key[0] != "weak" and (rough or (key[1] == "after" and not self._two_valued()))
+
+    def _named_as_labels(self, classes: Sequence[str]) -> bool:
+        facts = peeked(self.peek, self.labels.names)
+        return any(matches(each.distinct, classes) for each in facts.values() if len(each.distinct) > 1)
+
+    def _two_valued(self) -> bool:
+        """Whether the labels have two values, so that three columns or more cannot be their classes."""
+        facts = peeked(self.peek, self.labels.names[:1])
+        return len(next(iter(facts.values())).distinct) == 2 if facts else False
+
+    def by_scalar_name(self) -> Layout | None:
+        """One number per row called prob, y_proba, churn_probability, ...: that of class 1 of two, or of its class."""
+        usable = [n for n in self._having(NUMBER) if not is_called(n, "confidence") and not is_identifier(n)]
+        said = {n: found for n in usable if (found := meaning(n)) is not None and found.scale is not None}
+        weak = called(usable, "weak label") if not self.labels.names else []
+        if plain_names(
+            n for n in usable if n not in said and n not in weak
+        ):  # p counts when nothing else could be a class
+            said = {n: found for n, found in said.items() if n.lower() != "p"}
+        alone = {n: m for n, m in said.items() if not m.rest or polarity(m.rest)}
+        facts = self._facts(said) if not alone else {}
+        alone = alone or {n: m for n, m in said.items() if n not in facts or facts[n].in_unit or m.scale == "logits"}
+        if self._marks() and len(alone) == 1 and not self.labels.names:
+            return None  # with what marks right answers it is a confidence
+        name = self._choose(*([n for n, m in alone.items() if m.scale == s] for s in ("probabilities", "logits")))
+        if name is None or self._is_confidence(name):
+            return None
+        layout = self._found([name], "by its name", scale_of(name), of=f" of class {alone[name].rest or 1}")
+        return self._exponent(layout, alone[name])
+
+    def _is_confidence(self, name: str) -> bool:
+        """Whether numbers are of the predicted class: never below 1/k, also where class 0 of two is predicted."""
+        labels = peeked(self.peek, self.labels.names)
+        facts = self._facts([name, prediction]) if (prediction := self._prediction()) is not None else {}
+        if len(facts) < 2 or not facts[name].in_unit or self.forms[name] != NUMBER:
+            return False
+        predicted = facts[prediction or ""].distinct
+        k = len(predicted.union(*(each.distinct for each in labels.values())))
+        never_below = bool(facts[name].numbers.min() >= 1 / max(k, 2) - 1e-9) and len(predicted) > 1
+        return (never_below and facts[name].rows >= 10) or 2 < k <= MOST_DISTINCT
+
+    def _exponent(self, layout: Layout, means: Meaning) -> Layout:
+        """One logarithm of a probability per row is no logit of two classes."""
+        if not means.log:
+            return replace(layout, of=means.rest)
+        note = layout.note.replace("logits", "probabilities, exp of the log-probabilities", 1)
+        return replace(layout, kind="probabilities", of=means.rest, log=True, note=note)
+
+    def _marks(self) -> list[str]:
+        return called(self.forms, "correct")
+
+    def odds(self) -> Layout | None:
+        """Two columns or more called odds_home, odds_away, ... or home_odds, away_odds, ..."""
+        found = [name for name in self.forms if _ODDS.fullmatch(name)]
+        if len(found) < 2:
+            return None
+        return self._found(found, "by the word odds", None, _odds_names(found))
+
+    def top_label(self) -> Layout | None:
+        """(label, prediction, confidence) or (correct, confidence)."""
+        confidence = self._one_of("confidence", of=NUMBER)
+        correct = self._one_of("correct")
+        if (columns := self.request.proba_columns) is not None:
+            if len(columns) != 1:
+                shown = f"{COLUMNS_OPTION} names {listing(columns)}"
+                raise self.request.refuse(f"expected one confidence {self.what}, {shown}")
+            confidence = present(self.request, columns[0], self.forms, self.what)
+        if confidence is None and correct is not None:
+            said = [n for n in self._having(NUMBER) if (m := meaning(n)) is not None and m.said != "weak"]
+            confidence = said[0] if len(said) == 1 else None
+        elif confidence is None:
+            confidence = next((n for n in self._having(NUMBER) if meaning(n) and self._is_confidence(n)), None)
+        if confidence is None:
+            return None
+        prediction = None if correct is not None else self._prediction()
+        if correct is None and prediction is None:
+            wanted = f"{' or '.join(ROLES['correct'])}, or {', '.join(ROLES['prediction'][:6])} with a label"
+            found = listing(self.forms)
+            raise self.request.refuse(f"expected with {quote(confidence)} a {self.what} {wanted}, found {found}")
+        source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
+        shown = shown_columns([confidence], self.what)
+        note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
+        means = meaning(confidence)
+        log = means is not None and means.log
+        note += "; exp of the log-probabilities" if log else ""
+        return Layout("top_label", (), None, True, prediction, confidence, correct, note, log=log)
+
+    def _prediction(self) -> str | None:
+        """The column of predicted labels: by its name, where its values are no fractions."""
+        named = called(self.forms, "prediction") or [n for n in self.forms if is_prediction(n)]
+        facts = self._facts(named)
+        found = [n for n in named if n not in facts or facts[n].numbers is None or facts[n].whole]
+        found = [n for n in found if self.forms[n] != VECTOR and not is_called(n, "confidence")]
+        if not found and len(self.labels.names) > 1 and is_called(self.labels.names[0], "truth"):
+            found = [n for n in self.labels.names if not is_called(n, "truth")]
+        if len(found) > 1:
+            raise self.request.refuse(f"expected one {self.what} of predicted labels, found {listing(found)}")
+        return found[0] if found else None
+
+    def by_score(self) -> Layout | None:
+        """One column of vectors, or of numbers where nothing else could be a class, called score, y_score, ..."""
+        vectors, numbers = (
+            [n for n in self._having(form) if (m := meaning(n)) is not None and m.said == "score"]
+            for form in (VECTOR, NUMBER)
+        )
+        if not vectors and plain_names(name for name in self._having(NUMBER) if name not in numbers):
+            return None
+        found = vectors or [n for n in numbers if not is_called(n, "confidence")]
+        if len(found) > 1:
+            raise self._several(found)
+        if not found or (not vectors and self._is_confidence(found[0])):
+            return None
+        return self._found(found, "by its name", None, of="" if vectors else " of class 1")
+
+    def refuse_odd(self) -> Layout | None:
+        """A column or key whose name says predictions and that holds none: nothing else may take its place unasked."""
+        for name, form in self.forms.items():
+            means = meaning(name)
+            if means is None or means.scale is None or means.rest or name.lower() == "p" or form in (NUMBER, VECTOR):
+                continue
+            wanted = f"numbers, one per row or of shape (rows, classes), in the {self.what} {quote(name)}"
+            raise self.request.refuse(f"expected {wanted}, it holds {form}")
+        return None
+
+    def only_vector(self) -> Layout | None:
+        """The only column of vectors (or the only matrix), whatever its name."""
+        found = self._having(VECTOR)
+        if not found:
+            return None
+        if len(found) > 1:
+            raise self._several(found)
+        if self.request.told is None and self._sampled(found[0]):
+            how = f"{_samples_command(found[0])}; if these are probabilities, name them with {COLUMNS_OPTION}"
+            raise self.request.refuse(f"the {self.what} {quote(found[0])} looks like sampled answers: {how}")
+        return self._found(found, "the only one with a vector per row", scale_of(found[0]))
+
+    def _sampled(self, name: str) -> bool:
+        return is_called(name, "samples")
+
+    def by_weak_name(self) -> Layout | None:
+        """One column of fractions called prediction, y_pred, oof, ..., or the only one beside labels elsewhere."""
+        numbers = [n for n in self._having(NUMBER) if not is_identifier(n)]
+        facts = self._facts(numbers)
+        fractions = [n for n in numbers if n in facts and facts[n].is_fraction]
+        found = [n for n in fractions if is_prediction(n) or ((m := meaning(n)) is not None and m.said == "weak")]
+        if len(found) > 1:
+            raise self._several(found)
+        if not found and self.elsewhere and len(fractions) == 1 and set(plain_names(numbers)) <= {fractions[0]}:
+            return self._found(fractions, "the only column of fractions", None, of=" of class 1")
+        return self._found(found, "by its name", None, of=" of class 1") if found else None
+
+    def plain_classes(self) -> Layout | None:
+        """Columns of numbers named as the classes are: the labels say so, or they sum to 1 and no other is left."""
+        found = plain_names(self._having(NUMBER))
+        why = "the numeric columns besides the labels, one per class"
+        if len(found) < 2 or self.peek is None:
+            return self._found(found, why, None, found) if len(found) > 1 else None
+        facts = self._facts(found)
+        weak = [n for n in called(found, "weak label") if n in facts and facts[n].may_be_label and facts[n].whole]
+        found = found if self.labels.names or self.elsewhere else tuple(n for n in found if n not in weak)
+        texts = [n for n, form in self.forms.items() if form != NUMBER and form != VECTOR and not is_identifier(n)]
+        values = [f.distinct for f in peeked(self.peek, [*self.labels.names, *texts]).values() if f.distinct]
+        if not facts or sum_to_one(facts, found) or _may_sum(facts, found) or self.request.told == "logits":
+            return self._found(found, why, None, found) if len(found) > 1 else None
+        unit = tuple(n for n in found if facts[n].in_unit)
+        for columns in (unit, *(tuple(n for n in unit if key_of(n) in set(map(key_of, v))) for v in values)):
+            if sum_to_one(facts, columns) and any(matches(v, columns) for v in values if len(v) > 1):
+                return self._found(columns, "named as the labels are", None, columns)
+        if any(matches(v, found) for v in values) and not any(facts[n].whole and facts[n].rows > 4 for n in found):
+            return self._found(found, why, None, found)
+        return None
+
+    def nothing(self) -> Layout:
+        wanted = f"predictions: a {self.what} called probs or logits, or {self.what}s such as prob_a, prob_b"
+        if self.request.odds:
+            wanted = "columns such as odds_home, odds_draw, odds_away"
+        if self.request.kind == "top_label":
+            wanted = f"a confidence {self.what} ({', '.join(ROLES['confidence'][:4])})"
+        answers = next((name for name in self.forms if self._sampled(name)), None)
+        how = self._command() or f"name them with {COLUMNS_OPTION}"
+        if answers is not None:
+            how += f"; if these are sampled answers, {_samples_command(answers)}"
+        raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: {how}")
+
+    def _command(self) -> str:
+        """The complete command, with columns that can be predictions by their values, and those that can be labels."""
+        facts = self._facts([n for n in self.forms if not is_identifier(n) and self.forms[n] != VECTOR])
+        unit = [n for n, f in facts.items() if f.is_fraction]
+        two = [*self.labels.names, *(n for n, f in facts.items() if len(f.distinct) == 2 and f.may_be_label)]
+        two = [n for n in two if not is_prediction(n)]
+        if not facts:
+            return ""
+        if not unit:
+            kept = [n for n in facts if is_prediction(n)]
+            return (
+                "no column has fractions between 0 and 1"
+                + (f", and {listing(kept)} holds decisions without a probability" if kept else "")
+                + ": write the predicted probabilities to the file (predict_proba)"
+            )
+        columns = ",".join(unit if sum_to_one(facts, unit) else unit[:1])
+        name = f" --label-column {shlex.quote(two[0])}" if two else " --labels FILE" if not self.elsewhere else ""
+        also = f" (columns within [0, 1]: {listing(unit)})" if len(unit) > 1 else ""
+        return f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(columns)}{name}{also}"
+
+    def _found(
+        self, names: Iterable[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""
+    ) -> Layout:
+        """The columns or keys that a rule found, once it is settled what their numbers are."""
+        names = tuple(names)
+        scale, sure = settle(self.request, said, f"the name of {self.what} {quote(names[0])}")
+        note = f"{scale}{of} from {shown_columns(names, self.what)} ({why})"
+        return Layout(scale, names, classes, sure, note=note)
+
+    def _facts(self, names: Iterable[str]) -> dict[str, Facts]:
+        return peeked(self.peek, list(names))
+
+    def _having(self, form: str) -> list[str]:
+        return [name for name, held in self.forms.items() if held == form]
+
+    def _choose(self, probas: list[str], logits: list[str]) -> str | None:
+        """One of the names that say probabilities or logits; between the two only the caller's word decides."""
+        told = self.request.told
+        if probas and logits and told is None:
+            both = listing([*probas, *logits])
+            how = f"pass {LOGITS_OPTION}, or name one with {COLUMNS_OPTION}"
+            raise self.request.refuse(f"expected probabilities or logits, found both ({both}): {how}")
+        found = (logits or probas) if told == "logits" else (probas or logits)
+        if len(found) > 1:
+            raise self._several(found)
+        return found[0] if found else None
+
+    def _several(self, found: Sequence[str]) -> FileError:
+        how = f"name one with {COLUMNS_OPTION}"
+        if len(found) > 1 and self.what == "column":
+            columns = shlex.quote(",".join(found))
+            how += f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {columns}"
+        return self.request.refuse(f"expected one {self.what} of predictions, found {listing(found)}: {how}")
+
+    def _one_of(self, role: str, of: str | None = None) -> str | None:
+        found = [name for name in called(self.forms, role) if of is None or self.forms[name] == of]
+        if len(found) > 1:
+            wanted = ", ".join(ROLES[role])
+            raise self.request.refuse(f"expected one {self.what} of {wanted}, found {listing(found)}")
+        return found[0] if found else None
+
+    def _class_names(self, names: Iterable[str]) -> tuple[str, ...] | None:
+        """The class names beside the words, or None where a column has none."""
+        said = [meaning(name) for name in names]
+        classes = tuple(m.rest for m in said if m is not None and m.rest)
+        if len(classes) != len(said):
+            return None
+        check_names(self.request.path, classes, "class")
+        return classes
+
+
+def _may_sum(facts: dict[str, Facts], names: Sequence[str]) -> bool:
+    """Whether columns may be rounded probabilities, percentages or odds, about which a later check has more to say."""
+    tables = [facts[name].numbers for name in names if name in facts and facts[name].numbers is not None]
+    if len(tables) != len(names) or len({len(t) for t in tables}) != 1 or not len(tables[0]):
+        return False
+    if all(float(t.min()) > 1 for t in tables) and 0.9 <= float(sum(1 / t for t in tables).mean()) <= 1.5:
+        return True
+    total = sum(tables)
+    near = any(float(abs(total / scale - 1).max()) <= max(0.1, 0.005 * len(names)) for scale in (1, 100))
+    return near and all(float(t.min()) >= 0 for t in tables)
+
+
+def _samples_command(name: str) -> str:
+    return f"pass --samples {name} --question ID and --correct or --reference COLUMN"
+
+
+def _odds_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The outcomes that columns of odds are for: home of odds_home, H of B365H beside B365D and B365A."""
+    told = [match[1] or match[2] for name in names if (match := _ODDS.fullmatch(name))]
+    if len(told) == len(names):
+        return tuple(told)
+    shared = sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
+    rest = tuple(name[shared:] for name in names)
+    return rest if all(rest) and len(set(rest)) == len(rest) else tuple(names)

@@ -1,0 +1,113 @@
+"""Whether a column of labels is the outcome: not the decision of the model, not below chance, and which class is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from truecal.io.column_rules import LABEL_OPTION, POSITIVE_OPTION, Labels, Request
+from truecal.io.failures import FileError, listing, quote
+from truecal.io.label_values import Values
+from truecal.io.prediction_file import Floats
+from truecal.io.roles import is_called
+
+FEWEST = 20
+"""Fewer rows may agree by chance."""
+BELOW_CHANCE = -4.0
+"""So many standard errors of the covariance between labels and predictions."""
+
+
+def is_decision(numbers: Floats, y: Any) -> bool:
+    """Whether labels are the class of the largest prediction in all rows, or the rows beyond a threshold of it."""
+    if y.ndim != 1 or len(y) < FEWEST or len(y) != len(numbers) or len(np.unique(y)) < 2 or np.isnan(numbers).any():
+        return False
+    if numbers.ndim == 2 and numbers.shape[1] > 2:
+        return bool((numbers.argmax(axis=1) == y).all())
+    p = numbers if numbers.ndim == 1 else numbers[:, -1] - numbers[:, 0]
+    return bool(p[y == 1].min() > p[y == 0].max())
+
+
+def settled(
+    request: Request,
+    labels: Labels,
+    others: Callable[[], Labels],
+    read: Callable[[str], Values],
+    decided: Callable[[Values], bool | None],
+) -> tuple[str, Values, str]:
+    """The column of the truth among those that may hold it, its values, and what to say about the others.
+
+    `decided` says of values whether they are a decision made from the predictions, and None where they cannot be labels
+    at all. `others` are columns with weaker names, which count where all of the first are decisions.
+    """
+    first = labels.names[0]
+    if labels.told:
+        return first, read(first), labels.rule
+    values: dict[str, Values] = {}
+    verdicts: dict[str, bool | None] = {}
+
+    def look(names: tuple[str, ...]) -> list[str]:
+        for name in names:
+            try:
+                values[name] = read(name)
+                verdicts[name] = decided(values[name])
+            except FileError:
+                if len(names) == 1:
+                    raise
+                verdicts[name] = None
+        return [name for name in names if verdicts[name] is False]
+
+    good = look(labels.names)
+    if not good and all(verdicts[name] is None for name in labels.names):
+        return first, read(first), labels.rule  # what is wrong is said where it is used
+    decisions = [name for name, verdict in verdicts.items() if verdict]
+    rule = labels.rule
+    if not good and decisions:
+        more = others()
+        good, rule = look(tuple(n for n in more.names if n not in verdicts)), more.rule
+    if not good:
+        name = quote(decisions[0])
+        raise request.refuse(
+            f"the column {name} is the decision of the model in all {len(values[decisions[0]])} rows (the largest "
+            "probability, or the probability above a threshold), so accuracy would be 100%: name the column of the "
+            f"outcome with {LABEL_OPTION}; if {name} is the outcome, name that one"
+        )
+    if len(good) > 1 and any(not np.array_equal(values[good[0]], values[name]) for name in good[1:]):
+        strong = [name for name in good if is_called(name, "truth")]
+        if len(strong) != 1 or decisions:
+            raise request.refuse(f"expected one label column, found {listing(good)}: name one with {LABEL_OPTION}")
+        raise request.refuse(
+            f"expected one label column, found {listing(good)}: name one with {LABEL_OPTION}, such as "
+            f"--label-column {strong[0]}"
+        )
+    note = f"; {listing(decisions)} is the decision of the model" if decisions else ""
+    return good[0], values[good[0]], f"{rule}{note}"
+
+
+def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str, told: bool) -> str:
+    """Refuse labels that the predictions are against; the sentence to print where the caller named them."""
+    z = agreement(numbers, y)
+    if z is None or z > BELOW_CHANCE:
+        return ""
+    what = f"the predictions are against the labels in {where}: classes have lower probabilities in their own rows"
+    if told:
+        return what
+    how = f"if the columns are in another order or of the other class, say which label is 1 with {POSITIVE_OPTION}"
+    raise request.refuse(f"{what}: {how}; if the labels are right, name them with {LABEL_OPTION}")
+
+
+def agreement(numbers: Floats, y: Any) -> float | None:
+    """How far predictions of the labels' own classes exceed those of independent labels, in standard errors."""
+    if y.ndim != 1 or len(y) < FEWEST or len(y) != len(numbers):
+        return None
+    n = len(y)
+    if numbers.ndim == 1:
+        a, b = numbers - numbers.mean(), (y - y.mean()).astype(np.float64)
+        scale = float(np.sqrt((a * a).sum() * (b * b).sum() / max(1, n - 1)))
+        return None if not scale > 0 or not np.isfinite(scale) else float((a * b).sum() / scale)
+    own = numbers[np.arange(n), y].astype(np.float64)
+    counts = np.bincount(y, minlength=numbers.shape[1])
+    spread = own - (numbers @ (counts / n))
+    scale = float(spread.std() * np.sqrt(n))
+    return None if not scale > 0 or not np.isfinite(scale) else float(spread.sum() / scale)

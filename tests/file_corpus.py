@@ -1,0 +1,162 @@
+"""Small twins of files that tools write and that people publish, with what is right in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+N = 200
+rng = np.random.default_rng(1)
+P = rng.beta(0.7, 0.7, N).round(6)
+Y = (rng.random(N) < P).astype(int)
+D = (P > 0.5).astype(int)
+TOP = np.maximum(P, 1 - P)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+THREE = rng.dirichlet([1, 1, 1], N)
+CLASS = np.array([rng.choice(3, p=row) for row in THREE])
+ARGMAX = THREE.argmax(axis=1)
+YES, SAID = np.where(Y == 1, "Yes", "No"), np.where(D == 1, "Yes", "No")
+WON = np.where(Y == 1, "churned", "stayed")
+IDS = np.arange(1000, 1000 + N)
+AGE = rng.integers(18, 80, N)
+
+
+class Twin(NamedTuple):
+    """A file, what is in it ("binary", "classes", "confidence"), the options of its command, or what is refused."""
+
+    columns: Any  # a dict of columns, or a function that writes the file
+    kind: str = "binary"
+    options: Mapping[str, Any] = MappingProxyType({})
+    refused: str = ""
+
+    def write(self, path: Path) -> None:
+        if callable(self.columns):
+            self.columns(path)
+        else:
+            separator = "\t" if path.suffix == ".tsv" else ","
+            pd.DataFrame(self.columns).to_csv(path, index=False, sep=separator)
+
+
+def three(pattern: str, names: Any = NAMES, values: Any = THREE) -> dict[str, Any]:
+    return {pattern.format(name): values[:, j] for j, name in enumerate(names)}
+
+
+def raw(text: str, encoding: str = "utf-8") -> Callable[[Path], None]:
+    """Write some text as it is."""
+
+    def write(path: Path) -> None:
+        path.write_bytes(text.encode(encoding))
+
+    return write
+
+
+TWO: dict[str, Any] = {"prob_0": 1 - P, "prob_1": P}
+FEATURES = {"age": AGE, "income": rng.normal(size=N).round(3)}
+
+TWINS: dict[str, Twin] = {
+    # two columns, in either order, under all the names of true and false
+    "true_false.csv": Twin({"true": P, "false": 1 - P, "label": Y}),
+    "yes_no.csv": Twin({"yes": P, "no": 1 - P, "label": YES}),
+    "neg_pos.csv": Twin({"neg": 1 - P, "pos": P, "label": Y == 1}),
+    "pos_neg.csv": Twin({"pos": P, "neg": 1 - P, "label": np.where(Y == 1, 1, -1)}),
+    "one_zero.csv": Twin({"1": P, "0": 1 - P, "label": Y}),
+    "senate.csv": Twin({"Democrat_WinProbability": P, "Republican_WinProbability": 1 - P, "Democrat_Won": Y}),
+    "cat_dog.csv": Twin({"prob_cat": 1 - P, "prob_dog": P, "label": Y}, refused="--positive"),
+    "cat_dog_told.csv": Twin({"prob_dog": P, "prob_cat": 1 - P, "label": Y}, options={"positive": "dog"}),
+    # decisions beside outcomes
+    "decision.csv": Twin({**TWO, "label": D, "actual": Y}),
+    "decision_target.csv": Twin({"prediction": D, "probability": P, "label": D, "target": Y}),
+    "decision_alone.csv": Twin({**TWO, "label": D}, refused="is the decision of the model in all 200 rows"),
+    "threshold.csv": Twin({"score": P, "label": (P > 0.3).astype(int)}, refused="is the decision of the model"),
+    "against.csv": Twin({"label": 1 - Y, "prob": P}, refused="the predictions are against the labels"),
+    "y_pred.csv": Twin({"y_true": Y, "y_pred": D, "prob": TOP}, "confidence"),
+    "y_proba.csv": Twin({"y_true": Y, "y_pred": D, "y_proba": P}),
+    # tools
+    "pycaret.csv": Twin({**FEATURES, "target": Y, "prediction_label": D, "prediction_score": TOP}, "confidence"),
+    "pycaret_raw.csv": Twin(
+        {**FEATURES, "target": Y, "prediction_label": D, "prediction_score_0": 1 - P, "prediction_score_1": P}
+    ),
+    "mljar.csv": Twin({"prediction": P, "target": Y}),
+    "mljar_classes.csv": Twin({**three("prediction_{}"), "target": NAMES[CLASS], "label": NAMES[ARGMAX]}, "classes"),
+    "h2o.csv": Twin({"predict": SAID, "No": 1 - P, "Yes": P, "actual": YES}),
+    "h2o_p.csv": Twin({"predict": D, "p0": 1 - P, "p1": P, "y": Y}),
+    "knime.csv": Twin(
+        {"Species": NAMES[CLASS], **three("P (Species={})"), "Prediction (Species)": NAMES[ARGMAX]}, "classes"
+    ),
+    "rapidminer.csv": Twin(
+        {"id": IDS, "label": YES, "confidence(Yes)": P, "confidence(No)": 1 - P, "prediction(label)": SAID}
+    ),
+    "azure.csv": Twin({"income": YES, "Scored Labels": SAID, "Scored Probabilities": P}),
+    "azure_classes.csv": Twin(
+        {"Species": NAMES[CLASS], **three('Scored Probabilities for Class "{}"'), "Scored Labels": NAMES[ARGMAX]},
+        "classes",
+    ),
+    "caret.csv": Twin(
+        {"pred": SAID, "obs": YES, "No": 1 - P, "Yes": P, "rowIndex": np.arange(N) + 1, "Resample": "Fold1"}
+    ),
+    "tidymodels.csv": Twin({".pred_class": SAID, ".pred_No": 1 - P, ".pred_Yes": P, "churn": YES}),
+    "yardstick.csv": Twin(
+        {
+            "truth": np.where(Y == 1, "Class1", "Class2"),
+            "Class1": P,
+            "Class2": 1 - P,
+            "predicted": np.where(D == 1, "Class1", "Class2"),
+        }
+    ),
+    "sas_miner.csv": Twin({"BAD": Y, "P_BAD1": P, "P_BAD0": 1 - P, "I_BAD": D, "LOAN": AGE * 100}),
+    "ludwig.csv": Twin(
+        {
+            "species": NAMES[CLASS],
+            "species_predictions": NAMES[ARGMAX],
+            "species_probability": THREE.max(axis=1),
+            **three("species_probabilities_{}"),
+        },
+        "classes",
+    ),
+    "datarobot.csv": Twin(
+        {
+            "row_id": IDS,
+            "readmitted_True_PREDICTION": P,
+            "readmitted_False_PREDICTION": 1 - P,
+            "readmitted_PREDICTION": D == 1,
+            "readmitted": Y == 1,
+        }
+    ),
+    "vertex.csv": Twin({"churn": Y, "churn_0_scores": 1 - P, "churn_1_scores": P}),
+    "catboost.tsv": Twin({"SampleId": IDS, "Probability": P, "Label": Y}),
+    "catboost_classes.tsv": Twin({"SampleId": IDS, **three("Probability:Class={}"), "Label": NAMES[CLASS]}, "classes"),
+    "iris.csv": Twin({"sepal": FEATURES["income"], **three("{}"), "species": NAMES[CLASS]}, "classes"),
+    "suffix.csv": Twin({"id": IDS, **three("{}_prob"), "actual_class": NAMES[CLASS]}, "classes"),
+    "spaces.csv": Twin({"True Label": NAMES[CLASS], **three("Prob {}")}, "classes"),
+    "chess.csv": Twin(
+        {"home_win_prob": THREE[:, 0], "draw_prob": THREE[:, 1], "away_win_prob": THREE[:, 2]}
+        | {"result": np.array(["home_win", "draw", "away_win"])[CLASS]},
+        "classes",
+    ),
+    # one probability
+    "churn.csv": Twin({"customer_id": IDS, "Churn": YES, "churn_probability": P}),
+    "status.csv": Twin({"status": WON, "churn_prob": P}),
+    "plain_names.csv": Twin({"status": WON, "prob": P}, refused="--positive"),
+    "plain_told.csv": Twin({"status": WON, "prob": P}, options={"positive": "churned"}),
+    "signs.csv": Twin({"label": np.where(Y == 1, 1, -1), "prob": P}),
+    "words.csv": Twin({"label": np.where(Y == 1, "TRUE", "FALSE"), "p_hat": P}),
+    "oof.csv": Twin({"id": IDS, "fold": np.arange(N) % 5, "target": Y, "oof_pred": P}),
+    "logprob.csv": Twin({"label": Y, "logprob": np.log(P)}),
+    "logprob_correct.csv": Twin({"correct": Y, "logprob": np.log(P)}, "stated"),
+    "unknown.csv": Twin(
+        {"season": 2000 + AGE, "elo": P, "won_it": Y, "spread": FEATURES["income"]},
+        refused="run: truecal evaluate unknown.csv --columns elo --label-column won_it",
+    ),
+    "models.csv": Twin(
+        {"y": Y, "lr_prob": P, "rf_prob": P**2, "xgb_prob": P**0.5},
+        refused="run: truecal compare models.csv --columns lr_prob,rf_prob,xgb_prob",
+    ),
+    "decisions_only.csv": Twin(
+        {"y_true": Y, "y_pred": D}, refused="no column has fractions between 0 and 1, and 'y_pred' holds decisions"
+    ),
+}
